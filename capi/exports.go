@@ -35,15 +35,21 @@ func within(grace time.Duration, work func()) {
 
 //export goClose
 func goClose(handle C.hr_handle, out *C.hr_error) C.int32_t {
-	return answer(out, func() error {
+	return answerWarning(out, func() (string, error) {
 		// Somebody still looks at it: its memory would be the next batch's under their eyes.
 		if _, err := find[batch](&handles, int64(handle), nil); err == nil {
-			return batchHandle(int64(handle))
+			return "", batchHandle(int64(handle))
 		}
 		o, ok := handles.remove(int64(handle))
 		if !ok {
-			return badHandle(int64(handle))
+			return "", badHandle(int64(handle))
 		}
-		return o.close()
+		if err := o.close(); err != nil {
+			return "", err
+		}
+		if uploads, ok := o.(interface{ left() string }); ok {
+			return uploads.left(), nil
+		}
+		return "", nil
 	})
 }

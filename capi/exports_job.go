@@ -13,21 +13,23 @@ import (
 
 	"github.com/headrace/headrace/internal/fault"
 	"github.com/headrace/headrace/internal/pack"
+	"github.com/headrace/headrace/internal/remote"
 )
 
 //export goJobStart
 func goJobStart(config *C.char, length C.size_t, into *C.hr_handle, out *C.hr_error) C.int32_t {
 	return answer(out, func() error {
-		work, err := chooseJob(config, length)
+		place, work, err := chooseJob(config, length)
 		if err != nil {
 			return err
 		}
-		*into = C.hr_handle(handles.add(startJob(work)))
+		*into = C.hr_handle(handles.add(startJob(place, work)))
 		return nil
 	})
 }
 
-func chooseJob(config *C.char, length C.size_t) (func(context.Context, *pack.Tracker) (any, error), error) {
+// chooseJob gives the work that a configuration asks for, and the address that it uploads to, if it does.
+func chooseJob(config *C.char, length C.size_t) (place string, work func(context.Context, *pack.Tracker) (any, error), err error) {
 	var named jobName
 	if config != nil {
 		// Whatever is wrong with the text is said by the strict reading below.
@@ -37,32 +39,36 @@ func chooseJob(config *C.char, length C.size_t) (func(context.Context, *pack.Tra
 	case "pack":
 		var c packJob
 		if err := configuration(config, length, &c); err != nil {
-			return nil, err
+			return "", nil, err
 		}
 		told, err := c.config()
-		return func(ctx context.Context, t *pack.Tracker) (any, error) { return pack.Pack(ctx, told, t) }, err
+		if remote.IsURL(told.Destination) {
+			place = remote.Display(told.Destination)
+		}
+		return place, func(ctx context.Context, t *pack.Tracker) (any, error) { return pack.Pack(ctx, told, t) }, err
 	case "index":
 		var c indexJob
 		if err := configuration(config, length, &c); err != nil {
-			return nil, err
+			return "", nil, err
 		}
 		told, err := c.config()
-		return func(ctx context.Context, t *pack.Tracker) (any, error) { return pack.Index(ctx, told, t) }, err
+		return "", func(ctx context.Context, t *pack.Tracker) (any, error) { return pack.Index(ctx, told, t) }, err
 	case "fields":
 		var c fieldsJob
 		if err := configuration(config, length, &c); err != nil {
-			return nil, err
+			return "", nil, err
 		}
-		return c.work()
+		work, err = c.work()
+		return "", work, err
 	case "verify":
 		var c verifyJob
 		if err := configuration(config, length, &c); err != nil {
-			return nil, err
+			return "", nil, err
 		}
 		told, err := c.config()
-		return func(ctx context.Context, t *pack.Tracker) (any, error) { return pack.Verify(ctx, told, t) }, err
+		return "", func(ctx context.Context, t *pack.Tracker) (any, error) { return pack.Verify(ctx, told, t) }, err
 	}
-	return nil, argument(fault.Argument("job", named.Job, `"pack", "index", "verify" or "fields"`))
+	return "", nil, argument(fault.Argument("job", named.Job, `"pack", "index", "verify" or "fields"`))
 }
 
 //export goJobWait

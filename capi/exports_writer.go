@@ -15,11 +15,31 @@ import (
 )
 
 // writer is the object behind a writer's handle.
-type writer struct{ *pack.Writer }
+type writer struct {
+	*pack.Writer
+	away    bool
+	aborted chan struct{} // closed when Abort has returned
+}
 
 func (w writer) close() error {
-	within(clearingGrace, w.Abort)
+	within(clearingGrace, func() {
+		defer close(w.aborted)
+		w.Abort()
+	})
 	return nil
+}
+
+// left says what is not removed of what was uploaded.
+func (w writer) left() string {
+	if !w.away {
+		return ""
+	}
+	select {
+	case <-w.aborted:
+		return leftAt(w.Place(), w.Left())
+	default:
+		return leftAt(w.Place(), stillRemoved)
+	}
 }
 
 //export goWriterOpen
@@ -28,13 +48,14 @@ func goWriterOpen(config *C.char, length C.size_t, into *C.hr_handle, out *C.hr_
 		var c struct {
 			Destination pathjson.Text   `json:"destination"`
 			Storage     json.RawMessage `json:"storage"`
+			Timeout     float64         `json:"timeout"`
 			pack.WriterConfig
 		}
 		if err := configuration(config, length, &c); err != nil {
 			return err
 		}
 		var err error
-		if c.WriterConfig.Storage, err = remote.ParseStorage(c.Storage); err != nil {
+		if c.WriterConfig.Storage, err = storageOf(c.Storage, c.Timeout); err != nil {
 			return err
 		}
 		c.WriterConfig.Destination = string(c.Destination)
@@ -42,7 +63,7 @@ func goWriterOpen(config *C.char, length C.size_t, into *C.hr_handle, out *C.hr_
 		if err != nil {
 			return err
 		}
-		*into = C.hr_handle(handles.add(writer{w}))
+		*into = C.hr_handle(handles.add(writer{w, remote.IsURL(c.WriterConfig.Destination), make(chan struct{})}))
 		return nil
 	})
 }

@@ -58,7 +58,8 @@ enum hr_code {
   HR_INTERNAL = 18,      /* we are wrong; please report */
   HR_CHANGED = 19,       /* an object of a store was replaced after it was opened or indexed */
   HR_DENIED = 20,        /* a store refused: credentials are missing, wrong or not enough */
-  HR_UNREACHABLE = 21    /* a store did not answer, or failed each time it was asked */
+  HR_UNREACHABLE = 21,   /* a store did not answer, or failed each time it was asked */
+  HR_LATE = 22           /* a store took longer than the seconds that the caller set */
 };
 
 typedef struct hr_error {
@@ -82,7 +83,9 @@ int32_t hr_abi_version(void);
  * Batches still held stay valid until hr_release; the handle of one is HR_BAD_HANDLE here, and the
  * batch stays held. Closing twice is HR_BAD_HANDLE. Returns within the time one image takes to
  * decode; where a read hangs, after half a second, and the rest is given back when that read ends.
- * A job or an unfinished writer, which removes what it had begun, may take five. */
+ * A job or an unfinished writer, which removes what it had begun, may take five; where that is in a
+ * store that does not answer, half a second. What of it could not be removed stands in error->text,
+ * beside HR_OK. */
 int32_t hr_close(hr_handle handle, hr_error *error);
 
 /* ---- datasets --------------------------------------------------------------------------- */
@@ -348,9 +351,10 @@ int32_t hr_loader_event(hr_handle loader, int32_t *descriptor, hr_error *error);
 /* ---- making datasets -------------------------------------------------------------------- */
 
 /* Starts long work on all cores and returns at once. config: {"job": "pack"|"index"|"verify",
- * "source", "destination", ...}; docs/format.md and internal/pack list the keys of each. Or what
- * may wait for a store: {"job": "fields", "dataset": its handle, "indices": [...], "fields":
- * [names]}, whose summary is {"rows": [{"key", "path", "fields": {name: value}}...]}, with values
+ * "source", "destination", "storage", "timeout" (seconds that a store may take for what is waited
+ * for at once, 0: as many as it takes; then HR_LATE), ...}; docs/format.md and internal/pack list
+ * the keys of each. Or what may wait for a store: {"job": "fields", "dataset": its handle,
+ * "indices": [...], "fields": [names]}, whose summary is {"rows": [{"key", "path", "fields": {name: value}}...]}, with values
  * in the forms of hr_dataset_info. No field but those is read, of a store 48 at a time. */
 int32_t hr_job_start(const char *config, size_t length, hr_handle *job, hr_error *error);
 
@@ -368,8 +372,8 @@ int32_t hr_job_wait(hr_handle job, int64_t timeout_ms, hr_progress *progress, hr
 int32_t hr_job_result(hr_handle job, char *buffer, size_t capacity, size_t *need, hr_error *error);
 
 /* A dataset written sample by sample. config: {"destination", "shard_bytes", "classes", "fields":
- * [{"name","type": "int"|"float"|"str"|"bytes"|"array"}] (optional: taken from the first sample)}.
- */
+ * [{"name","type": "int"|"float"|"str"|"bytes"|"array"}] (optional: taken from the first sample),
+ * "storage", "timeout": as of a job}. */
 int32_t hr_writer_open(const char *config, size_t length, hr_handle *writer, hr_error *error);
 
 /* fields: JSON {"label": 3, "key": "...", "caption": "...", ...} in the forms of hr_dataset_info;

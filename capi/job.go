@@ -24,6 +24,7 @@ type (
 		Destination pathjson.Text   `json:"destination"`
 		Root        pathjson.Text   `json:"root"`
 		Storage     json.RawMessage `json:"storage"`
+		Timeout     float64         `json:"timeout"`
 		pack.PackConfig
 	}
 	indexJob struct {
@@ -33,6 +34,7 @@ type (
 		IndexDir pathjson.Text   `json:"index_dir"`
 		Root     pathjson.Text   `json:"root"`
 		Storage  json.RawMessage `json:"storage"`
+		Timeout  float64         `json:"timeout"`
 		pack.IndexConfig
 	}
 	verifyJob struct {
@@ -41,6 +43,7 @@ type (
 		IndexDir pathjson.Text   `json:"index_dir"`
 		Root     pathjson.Text   `json:"root"`
 		Storage  json.RawMessage `json:"storage"`
+		Timeout  float64         `json:"timeout"`
 		pack.VerifyConfig
 	}
 )
@@ -48,7 +51,7 @@ type (
 func (j *packJob) config() (pack.PackConfig, error) {
 	c := j.PackConfig
 	var err error
-	if c.Storage, err = remote.ParseStorage(j.Storage); err != nil {
+	if c.Storage, err = storageOf(j.Storage, j.Timeout); err != nil {
 		return c, err
 	}
 	c.Source, c.Destination, c.Root = string(j.Source), string(j.Destination), string(j.Root)
@@ -58,7 +61,7 @@ func (j *packJob) config() (pack.PackConfig, error) {
 func (j *indexJob) config() (pack.IndexConfig, error) {
 	c := j.IndexConfig
 	var err error
-	if c.Storage, err = remote.ParseStorage(j.Storage); err != nil {
+	if c.Storage, err = storageOf(j.Storage, j.Timeout); err != nil {
 		return c, err
 	}
 	c.Source, c.IndexDir, c.Out, c.Root = string(j.Source), string(j.IndexDir), string(j.Out), string(j.Root)
@@ -68,27 +71,44 @@ func (j *indexJob) config() (pack.IndexConfig, error) {
 func (j *verifyJob) config() (pack.VerifyConfig, error) {
 	c := j.VerifyConfig
 	var err error
-	if c.Storage, err = remote.ParseStorage(j.Storage); err != nil {
+	if c.Storage, err = storageOf(j.Storage, j.Timeout); err != nil {
 		return c, err
 	}
 	c.Source, c.IndexDir, c.Root = string(j.Source), string(j.IndexDir), string(j.Root)
 	return c, nil
 }
 
+// storageOf is what a caller says of a store, with the seconds that a wait for it may take; 0: as many as it takes.
+func storageOf(options json.RawMessage, seconds float64) (remote.Storage, error) {
+	s, err := remote.ParseStorage(options)
+	if err == nil && (seconds < 0 || seconds > maxTimeout) {
+		err = argument(fault.Argument("timeout", seconds, fmt.Sprintf("seconds, at most %d", maxTimeout)))
+	}
+	if err != nil {
+		return s, err
+	}
+	s.Timeout = time.Duration(seconds * float64(time.Second))
+	return s, nil
+}
+
+const maxTimeout = 365 * 24 * 60 * 60
+
 // job is the object behind a job's handle: work on all cores that somebody may wait for.
 type job struct {
 	tracker *pack.Tracker
 	cancel  context.CancelFunc
+	place   string        // an address that the work uploads to
+	ended   bool          // closed before it had finished
 	done    chan struct{} // closed when result and err are there
 	result  any
 	err     error
 }
 
-// startJob returns at once. A panic of the work ends as the job's error: this goroutine is nobody's
+// startJob returns at once. The place is an address that the work uploads to, empty where it does not. A panic of the work ends as the job's error: this goroutine is nobody's
 // call, and would take the process with it.
-func startJob(work func(context.Context, *pack.Tracker) (any, error)) *job {
+func startJob(place string, work func(context.Context, *pack.Tracker) (any, error)) *job {
 	ctx, cancel := context.WithCancel(context.Background())
-	j := &job{tracker: pack.NewTracker(), cancel: cancel, done: make(chan struct{})}
+	j := &job{tracker: pack.NewTracker(), cancel: cancel, place: place, done: make(chan struct{})}
 	go func() {
 		defer close(j.done)
 		defer func() {
@@ -132,7 +152,30 @@ var stillAtWork = &notice{codeTimeout, "the job is still at work"}
 
 // close cancels the job and waits until it has removed what it had begun, if that comes soon.
 func (j *job) close() error {
+	j.ended = j.wait(0) == stillAtWork
 	j.cancel()
 	within(clearingGrace, func() { <-j.done })
 	return nil
+}
+
+// left says what is not removed of what was uploaded. The error of a job that ended by itself has said so.
+func (j *job) left() string {
+	if !j.ended {
+		return ""
+	}
+	select {
+	case <-j.done:
+		return leftAt(j.place, j.tracker.Left())
+	default:
+		return leftAt(j.place, stillRemoved)
+	}
+}
+
+const stillRemoved = "what was uploaded is still being removed; what the process does not come to is left"
+
+func leftAt(place, clause string) string {
+	if place == "" || clause == "" {
+		return ""
+	}
+	return fault.Sentence(fault.Place{File: place, Record: fault.None, Offset: fault.None}, fault.Unnamed, clause)
 }

@@ -16,7 +16,7 @@ import (
 
 func TestWaitingForAJobEndsWithItsTimeoutOrItsEnd(t *testing.T) {
 	release := make(chan struct{})
-	j := startJob(func(context.Context, *pack.Tracker) (any, error) {
+	j := startJob("", func(context.Context, *pack.Tracker) (any, error) {
 		<-release
 		return 7, nil
 	})
@@ -31,7 +31,7 @@ func TestWaitingForAJobEndsWithItsTimeoutOrItsEnd(t *testing.T) {
 }
 
 func TestAJobsPanicIsItsErrorAndInternal(t *testing.T) {
-	j := startJob(func(context.Context, *pack.Tracker) (any, error) { panic("odd") })
+	j := startJob("", func(context.Context, *pack.Tracker) (any, error) { panic("odd") })
 	f := classify(j.wait(time.Minute))
 	assert.Equal(t, code(fault.KindInternal), f.code)
 	assert.Contains(t, f.text, "internal: panic: odd")
@@ -39,7 +39,7 @@ func TestAJobsPanicIsItsErrorAndInternal(t *testing.T) {
 
 func TestClosingAJobCancelsItAndWaitsUntilItHasEnded(t *testing.T) {
 	ended := false
-	j := startJob(func(ctx context.Context, _ *pack.Tracker) (any, error) {
+	j := startJob("", func(ctx context.Context, _ *pack.Tracker) (any, error) {
 		<-ctx.Done()
 		ended = true
 		return nil, ctx.Err()
@@ -50,7 +50,7 @@ func TestClosingAJobCancelsItAndWaitsUntilItHasEnded(t *testing.T) {
 
 func TestWhoWaitsForAJobThatIsClosedIsToldSo(t *testing.T) {
 	begun := make(chan struct{})
-	j := startJob(func(ctx context.Context, _ *pack.Tracker) (any, error) {
+	j := startJob("", func(ctx context.Context, _ *pack.Tracker) (any, error) {
 		close(begun)
 		<-ctx.Done()
 		return nil, fmt.Errorf("a place: %w", ctx.Err())

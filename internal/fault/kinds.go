@@ -22,6 +22,7 @@ const (
 	KindChanged      Kind = 19 // an object of a store was replaced after it was opened or indexed
 	KindDenied       Kind = 20 // a store refused: credentials are missing, wrong or not enough
 	KindUnreachable  Kind = 21 // a store did not answer, or failed each time it was asked
+	KindLate         Kind = 22 // a store took longer than the seconds that the caller set
 )
 
 var kinds = map[Kind]description{
@@ -43,4 +44,5 @@ var kinds = map[Kind]description{
 	KindChanged:      {"Changed", "bad"},
 	KindDenied:       {"Denied", ""},
 	KindUnreachable:  {"Unreachable", ""},
+	KindLate:         {"Late", ""},
 }

@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"time"
+	"sync/atomic"
 
 	"github.com/headrace/headrace/internal/catalog"
 	"github.com/headrace/headrace/internal/fault"
@@ -64,9 +64,12 @@ type upload struct {
 	storage remote.Storage
 	before  []string // names below it, of a dataset that is overwritten
 
-	mu   sync.Mutex
-	made map[string]bool // names that may be there; true: committed
-	left []string        // names of which parts may be left
+	late atomic.Bool // the store took longer than the caller allows
+
+	mu     sync.Mutex
+	made   map[string]bool // names that may be there; true: committed
+	left   []string        // names of which parts may be left
+	clears *clearing
 }
 
 // newUpload refuses an address below which something lies, unless that is a packed dataset, or the rest of one,
@@ -103,6 +106,10 @@ func newUpload(ctx context.Context, url string, overwrite bool, storage remote.S
 		if err := u.remove(ctx, catalog.ManifestName); err != nil {
 			return nil, catalog.OutOfStore(err)
 		}
+	}
+	if overwrite {
+		// Of a packing that was killed. Who may write may yet not be allowed to look for them.
+		_ = remote.DropUploads(ctx, url+"/", storage, ownName)
 	}
 	return u, nil
 }
@@ -142,27 +149,6 @@ func (u *upload) publish() (warning string, err error) {
 	return warning, nil
 }
 
-// clearingTime bounds the removal of what was uploaded, which Ctrl-C waits for.
-const clearingTime = 20 * time.Second
-
-func (u *upload) abandon() string {
-	// The job's own context has ended where somebody ended the job.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(u.ctx), clearingTime)
-	defer cancel()
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	left := u.left
-	for name, committed := range u.made {
-		if err := u.remove(ctx, name); err != nil && committed {
-			left = append(left, name)
-		}
-	}
-	if len(left) == 0 {
-		return ""
-	}
-	return fmt.Sprintf("of what was uploaded, %d objects or their parts could not be removed and are left below %s, as %s", len(left), u.path(), left[0])
-}
-
 // object is one that is uploaded.
 type object struct {
 	*remote.Writer
@@ -172,9 +158,14 @@ type object struct {
 
 func (o *object) Name() string { return o.URL() }
 
+func (o *object) Write(p []byte) (int, error) {
+	n, err := o.Writer.Write(p)
+	return n, o.upload.noted(err)
+}
+
 func (o *object) Commit() error {
 	o.upload.note(o.name, false) // an answer that does not arrive may have been a yes
-	err := o.Writer.Commit()
+	err := o.upload.noted(o.Writer.Commit())
 	if err == nil {
 		o.upload.note(o.name, true)
 	}
@@ -189,11 +180,11 @@ func (u *upload) note(name string, committed bool) {
 
 // Abandon ends an upload; what was committed is removed with all the rest.
 func (o *object) Abandon() {
-	if o.Abort() != nil {
-		o.upload.mu.Lock()
-		defer o.upload.mu.Unlock()
-		o.upload.left = append(o.upload.left, o.name)
+	c := o.upload.clearing()
+	if o.Abort(c.ctx) != nil {
+		o.upload.leave(o.name)
 	}
+	c.answered()
 }
 
 // leftBehind adds to an error what could not be removed.

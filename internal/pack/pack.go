@@ -242,7 +242,9 @@ func (o *output) abandon(why error) error {
 	if o.index != nil {
 		o.index.Abort()
 	}
-	return leftBehind(why, o.to.abandon())
+	clause := o.to.abandon()
+	o.track.leaves(clause)
+	return leftBehind(why, clause)
 }
 
 // summaryOf tells the caller what the manifest says, and the faults that it only counts.

@@ -17,7 +17,7 @@ type Progress struct {
 // Tracker carries progress from a job to whoever watches it. A nil Tracker is of use too.
 type Tracker struct {
 	done, total, bytes, faults atomic.Int64
-	warning                    atomic.Pointer[string]
+	warning, left              atomic.Pointer[string]
 }
 
 // NewTracker starts with an unknown total.
@@ -52,6 +52,21 @@ func (t *Tracker) fewer(got, wanted int, short error) {
 		text := headroom.Fewer(got, wanted, short)
 		t.warning.Store(&text)
 	}
+}
+
+// leaves notes what of a job's work could not be removed.
+func (t *Tracker) leaves(clause string) {
+	if t != nil && clause != "" {
+		t.left.Store(&clause)
+	}
+}
+
+// Left is a clause about what could not be removed of a job that did not come to its end; empty where all was.
+func (t *Tracker) Left() string {
+	if text := t.left.Load(); text != nil {
+		return *text
+	}
+	return ""
 }
 
 // Warning says that fewer threads are at work than should be; empty where that is not so.

@@ -86,8 +86,8 @@ func NewWriter(c WriterConfig) (*Writer, error) {
 		cancel()
 		return nil, err
 	}
-	o.raise, o.lossy = c.OnFault == RaiseFaults, c.lossy()
-	return &Writer{config: c, output: o, keys: newKeySet(), track: NewTracker(), ctx: ctx, cancel: cancel}, nil
+	o.raise, o.lossy, o.track = c.OnFault == RaiseFaults, c.lossy(), NewTracker()
+	return &Writer{config: c, output: o, keys: newKeySet(), track: o.track, ctx: ctx, cancel: cancel}, nil
 }
 
 // Add takes a sample. The image's bytes are copied.
@@ -269,6 +269,12 @@ func (w *Writer) Abort() {
 
 // Warning says that fewer threads looked at images than should; empty where that is not so.
 func (w *Writer) Warning() string { return w.track.Warning() }
+
+// Left is a clause about what Abort could not remove.
+func (w *Writer) Left() string { return w.track.Left() }
+
+// Place is the destination, for texts.
+func (w *Writer) Place() string { return w.output.to.path() }
 
 // added is the writer as a source of samples.
 type added struct {

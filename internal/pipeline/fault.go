@@ -78,7 +78,7 @@ func replaceable(e *SampleError) bool {
 
 // outage: a store of objects does not answer, or lets nobody in.
 func outage(e *SampleError) bool {
-	return e.Code == fault.KindUnreachable || e.Code == fault.KindDenied
+	return e.Code == fault.KindUnreachable || e.Code == fault.KindDenied || e.Code == fault.KindLate
 }
 
 // fail makes a fault that of the draft, unless an earlier sample's is known.

@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"context"
 	"crypto/tls"
 	"net"
 	"net/http"
@@ -84,11 +85,18 @@ func (c *client) store(scheme string) (store, error) {
 // HTTP/2, whose one connection and its windows bound the rate, and bytes come as they are stored.
 func newTransport(s Storage) *http.Transport {
 	total := s.patience()
+	dialer := &net.Dialer{Timeout: total / 6, KeepAlive: 15 * time.Second, Control: refuseLinkLocal}
 	// Of the environment now: http.ProxyFromEnvironment knows that of its first call alone.
 	proxy := httpproxy.FromEnvironment().ProxyFunc()
 	return &http.Transport{
-		Proxy:                  func(r *http.Request) (*url.URL, error) { return proxy(r.URL) },
-		DialContext:            (&net.Dialer{Timeout: total / 6, KeepAlive: 15 * time.Second, Control: refuseLinkLocal}).DialContext,
+		Proxy: func(r *http.Request) (*url.URL, error) { return proxy(r.URL) },
+		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+			made, err := dialer.DialContext(ctx, network, address)
+			if err != nil {
+				return nil, err
+			}
+			return &sending{Conn: made, stall: total / attemptPart}, nil
+		},
 		TLSHandshakeTimeout:    total / 6,
 		ResponseHeaderTimeout:  total / attemptPart,
 		MaxResponseHeaderBytes: 64 << 10,
@@ -98,6 +106,26 @@ func newTransport(s Storage) *http.Transport {
 		TLSNextProto:           make(map[string]func(string, *tls.Conn) http.RoundTripper), // no HTTP/2
 	}
 }
+
+// sending is a connection that ends where the other side takes nothing for so long: the library bounds the wait for
+// an answer, which begins when a request was sent, and not the sending of a part of an upload.
+type sending struct {
+	net.Conn
+	stall time.Duration
+}
+
+func (s *sending) Write(p []byte) (done int, err error) {
+	for done < len(p) && err == nil {
+		if err = s.SetWriteDeadline(time.Now().Add(s.stall)); err == nil {
+			var n int
+			n, err = s.Conn.Write(p[done:min(len(p), done+sentAtOnce)])
+			done += n
+		}
+	}
+	return done, err
+}
+
+const sentAtOnce = 64 << 10
 
 // refuseLinkLocal keeps redirects and names from the addresses at which clouds hand out credentials.
 func refuseLinkLocal(_, address string, _ syscall.RawConn) error {

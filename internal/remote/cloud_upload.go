@@ -4,6 +4,7 @@ package remote
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"gocloud.dev/blob"
@@ -13,6 +14,10 @@ type bucketUpload struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	writer *blob.Writer
+	client *client
+	late   atomic.Bool // one of the waits was longer than the caller allows
+	closed bool        // the writer is
+	failed error       // what closing it said
 	// clear removes the parts of an upload that has failed with an error; nil where a store does that itself.
 	clear func(context.Context, error) error
 }
@@ -31,54 +36,65 @@ func (s *bucketStore) create(ctx context.Context, a address, part int) (_ upload
 		cancel()
 		return nil, cloudFailure(ctx, err)
 	}
-	u := &bucketUpload{ctx: ctx, cancel: cancel, writer: w}
+	u := &bucketUpload{ctx: ctx, cancel: cancel, writer: w, client: s.client}
 	if s.clear != nil {
 		u.clear = func(ctx context.Context, err error) error { return s.clear(ctx, a, err) }
 	}
 	return u, nil
 }
 
-func (u *bucketUpload) write(p []byte) (int, error) {
-	n, err := u.writer.Write(p)
-	if err != nil {
-		return n, cloudFailure(u.ctx, err)
+// timely does what waits for the store. Where that takes longer than the caller allows the upload ends.
+func (u *bucketUpload) timely(wait func() error) error {
+	limit := u.client.storage.Timeout
+	if limit > 0 {
+		timer := time.AfterFunc(limit, func() {
+			u.late.Store(true)
+			u.cancel()
+		})
+		defer timer.Stop()
 	}
-	return n, nil
+	err := wait()
+	switch {
+	case err == nil:
+		return nil
+	case u.late.Load():
+		return u.client.late()
+	}
+	return cloudFailure(u.ctx, err)
+}
+
+func (u *bucketUpload) write(p []byte) (n int, err error) {
+	err = u.timely(func() (err error) {
+		n, err = u.writer.Write(p)
+		return err
+	})
+	return n, err
 }
 
 func (u *bucketUpload) commit() error {
-	defer u.cancel()
-	err := u.writer.Close()
+	err := u.timely(u.close)
 	if err == nil {
-		return nil
+		u.cancel()
 	}
-	f := cloudFailure(u.ctx, err)
-	if u.clear != nil {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(u.ctx), clearing)
-		defer cancel()
-		if u.clear(ctx, err) != nil {
-			left := *classify(f)
-			left.text += "; parts of the incomplete upload may be left"
-			return &left
-		}
-	}
-	return f
+	return err
 }
 
-// abort: a writer whose context has ended does not complete. What removes the parts must not end with it.
-func (u *bucketUpload) abort() error {
+func (u *bucketUpload) close() error {
+	if !u.closed {
+		u.closed, u.failed = true, u.writer.Close()
+	}
+	return u.failed
+}
+
+// abort: a writer whose context has ended does not complete. What removes the parts does not end with it.
+func (u *bucketUpload) abort(ctx context.Context) error {
 	u.cancel()
-	err := u.writer.Close()
+	err := u.close()
 	if err == nil || u.clear == nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(u.ctx), clearing)
-	defer cancel()
 	return u.clear(ctx, err)
 }
-
-// clearing bounds the removal of parts, for which Ctrl-C waits.
-const clearing = 10 * time.Second
 
 func (s *bucketStore) remove(ctx context.Context, a address) (err error) {
 	defer guard(&err)
@@ -87,7 +103,7 @@ func (s *bucketStore) remove(ctx context.Context, a address) (err error) {
 		return err
 	}
 	if err := b.Delete(ctx, a.path); err != nil {
-		return cloudFailure(ctx, err)
+		return s.failure(ctx, err)
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package remote
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"time"
 
@@ -38,6 +39,18 @@ func (c *client) stall() time.Duration { return c.storage.patience() / attemptPa
 func (c *client) try(ctx context.Context, g goal, want int, once func(context.Context) (int, error)) error {
 	total := c.storage.patience()
 	began := time.Now()
+	callers := ctx
+	if limit := c.storage.Timeout; limit > 0 {
+		var stop func()
+		ctx, stop = context.WithTimeout(ctx, limit)
+		defer stop()
+	}
+	finish := func(err error, attempts int) *Error {
+		if ctx.Err() != nil && callers.Err() == nil {
+			err = c.late()
+		}
+		return c.finish(callers, g, err, attempts, time.Since(began))
+	}
 	// The time that all bytes may take is beside the patience, for a slow link is no failure.
 	ends := began.Add(total + transfer(want))
 	idle := 0
@@ -47,7 +60,7 @@ func (c *client) try(ctx context.Context, g goal, want int, once func(context.Co
 			limit = time.Millisecond
 		}
 		if err := ctx.Err(); err != nil {
-			return c.finish(ctx, g, err, attempt-1, time.Since(began))
+			return finish(err, attempt-1)
 		}
 		one, cancel := context.WithTimeout(ctx, limit)
 		n, err := once(one)
@@ -65,11 +78,11 @@ func (c *client) try(ctx context.Context, g goal, want int, once func(context.Co
 			if f.again && f.after > 0 && time.Now().Add(f.after).After(ends) {
 				f = &failure{kind: f.kind, status: f.status, text: f.text + ", and wants to be left alone for " + f.after.Round(time.Second).String()}
 			}
-			return c.finish(ctx, g, f, attempt, time.Since(began))
+			return finish(f, attempt)
 		}
 		select {
 		case <-ctx.Done():
-			return c.finish(ctx, g, f, attempt, time.Since(began))
+			return finish(f, attempt)
 		case <-time.After(pause):
 		}
 		g.retried()
@@ -81,6 +94,11 @@ func (c *client) pause(idle int) time.Duration {
 	total := c.storage.patience()
 	wait := min(total/firstPart<<min(max(idle-1, 0), 16), total/longestPart)
 	return wait/2 + rand.N(wait/2+1)
+}
+
+// late is the failure of what took longer than the caller allowed.
+func (c *client) late() *failure {
+	return &failure{kind: fault.KindLate, text: fmt.Sprintf("the store gave no answer within %g s", c.storage.Timeout.Seconds())}
 }
 
 func transfer(bytes int) time.Duration {

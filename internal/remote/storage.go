@@ -22,6 +22,10 @@ type Storage struct {
 	// Patience bounds the time in which a request is tried again; 0 is 60 seconds. All other times
 	// follow from it. It is no option of users.
 	Patience time.Duration
+
+	// Timeout bounds what a caller waits for at once: a range, a page of a list, a part of an upload; 0 leaves
+	// that to Patience. What takes longer is an error of kind Late.
+	Timeout time.Duration
 }
 
 // options are those that ParseStorage knows, sorted.

@@ -13,11 +13,11 @@ import (
 type upload interface {
 	write(p []byte) (int, error)
 	commit() error
-	abort() error
+	abort(context.Context) error
 }
 
-// Writer makes an object. Nothing of it is visible before Commit has returned. Either Commit or Abort
-// ends it; what a process leaves that dies before is an incomplete upload, which takes room in the
+// Writer makes an object. Nothing of it is visible before Commit has returned. Either a Commit without an error or
+// Abort ends it; what a process leaves that dies before is an incomplete upload, which takes room in the
 // bucket until its rules remove it, and which no reader sees.
 type Writer struct {
 	ctx    context.Context
@@ -80,30 +80,30 @@ func (w *Writer) Write(p []byte) (int, error) {
 	return n, w.failed
 }
 
-// Commit makes the object visible, whole. After an error nothing is.
+// Commit makes the object visible, whole. After an error nothing is, and Abort removes what was sent.
 func (w *Writer) Commit() error {
 	switch {
 	case w.ended:
 		return w.error(&failure{kind: fault.KindClosed, text: "it has ended already"})
 	case w.failed != nil:
-		w.Abort()
+		return w.failed
+	}
+	if err := w.upload.commit(); err != nil {
+		w.failed = w.error(err)
 		return w.failed
 	}
 	w.ended = true
-	if err := w.upload.commit(); err != nil {
-		return w.error(err)
-	}
 	return nil
 }
 
-// Abort ends the upload and removes its parts. After Commit it does nothing. An error says that parts
-// may be left in the bucket.
-func (w *Writer) Abort() error {
+// Abort ends the upload and removes its parts, for as long as the context lasts. After Commit it does nothing. An
+// error says that parts may be left in the bucket.
+func (w *Writer) Abort(ctx context.Context) error {
 	if w.ended {
 		return nil
 	}
 	w.ended = true
-	if err := w.upload.abort(); err != nil {
+	if err := w.upload.abort(ctx); err != nil {
 		return w.error(&failure{kind: fault.KindUnreachable, text: "parts of the incomplete upload may be left"})
 	}
 	return nil
@@ -126,6 +126,26 @@ func Remove(ctx context.Context, url string, s Storage) error {
 			err = nil
 		}
 		return 0, err
+	})
+}
+
+// DropUploads removes the parts of uploads below an address that were not finished, of objects whose name behind it is
+// one of ours. No list of objects shows them, and they take room all the same. Where a store has no such uploads, or
+// removes them itself, it does nothing.
+func DropUploads(ctx context.Context, prefixURL string, s Storage, ours func(name string) bool) error {
+	o, err := newObject(prefixURL, s)
+	if err != nil {
+		return err
+	}
+	from, ok := o.store.(interface {
+		drop(context.Context, address, func(string) bool) error
+	})
+	if !ok {
+		return nil
+	}
+	return o.client.try(ctx, o.goal("list the uploads of", fault.None), 0, func(ctx context.Context) (int, error) {
+		o.count(func(c *counter) { c.requests.Add(1) })
+		return 0, from.drop(ctx, o.address, ours)
 	})
 }
 

@@ -103,9 +103,12 @@ class Dataset:
         cache: a directory on a local disk that keeps what loaders fetch from a store, for all
             processes of the machine; None: nothing touches the disk.
         cache_size: the bytes that it may have, as a number or as text such as "200GB".
+        timeout: seconds that opening a dataset in a store may take, and then each sample that is
+            read of it; None: as long as they take. A loader has a ``timeout`` of its own.
 
     Raises:
         MissingFileError: the directory does not exist.
+        WaitTimeoutError: a store took longer than ``timeout``.
         EmptyDatasetError: it holds no sample.
         ArgumentError: an argument is impossible; the sentence names it.
         BadFileError: its index or manifest is not what it claims to be.
@@ -131,6 +134,7 @@ class Dataset:
         fetch_ahead: int | str | None = None,
         cache: Path | None = None,
         cache_size: int | str | None = None,
+        timeout: float | None = None,
     ) -> None:
         words = containers.Words(format, image, label, fields, classes, split, root)
         config = opening.source("path", path, words, layout)
@@ -141,7 +145,7 @@ class Dataset:
         if fetch_ahead is not None:
             config["fetch_ahead"] = arguments.size("fetch_ahead", fetch_ahead)
         config |= away.cache(cache, cache_size)
-        self._open(config, backend, verify_crc, limits)
+        self._open(config, backend, verify_crc, limits, away.timeout(timeout))
         containers.warn_of(self.info)
 
     @classmethod
@@ -352,20 +356,23 @@ class Dataset:
         backend: str,
         verify_crc: bool,
         limits: Mapping[str, int] | None,
+        timeout: float | None = None,
     ) -> None:
         config["backend"] = arguments.choice("backend", backend, BACKENDS)
         config["verify_crc"] = arguments.flag("verify_crc", verify_crc)
         if limits is not None:
             config["limits"] = arguments.limits(limits)
-        self.__setstate__({"config": config})
+        self.__setstate__({"config": config, "timeout": timeout})
         self.handle  # noqa: B018 - opens it: a bad path is refused here
 
     def __getstate__(self) -> dict[str, Any]:
         held.check_given_back(self._config)
-        return {"config": self._config}
+        timed = {} if self._timeout is None else {"timeout": self._timeout}
+        return {"config": self._config, **timed}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self._config: dict[str, Any] = state["config"]
+        self._timeout: float | None = state.get("timeout")
         self._handle: _lib.Handle | None = None
         self._arrays = [array["memory"] for array in held.within(self._config)]
         self._facts: dict[str, Any] = {}
@@ -396,7 +403,10 @@ class Dataset:
         return "cache" in self._config
 
     def _waited_for(self, call: Callable[[], Any], forgotten: Callable[[Any], object]) -> Any:
-        return away.patiently(call, forgotten) if self.away else call()
+        if not self.away:
+            return call()
+        with away.within(self._timeout):
+            return away.patiently(call, forgotten)
 
     def lend_arrays(self, handle: _lib.Handle) -> None:
         """Keeps the arrays in memory that its images are read from until an object that reads them
@@ -497,14 +507,15 @@ class Dataset:
     def read(self, index: int) -> bytearray:
         """The encoded bytes of a sample, their checksum verified."""
         number = self._number(index)
-        found, handle = self.facts(number), self.handle
-        length = max(int(found["length"]), 1)
-        return cast(
-            "bytearray",
-            self._waited_for(
-                lambda: _lib.answer("hr_dataset_read", handle, number, guess=length), len
-            ),
-        )
+        with away.within(self._timeout):
+            found, handle = self.facts(number), self.handle
+            length = max(int(found["length"]), 1)
+            return cast(
+                "bytearray",
+                self._waited_for(
+                    lambda: _lib.answer("hr_dataset_read", handle, number, guess=length), len
+                ),
+            )
 
     @overload
     def __getitem__(self, index: int) -> Sample: ...

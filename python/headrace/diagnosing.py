@@ -38,6 +38,7 @@ def doctor(
     storage: Mapping[str, Any] | None = None,
     cache: str | os.PathLike[str] | None = None,
     cache_size: int | str | None = None,
+    timeout: float | None = None,
 ) -> Diagnosis:
     """Measures what limits a training here, and what each remedy would bring.
 
@@ -58,8 +59,8 @@ def doctor(
         batch_size: of a dataset: samples a batch; None: 128.
         size: of a dataset: height and width of the crops of a named transform; None: 224.
         seconds: how long to measure, about; at least 1.
-        format, image, label, fields, classes, split, root, storage, cache, cache_size: of a path,
-            as for ``Dataset``. A loader, or a dataset that is open, has its own.
+        format, image, label, fields, classes, split, root, storage, cache, cache_size, timeout:
+            of a path, as for ``Dataset``. A loader, or a dataset that is open, has its own.
 
     Returns:
         ``limit``: "storage", "decoding", "delivery", "copy", "training" or "none"; ``measured``,
@@ -79,7 +80,7 @@ def doctor(
 
         words.refuse_with("source", "a loader, whose dataset")
         containers.refuse_of_address(
-            "a loader", storage=storage, cache=cache, cache_size=cache_size
+            "a loader", storage=storage, cache=cache, cache_size=cache_size, timeout=timeout
         )
         _refuse_beside_a_step(transform=transform, batch_size=batch_size, size=size)
         if not _may_be_a_loader(source):
@@ -106,13 +107,22 @@ def doctor(
     if isinstance(source, Dataset):
         words.refuse_with("source")
         containers.refuse_of_address(
-            "a headrace.Dataset", storage=storage, cache=cache, cache_size=cache_size
+            "a headrace.Dataset",
+            storage=storage,
+            cache=cache,
+            cache_size=cache_size,
+            timeout=timeout,
         )
         return _of_dataset(source, asked, steps, seconds)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of containers' columns, which info says
         dataset = Dataset(
-            source, storage=storage, cache=cache, cache_size=cache_size, **words._asdict()
+            source,
+            storage=storage,
+            cache=cache,
+            cache_size=cache_size,
+            timeout=timeout,
+            **words._asdict(),
         )
     with dataset:
         return _of_dataset(dataset, asked, steps, seconds)

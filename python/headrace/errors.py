@@ -134,7 +134,7 @@ class ClosedError(HeadraceError):
 
 
 class WaitTimeoutError(HeadraceError, TimeoutError):
-    """No batch came, or no store let a dataset be opened, within the loader's ``timeout``."""
+    """No batch came, or a store gave no answer, within the ``timeout`` that was set."""
 
 
 class InternalError(HeadraceError):

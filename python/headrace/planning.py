@@ -63,6 +63,7 @@ def plan(
     split: str | None = None,
     root: str | os.PathLike[str] | None = None,
     storage: Mapping[str, Any] | None = None,
+    timeout: float | None = None,
 ) -> Plan:
     """Works out what a training needs of storage, cores and memory so that no GPU waits.
 
@@ -83,7 +84,8 @@ def plan(
         images_per_core: images a second that one core decodes, as ``doctor`` measures it
             (``measured["decoding_one_core"]``); None: 1,647, of packed ImageNet on the machine
             of docs/performance.md.
-        format, image, label, fields, classes, split, root, storage: of a path, as for ``Dataset``.
+        format, image, label, fields, classes, split, root, storage, timeout: of a path, as for
+            ``Dataset``.
 
     Returns:
         ``images_per_second``, ``megabytes_per_second``, ``iops`` (reads a second, by form),
@@ -101,10 +103,11 @@ def plan(
     each = _rate(rate, step_seconds, batch_size)
     assumed: list[str] = []
     words = containers.Words(format, image, label, fields, classes, split, root)
+    of_store = {"storage": storage, "timeout": timeout}
     count, mean, ratios = (
-        _told(words, storage, images, image_bytes, assumed)
+        _told(words, of_store, images, image_bytes, assumed)
         if source is None
-        else _seen(source, words, storage, images, image_bytes, assumed)
+        else _seen(source, words, of_store, images, image_bytes, assumed)
     )
     if images_per_core is None:
         images_per_core = IMAGES_PER_CORE
@@ -179,7 +182,7 @@ def _named(source: Any) -> Any:
     return repr(source) if isinstance(source, Dataset) else os.fsdecode(source)
 
 
-def _opened(source: Any, words: containers.Words, storage: Mapping[str, Any] | None) -> Any:
+def _opened(source: Any, words: containers.Words, of_store: Mapping[str, Any]) -> Any:
     """A context that has the dataset; it leaves open what was open before."""
     if isinstance(source, Dataset):
         return nullcontext(source)
@@ -187,12 +190,12 @@ def _opened(source: Any, words: containers.Words, storage: Mapping[str, Any] | N
         arguments.path("source", source)  # which Dataset calls path
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of containers' columns, which info says
-        return Dataset(source, storage=storage, **words._asdict())
+        return Dataset(source, **of_store, **words._asdict())
 
 
 def _told(
     words: containers.Words,
-    storage: Mapping[str, Any] | None,
+    of_store: Mapping[str, Any],
     images: int | None,
     image_bytes: float | None,
     assumed: list[str],
@@ -201,8 +204,9 @@ def _told(
     for name, value in words._asdict().items():
         if value is not None:
             raise ArgumentError(f"{name}={value!r} is for a plan with a source, and none is given")
-    if storage is not None:
-        raise ArgumentError("storage= is for a plan with a source, and none is given")
+    for name, value in of_store.items():
+        if value is not None:
+            raise ArgumentError(f"{name}= is for a plan with a source, and none is given")
     if images is None or image_bytes is None:
         raise ArgumentError("a plan needs a source, or images and image_bytes")
     count = arguments.count("images", images, 1)
@@ -214,7 +218,7 @@ def _told(
 def _seen(
     source: Any,
     words: containers.Words,
-    storage: Mapping[str, Any] | None,
+    of_store: Mapping[str, Any],
     images: int | None,
     image_bytes: float | None,
     assumed: list[str],
@@ -222,17 +226,17 @@ def _seen(
     """The same of a source."""
     if isinstance(source, Dataset):
         words.refuse_with("source")
-        containers.refuse_of_address("a headrace.Dataset", storage=storage)
+        containers.refuse_of_address("a headrace.Dataset", **of_store)
     if images is not None:
         raise ArgumentError("images is for a plan without a source")
     given = None if image_bytes is None else _positive("image_bytes", image_bytes)
-    return _measured(source, words, storage, given, assumed)
+    return _measured(source, words, of_store, given, assumed)
 
 
 def _measured(
     source: Any,
     words: containers.Words,
-    storage: Mapping[str, Any] | None,
+    of_store: Mapping[str, Any],
     given: float | None,
     assumed: list[str],
 ) -> tuple[int, float, dict[str, float]]:
@@ -240,7 +244,7 @@ def _measured(
 
     ``given`` are the mean bytes of images that are not bytes in files, or lie in a store.
     """
-    with _opened(source, words, storage) as dataset:
+    with _opened(source, words, of_store) as dataset:
         count = len(dataset)
         chosen = choosing.numbers(count, 2048)
         # Of what lies in a store with its size given nothing is fetched.

@@ -52,6 +52,7 @@ def pack(
     num_workers: int = 0,
     on_progress: OnProgress | None = None,
     storage: Mapping[str, Any] | None = None,
+    timeout: float | None = None,
 ) -> dict[str, Any]:
     """Packs images of anywhere into tar shards with an index, which appears whole or not at all.
 
@@ -93,6 +94,8 @@ def pack(
         on_progress: called several times a second with samples done, samples in all (-1 while
             unknown), encoded bytes handled, faults found.
         storage: of a source or destination in a store of objects, as for ``Dataset``.
+        timeout: seconds that a store may take for each thing that is waited for: a range, a page of
+            a list, a part of an upload; None: as docs/object-stores.md says.
 
     Returns:
         rows, bytes, shards, classes, counts by kind; "faults": how many in "total", the first
@@ -104,8 +107,9 @@ def pack(
         MissingFileError, EmptyDatasetError, DuplicateKeyError, BadFileError: about the source.
         SystemFailure: the destination exists or cannot be written.
         UnreachableError, DeniedError: what a store answered.
+        WaitTimeoutError: it took longer than ``timeout``.
     """
-    told = jobs.output(destination, shard_size, seek, overwrite, on_fault, storage)
+    told = jobs.output(destination, shard_size, seek, overwrite, on_fault, storage, timeout)
     told |= jobs.recoding(resize, quality, baseline, raw)
     limited = jobs.limits(limits)
     if arguments.flag("through_pillow", through_pillow):
@@ -170,6 +174,7 @@ def index(
     num_threads: int | None = None,
     on_progress: OnProgress | None = None,
     storage: Mapping[str, Any] | None = None,
+    timeout: float | None = None,
 ) -> dict[str, Any]:
     """Writes an index for a folder or for containers, which are then used in place, without a copy.
 
@@ -180,7 +185,8 @@ def index(
             folder of the containers where ``source`` is one, else NAME.hr beside them.
         format, image, label, fields, classes, split, root: of containers, as for ``Dataset``.
         index_dir: of a folder of images: where the index goes; None: into the folder itself.
-        seek, on_fault, allow_empty, limits, num_threads, on_progress, storage: as in ``pack``.
+        seek, on_fault, allow_empty, limits, num_threads, on_progress, storage, timeout: as in
+            ``pack``.
 
     Returns:
         What was indexed, as ``pack`` says it.
@@ -193,7 +199,7 @@ def index(
         "no_seek": not arguments.flag("seek", seek),
         "on_fault": arguments.choice("on_fault", on_fault, jobs.ON_FAULT),
         "allow_empty": arguments.flag("allow_empty", allow_empty),
-        "storage": None if storage is None else away.storage(storage),
+        **jobs.of_store(storage, timeout),
         **jobs.limits(limits),
     }
     return _warned(jobs.run("index", config, num_threads, on_progress))
@@ -209,6 +215,7 @@ def verify(
     num_threads: int | None = None,
     on_progress: OnProgress | None = None,
     storage: Mapping[str, Any] | None = None,
+    timeout: float | None = None,
 ) -> dict[str, Any]:
     """Reads a dataset whole and compares every checksum, offset and seek point with its index.
 
@@ -218,7 +225,7 @@ def verify(
         root: where the containers of an index are, if not where it says.
         decode: read the entropy data of every image anew, too.
         limits: as for ``Dataset``; what is over one is a fault.
-        num_threads, on_progress: as in ``pack``.
+        num_threads, on_progress, timeout: as in ``pack``.
         storage: of a dataset in a store of objects, as for ``Dataset``.
 
     Returns:
@@ -230,7 +237,7 @@ def verify(
         "root": None if root is None else arguments.path("root", root),
         "decode": arguments.flag("decode", decode),
         "source": arguments.path("source", source),
-        "storage": None if storage is None else away.storage(storage),
+        **jobs.of_store(storage, timeout),
         **jobs.limits(limits),
     }
     return jobs.run("verify", config, num_threads, on_progress)
@@ -258,7 +265,7 @@ class Writer:
         classes: the class names in the order of their numbers.
         fields: ``{"name": ..., "type": "int" | "float" | "str" | "bytes" | "array"}`` for each
             field; None: those of the first sample.
-        seek, overwrite, on_fault, storage: as in ``pack``.
+        seek, overwrite, on_fault, storage, timeout: as in ``pack``.
 
     Raises:
         ArgumentError: an argument is impossible; the sentence names it.
@@ -277,8 +284,9 @@ class Writer:
         overwrite: bool = False,
         on_fault: str = "keep",
         storage: Mapping[str, Any] | None = None,
+        timeout: float | None = None,
     ) -> None:
-        config = jobs.output(destination, shard_size, seek, overwrite, on_fault, storage)
+        config = jobs.output(destination, shard_size, seek, overwrite, on_fault, storage, timeout)
         if classes is not None:
             config["classes"] = arguments.each("classes", classes, arguments.name)
         if fields is not None:
@@ -351,7 +359,7 @@ class Writer:
             scarce.warn_of(self._waiting(finish, lambda _: None))
             self.result = _lib.info("hr_job_result", self._handle.value)
         finally:
-            self._handle.close()  # the writer is closed whatever comes of it
+            _lib.end(self._handle)  # the writer is closed whatever comes of it
         return self.result
 
     def _finish(self) -> dict[str, Any]:
@@ -367,8 +375,12 @@ class Writer:
         return self.result
 
     def abort(self) -> None:
-        """Leaves nothing of the dataset."""
-        self._handle.close()
+        """Leaves nothing of the dataset.
+
+        Warns:
+            UserWarning: what was uploaded to a store could not be removed.
+        """
+        _lib.end(self._handle)
 
     def __enter__(self) -> Writer:
         return self

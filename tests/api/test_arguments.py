@@ -51,6 +51,7 @@ CASES: dict[str, dict[str, list[Any]]] = {
         "index_dir": [value for value in PATHS if value is not None],
         "verify_crc": FLAGS,
         "storage": [3, "endpoint", [1], {1: "a"}, {"region": 3}],
+        "timeout": [0, -1, "a", math.nan, math.inf, True, [1]],
         "fetch_ahead": [0, -1, 2.5, "much", True],
         "cache": [value for value in PATHS if value is not None],
         "cache_size": [0, -1, 2.5, "much", True],
@@ -115,6 +116,7 @@ CASES: dict[str, dict[str, list[Any]]] = {
         "limits": [3, {"max_scans": 1.5}, {"max_block_bytes": 2**28 + 1}],
         "on_progress": [3, "print"],
         "storage": [3, "endpoint", [1], {1: "a"}, {"region": 3}],
+        "timeout": [0, -1, "a", math.nan, math.inf, True, [1]],
     },
     "index": {
         "source": SOURCES,
@@ -128,6 +130,7 @@ CASES: dict[str, dict[str, list[Any]]] = {
         "limits": [3, {"max_scans": 1.5}, {"max_block_bytes": 2**28 + 1}],
         "on_progress": [3],
         "storage": [3, "endpoint", [1], {1: "a"}, {"region": 3}],
+        "timeout": [0, -1, "a", math.nan, math.inf, True, [1]],
     },
     "verify": {
         "source": PATHS,
@@ -138,6 +141,7 @@ CASES: dict[str, dict[str, list[Any]]] = {
         "limits": [3, {"max_scans": 1.5}, {"max_block_bytes": 2**28 + 1}],
         "on_progress": [3],
         "storage": [3, "endpoint", [1], {1: "a"}, {"region": 3}],
+        "timeout": [0, -1, "a", math.nan, math.inf, True, [1]],
     },
     "Writer": {
         "destination": PATHS,
@@ -148,6 +152,7 @@ CASES: dict[str, dict[str, list[Any]]] = {
         "overwrite": FLAGS,
         "on_fault": ["ignore", None],
         "storage": [3, "endpoint", [1], {1: "a"}, {"region": 3}],
+        "timeout": [0, -1, "a", math.nan, math.inf, True, [1]],
     },
     "Loader": {
         "dataset": [*PATHS[:-1], [], [3], [""], [None], [["a"]]],
@@ -224,6 +229,7 @@ CASES: dict[str, dict[str, list[Any]]] = {
         "size": [value for value in COUNTS if value is not None],
         "seconds": RATES,
         "storage": [3, "endpoint", [1], {1: "a"}, {"region": 3}],
+        "timeout": [0, -1, "a", math.nan, math.inf, True, [1]],
         "cache": [value for value in PATHS if value is not None],
         "cache_size": [0, -1, 2.5, "much", True],
     },
@@ -240,6 +246,7 @@ CASES: dict[str, dict[str, list[Any]]] = {
         "size": COUNTS,
         "images_per_core": RATES,
         "storage": [3, "endpoint", [1], {1: "a"}, {"region": 3}],
+        "timeout": [0, -1, "a", math.nan, math.inf, True, [1]],
     },
 }
 

@@ -20,7 +20,7 @@ import images
 import processes
 from headrace import errors
 from headrace._engine import _lib, abi
-from remote.stores import Answering, Fault, Store
+from remote.stores import Answering, Fault, Silent, Store
 
 LIST = Path(__file__).parents[2] / "internal" / "fault" / "kinds.json"
 KINDS = {kind["name"]: kind for kind in json.loads(LIST.read_text())}
@@ -164,6 +164,14 @@ def a_store_that_fails_each_time(packed: Path, place: Path) -> None:
         hr.Dataset(store.url(packed.name))
 
 
+def a_store_that_takes_longer_than_it_may(packed: Path, place: Path) -> None:
+    server = Silent()
+    try:
+        hr.verify(f"{server.endpoint}/{packed.name}", timeout=0.1)
+    finally:
+        server.end()
+
+
 PROVOKED: dict[str, Callable[[Path, Path], Any]] = {
     "BadHandle": a_handle_that_was_never_one,
     "Argument": an_impossible_argument,
@@ -183,6 +191,7 @@ PROVOKED: dict[str, Callable[[Path, Path], Any]] = {
     "Changed": an_object_that_was_replaced,
     "Denied": a_store_that_refuses,
     "Unreachable": a_store_that_fails_each_time,
+    "Late": a_store_that_takes_longer_than_it_may,
 }
 
 

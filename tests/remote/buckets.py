@@ -169,6 +169,26 @@ class Failing(ThreadingHTTPServer):
             thread.join()
 
 
+class Falling(Failing):
+    """A server that answers until it is told to fall silent.
+
+    Attributes:
+        silent: set by the test.
+        asked: set when a request came since.
+    """
+
+    def __init__(self, storage: dict[str, str | bool]) -> None:
+        super().__init__(storage, 0)
+        self.silent, self.asked, self.over = (threading.Event() for _ in range(3))
+
+    def draw(self) -> str:
+        if not self.silent.is_set():
+            return "pass"
+        self.asked.set()
+        self.over.wait(60)
+        return "reset"
+
+
 def put(storage: dict[str, str | bool], path: str, content: bytes) -> None:
     """Stores an object by one signed request (AWS Signature Version 4), so that it has an ETag."""
     host = str(storage["endpoint"]).removeprefix("http://")

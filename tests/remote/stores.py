@@ -131,3 +131,41 @@ class Store(ThreadingHTTPServer):
                 connection.shutdown(socket.SHUT_RDWR)
         self.server_close()
         self._thread.join()
+
+
+class Silent:
+    """A server that accepts connections and never answers, or begins an answer that does not end.
+
+    Attributes:
+        asked: set when somebody has sent it something.
+        endpoint: its address.
+    """
+
+    def __init__(self, dribbles: bool = False) -> None:
+        self._listener = socket.create_server(("127.0.0.1", 0), backlog=128)
+        self.endpoint = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
+        self.asked, self._over = threading.Event(), threading.Event()
+        self._dribbles = dribbles
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                connection, _ = self._listener.accept()
+                threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
+
+    def _serve(self, connection: socket.socket) -> None:
+        with connection, contextlib.suppress(OSError):
+            connection.recv(1 << 16)
+            self.asked.set()
+            if self._dribbles:
+                connection.sendall(b"HTTP/1.1 206 Partial Content\r\nX-Slow: ")
+            while not self._over.wait(1):  # a byte a second
+                if self._dribbles:
+                    connection.sendall(b".")
+
+    def end(self) -> None:
+        self._over.set()
+        with contextlib.suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()

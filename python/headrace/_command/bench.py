@@ -60,6 +60,7 @@ def measure(
             ],
             output="numpy",
             num_threads=threads,
+            timeout=how.get("timeout"),
         )
         with loader:
             opened = time.perf_counter()

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from headrace._command import options
-from headrace._engine import containers
+from headrace._engine import away, containers
 from headrace.dataset import Dataset
 from headrace.errors import HeadraceError
 
@@ -16,7 +16,10 @@ _SHOWN = ("rows", "kind", "path", "shards", "source")
 
 
 def looked_at(
-    source: Path | list[Path], words: containers.Words, storage: Sequence[str] | None
+    source: Path | list[Path],
+    words: containers.Words,
+    storage: Sequence[str] | None,
+    timeout: float | None,
 ) -> dict[str, Any]:
     """Kind, samples, columns and what is in doubt; nothing where that cannot be said either.
 
@@ -24,8 +27,9 @@ def looked_at(
         source: one path, or several.
         words: what the user said of it.
         storage: KEY=VALUE of a store of objects.
+        timeout: the seconds that it may take.
     """
-    with suppress(HeadraceError):
+    with suppress(HeadraceError), away.within(timeout):
         config = containers.config("source", source, words) | {"inspect": True}
         if storage:
             config["storage"] = options.storage(list(storage))

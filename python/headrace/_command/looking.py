@@ -28,6 +28,7 @@ def info(
     layout: options.Layout = None,
     root: options.Root = None,
     storage: options.Storage = None,
+    timeout: options.Timeout = None,
     cache: options.Cache = None,
     cache_size: options.CacheSize = None,
     as_json: options.AsJSON = False,
@@ -43,11 +44,12 @@ def info(
                 layout=layout,
                 index_dir=index_dir,
                 storage=options.storage(storage),
+                timeout=timeout,
                 cache=cache,
                 cache_size=cache_size,
             )
         except (ArgumentError, UnsupportedError):
-            if sample is None and (found := inspecting.looked_at(given, words, storage)):
+            if sample is None and (found := inspecting.looked_at(given, words, storage, timeout)):
                 output.result(found, as_json)
             raise
         with dataset:
@@ -97,6 +99,7 @@ def view(
     split: options.Split = None,
     root: options.Root = None,
     storage: options.Storage = None,
+    timeout: options.Timeout = None,
     cache: options.Cache = None,
     cache_size: options.CacheSize = None,
 ) -> None:
@@ -114,6 +117,7 @@ def view(
             views,
             **words._asdict(),
             storage=options.storage(storage),
+            timeout=timeout,
             cache=cache,
             cache_size=cache_size,
         )

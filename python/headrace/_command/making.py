@@ -56,6 +56,7 @@ def pack(
     no_seek: options.NoSeek = False,
     limit: options.Limits = None,
     storage: options.Storage = None,
+    timeout: options.Timeout = None,
     threads: options.Threads = None,
     as_json: options.AsJSON = False,
 ) -> None:
@@ -87,6 +88,7 @@ def pack(
             num_threads=threads,
             on_progress=show,
             storage=options.storage(storage),
+            timeout=timeout,
         )
     output.made(made, as_json)
 
@@ -110,6 +112,7 @@ def index(
     no_seek: options.NoSeek = False,
     limit: options.Limits = None,
     storage: options.Storage = None,
+    timeout: options.Timeout = None,
     threads: options.Threads = None,
     as_json: options.AsJSON = False,
 ) -> None:
@@ -126,6 +129,7 @@ def index(
             num_threads=threads,
             on_progress=show,
             storage=options.storage(storage),
+            timeout=timeout,
         )
     output.made(made, as_json)
 
@@ -139,6 +143,7 @@ def verify(
     ] = False,
     limit: options.Limits = None,
     storage: options.Storage = None,
+    timeout: options.Timeout = None,
     threads: options.Threads = None,
     as_json: options.AsJSON = False,
 ) -> None:
@@ -153,6 +158,7 @@ def verify(
             num_threads=threads,
             on_progress=show,
             storage=options.storage(storage),
+            timeout=timeout,
         )
     output.result(found, as_json)
     if not as_json:

@@ -24,6 +24,7 @@ def bench(
     split: options.Split = None,
     root: options.Root = None,
     storage: options.Storage = None,
+    timeout: options.Timeout = None,
     cache: options.Cache = None,
     cache_size: options.CacheSize = None,
     threads: options.Threads = None,
@@ -43,6 +44,7 @@ def bench(
             show,
             **words._asdict(),
             storage=options.storage(storage),
+            timeout=timeout,
             cache=cache,
             cache_size=cache_size,
         )
@@ -71,6 +73,7 @@ def doctor(
     split: options.Split = None,
     root: options.Root = None,
     storage: options.Storage = None,
+    timeout: options.Timeout = None,
     cache: options.Cache = None,
     cache_size: options.CacheSize = None,
     as_json: options.AsJSON = False,
@@ -94,6 +97,7 @@ def doctor(
         seconds=seconds,
         **words._asdict(),
         storage=options.storage(storage),
+        timeout=timeout,
         cache=cache,
         cache_size=cache_size,
     )
@@ -137,6 +141,7 @@ def plan(
     split: options.Split = None,
     root: options.Root = None,
     storage: options.Storage = None,
+    timeout: options.Timeout = None,
     as_json: options.AsJSON = False,
 ) -> None:
     """Work out the storage, cores and memory that a training needs."""
@@ -162,5 +167,6 @@ def plan(
         images_per_core=images_per_core,
         **words._asdict(),
         storage=options.storage(storage),
+        timeout=timeout,
     )
     output.say(found.to_json() if as_json else str(found))

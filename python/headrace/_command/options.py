@@ -132,6 +132,10 @@ Storage = Annotated[
         "again.",
     ),
 ]
+Timeout = Annotated[
+    float | None,
+    typer.Option(metavar="SECONDS", help="What a store may take before it is an error."),
+]
 Cache = Annotated[
     Path | None,
     typer.Option(

@@ -65,6 +65,7 @@ def contact_sheet(
             layout="NHWC",
             output="numpy",
             prefetch=1,
+            timeout=how.get("timeout"),
         )
         with loader:
             images, labels = next(iter(loader))

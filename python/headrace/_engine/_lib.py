@@ -292,6 +292,17 @@ _CLOSE_GRACE_S = 0.45
 _stuck: list[dict[int, Any]] = []
 
 
+def end(handle: Handle) -> None:
+    """Closes a job or a writer, finished or not, and warns of what could not be removed of it."""
+    if not handle.close.alive or _library is None or _loaded_in != os.getpid():
+        return
+    error = abi.Error()
+    code = _library.hr_close(handle.place, byref(error))
+    handle.close.detach()  # not before: an exception in between leaves the finalizer a closed one
+    if not code:
+        scarce.warn_of(error.text)
+
+
 def _close_lent(handle: c_int64, kept: list[dict[int, Any]]) -> None:
     begun = time.monotonic()
     close_if_open(handle)

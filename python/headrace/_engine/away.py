@@ -60,13 +60,25 @@ def cache(directory: Any, size: Any) -> dict[str, Any]:
     }
 
 
+def timeout(value: Any) -> float | None:
+    """The seconds that a store may take."""
+    return None if value is None else arguments.seconds("timeout", value)
+
+
+def _until(limit: tuple[float, float]) -> float:
+    return limit[1]
+
+
 @contextlib.contextmanager
 def within(seconds: float | None) -> Iterator[None]:
-    """Bounds all that is done patiently inside, together; None: nothing does."""
+    """Bounds all that is done patiently inside, together; None: nothing does, but what is around.
+
+    Of two bounds, one inside the other, that counts which is over first.
+    """
     if seconds is None:
         yield
         return
-    token = _limit.set((seconds, time.monotonic() + seconds))
+    token = _limit.set(min((seconds, time.monotonic() + seconds), _limit.get(), key=_until))
     try:
         yield
     finally:

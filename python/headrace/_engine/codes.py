@@ -24,6 +24,7 @@ from headrace.errors import (
     TruncatedError,
     UnreachableError,
     UnsupportedError,
+    WaitTimeoutError,
 )
 
 BY_CODE: dict[int, type[HeadraceError]] = {
@@ -45,4 +46,5 @@ BY_CODE: dict[int, type[HeadraceError]] = {
     19: ChangedError,
     20: DeniedError,
     21: UnreachableError,
+    22: WaitTimeoutError,
 }

@@ -45,7 +45,7 @@ def run(
         containers.warn_of(made)
         return made
     finally:
-        handle.close()  # cancels, where an exception (Ctrl-C) ended the wait
+        _lib.end(handle)  # cancels, where an exception (Ctrl-C) ended the wait
 
 
 def threads(num_threads: int | None) -> int | None:
@@ -64,6 +64,7 @@ def output(
     overwrite: bool,
     on_fault: str,
     storage: Mapping[str, Any] | None,
+    timeout: float | None,
 ) -> dict[str, Any]:
     """What ``pack`` and ``Writer`` say alike of what they make."""
     return {
@@ -72,7 +73,15 @@ def output(
         "no_seek": not arguments.flag("seek", seek),
         "overwrite": arguments.flag("overwrite", overwrite),
         "on_fault": arguments.choice("on_fault", on_fault, ON_FAULT),
+        **of_store(storage, timeout),
+    }
+
+
+def of_store(storage: Mapping[str, Any] | None, timeout: float | None) -> dict[str, Any]:
+    """What a job is told of a store of objects."""
+    return {
         "storage": None if storage is None else away.storage(storage),
+        "timeout": away.timeout(timeout),
     }
 
 

@@ -1,0 +1,103 @@
+package pack
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/headrace/headrace/internal/fault"
+)
+
+// Bounds of the removal of what was uploaded.
+const (
+	clearingTime = 20 * time.Second // of all of it
+	// A store that gives no answer for so long is not asked any more: where somebody ended the job, who waits for
+	// that, and where the job itself was ended by an error.
+	silentToTheHasty = 500 * time.Millisecond
+	silentToTheRest  = 10 * time.Second
+	clearedAtOnce    = 16 // objects
+)
+
+// clearing is the removal of what was uploaded, after an error or where somebody ended the job. Its context ends
+// when the store is not to be asked any more; the job's own may have ended already.
+type clearing struct {
+	ctx    context.Context
+	silent *time.Timer
+	hasty  func() bool
+}
+
+func (u *upload) clearing() *clearing {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.clears != nil {
+		return u.clears
+	}
+	// Its timers end it: it goes on when who asked for it has gone.
+	ctx, stop := context.WithTimeout(context.WithoutCancel(u.ctx), clearingTime)
+	c := &clearing{ctx: ctx, hasty: func() bool { return u.ctx.Err() != nil || u.late.Load() }}
+	c.silent = time.AfterFunc(c.patience(), stop)
+	context.AfterFunc(u.ctx, c.answered)
+	u.clears = c
+	return c
+}
+
+func (c *clearing) patience() time.Duration {
+	if c.hasty() {
+		return silentToTheHasty
+	}
+	return silentToTheRest
+}
+
+// answered has the wait for the next answer begin.
+func (c *clearing) answered() {
+	if c.ctx.Err() == nil {
+		c.silent.Reset(c.patience())
+	}
+}
+
+// abandon removes what was committed, and what may have been.
+func (u *upload) abandon() string {
+	c := u.clearing()
+	u.mu.Lock()
+	made := make(map[string]bool, len(u.made))
+	for name, committed := range u.made {
+		made[name] = committed
+	}
+	u.mu.Unlock()
+	var removing sync.WaitGroup
+	slots := make(chan struct{}, clearedAtOnce)
+	for name, committed := range made {
+		slots <- struct{}{}
+		removing.Go(func() {
+			defer func() { <-slots }()
+			if err := u.remove(c.ctx, name); err != nil && (committed || c.ctx.Err() != nil) {
+				u.leave(name)
+			}
+			c.answered()
+		})
+	}
+	removing.Wait()
+	c.silent.Stop()
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if len(u.left) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("of what was uploaded, %d objects or their parts could not be removed and are left below %s, as %s", len(u.left), u.path(), u.left[0])
+}
+
+// leave notes that an object, or parts of it, may be left.
+func (u *upload) leave(name string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.left = append(u.left, name)
+}
+
+// noted is an error of an upload; one that took longer than the caller allows has the rest hurry.
+func (u *upload) noted(err error) error {
+	if err != nil && fault.KindOf(err) == fault.KindLate {
+		u.late.Store(true)
+	}
+	return err
+}
