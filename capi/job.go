@@ -88,7 +88,7 @@ func storageOf(options json.RawMessage, seconds float64) (remote.Storage, error)
 		return s, err
 	}
 	s.Timeout = time.Duration(seconds * float64(time.Second))
-	return s, nil
+	return s.Kept(), nil
 }
 
 const maxTimeout = 365 * 24 * 60 * 60

@@ -86,6 +86,7 @@ func (c *sourceConfig) open() (*catalog.Dataset, error) {
 	if err != nil {
 		return nil, err
 	}
+	storage = storage.Kept()
 	switch {
 	case given == 0:
 		return nil, argument("path is missing")

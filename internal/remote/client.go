@@ -48,6 +48,9 @@ func followEnvironment() {
 }
 
 func clientOf(s Storage) *client {
+	if s.kept != nil {
+		return s.kept
+	}
 	clientsLock.Lock()
 	defer clientsLock.Unlock()
 	c := clients[s]

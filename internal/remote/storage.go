@@ -26,6 +26,16 @@ type Storage struct {
 	// Timeout bounds what a caller waits for at once: a range, a page of a list, a part of an upload; 0 leaves
 	// that to Patience. What takes longer is an error of kind Late.
 	Timeout time.Duration
+
+	kept *client // which everything goes through, whatever becomes of the environment; nil: that of now
+}
+
+// Kept is a storage whose credentials are those of the environment as it is now. The objects of a dataset are opened
+// one by one, as they are read, and the program may have set those of another dataset by then.
+func (s Storage) Kept() Storage {
+	followEnvironment()
+	s.kept = clientOf(s)
+	return s
 }
 
 // options are those that ParseStorage knows, sorted.

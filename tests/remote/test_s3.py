@@ -64,6 +64,20 @@ def test_a_secret_that_is_set_later_counts_and_is_in_no_error(
     hr.Dataset("s3://photos/train.hr", storage=storage).close()
 
 
+def test_a_dataset_that_is_open_keeps_the_credentials_that_there_were(
+    root: Path, storage: dict[str, str | bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with (
+        hr.Dataset("s3://photos/train.hr", storage=storage) as dataset,
+        hr.Dataset(root / "buckets" / "photos" / "train.hr") as local,
+    ):
+        monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "that-of-another-bucket")
+        with pytest.raises(errors.DeniedError):
+            hr.Dataset("s3://photos/train.hr", storage=storage)
+        for number in range(COUNT):  # of shards of which none was opened yet
+            assert dataset.read(number) == local.read(number)
+
+
 @pytest.mark.parametrize(("before", "after"), [(4, 2), (2, 3), (1, 4)])
 def test_an_epoch_is_resumed_in_its_middle_by_another_number_of_ranks(
     root: Path, storage: dict[str, str | bool], tmp_path: Path, before: int, after: int
