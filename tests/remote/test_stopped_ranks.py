@@ -24,7 +24,8 @@ from remote.test_urls import COUNT
 from timing import PATIENCE_S, within
 
 PATIENCE = 2.0  # of internal/parts: how long one who does nothing is waited for
-SLACK = 0.5  # to fetch and decode, and for a machine that does other things
+SLACK = 0.5  # to fetch and decode
+BUSY = 0.5  # and for a machine that does other things
 OTHERS = 3
 
 # What a rank trains on: the time behind each batch, by a clock that all processes share, and the
@@ -99,13 +100,16 @@ def waits(ranks: list[subprocess.Popen[str]], local: list[str]) -> list[list[flo
 
 
 def longest(found: list[list[float]], held_up: bool = False) -> float:
-    """The longest of their waits, none of which is two of those that are allowed."""
-    for first, second, *_ in found:
-        assert first < 2 * PATIENCE
-        assert second < PATIENCE / 2  # held up once, and not once a record
-        if held_up:
-            assert first > PATIENCE / 2
-    return max(first for first, *_ in found)
+    """The longest wait that the stopped one brought about.
+
+    What a rank waited for beside it says how busy the machine is, and counts for half a second at
+    most; beyond that it was held up more than once, once a record for instance.
+    """
+    if held_up:
+        assert min(first for first, *_ in found) > PATIENCE / 2
+    return max(
+        max(first - min(second, BUSY), second - BUSY + PATIENCE) for first, second, *_ in found
+    )
 
 
 def held(store: Store, kind: str) -> tuple[threading.Event, threading.Event]:
