@@ -22,6 +22,7 @@ type Parquet struct {
 	group   int   // that is read
 	left    int64 // rows of it
 	held    int64 // bytes of pages in memory
+	listed  int64 // numbers of lists so far
 }
 
 // parquetGroup is a row group. Only columns without lists are kept.
@@ -240,8 +241,12 @@ func (p *Parquet) checkGroups() error {
 			return fmt.Errorf("%w: %d rows of %d columns in a file of %d bytes", ErrLimit, total, len(p.Leaves), p.size)
 		}
 		for i := range p.columns {
-			if c := &p.columns[i]; c.leaf >= 0 && p.Leaves[c.leaf].Kind != RefusedLeaf && g.chunks[i].values != g.rows {
-				return fmt.Errorf("%w: the column %.80q has %d values in a row group of %d rows", ErrBad, p.Leaves[c.leaf].Path[0], g.chunks[i].values, g.rows)
+			c := &p.columns[i]
+			if c.leaf < 0 || p.Leaves[c.leaf].Kind == RefusedLeaf {
+				continue
+			}
+			if n := g.chunks[i].values; n < g.rows || n > g.rows && !c.listed {
+				return fmt.Errorf("%w: the column %.80q has %d values in a row group of %d rows", ErrBad, p.Leaves[c.leaf].Path[0], n, g.rows)
 			}
 		}
 	}
@@ -259,6 +264,9 @@ func (p *Parquet) Next(values []Value) (int64, error) {
 		p.left = g.rows
 		for i := range p.columns {
 			p.columns[i].start(p, g.chunks[i], &p.held)
+			if err := p.checkListed(&p.columns[i], g.chunks[i]); err != nil {
+				return 0, &WalkError{g.chunks[i].at, err}
+			}
 		}
 	}
 	p.left--
@@ -274,7 +282,7 @@ func (p *Parquet) Next(values []Value) (int64, error) {
 			values[c.leaf] = Value{Null: true}
 			continue
 		}
-		if err := c.next(&values[c.leaf], leaf); err != nil {
+		if err := c.read(&values[c.leaf], leaf, p.left == 0); err != nil {
 			return 0, &WalkError{c.page.header, fmt.Errorf("%w (in the column %.80q)", err, leaf.Path[0])}
 		}
 	}

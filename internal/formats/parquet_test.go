@@ -142,3 +142,12 @@ func TestANameOfAParquetColumnThatIsTooLongIsALimit(t *testing.T) {
 	require.ErrorIs(t, err, ErrLimit)
 	require.ErrorContains(t, err, "a column's name of 4097 bytes (expected at most 4096)")
 }
+
+func TestACodecThatIsNotReadIsUnsupportedByName(t *testing.T) {
+	page := pageOf(format.DataPage, 1, 5, []byte("\x01\x00\x00\x00a"), "")
+	for _, codec := range []format.CompressionCodec{format.Lz4, format.LZO, 99} {
+		_, _, err := rowsOfParquet(parquetFile(page, []string{"image"}, groupOf(1, chunkOf(4, len(page), 1, codec))))
+		require.ErrorIs(t, err, ErrUnsupported)
+		require.ErrorContains(t, err, "(expected UNCOMPRESSED, SNAPPY, GZIP, BROTLI, ZSTD or LZ4_RAW)")
+	}
+}

@@ -17,6 +17,7 @@ type pageHeader struct {
 	values               int64
 	encoding             format.Encoding
 	levelEncoding        format.Encoding
+	repeatEncoding       format.Encoding
 	definition, repeated int64 // bytes of the levels, of version 2
 	compressed           bool
 }
@@ -76,6 +77,8 @@ func (h *pageHeader) field(t *thriftReader, id int, kind byte) bool {
 				h.encoding = format.Encoding(n)
 			case id == 3 && !v2:
 				h.levelEncoding = format.Encoding(n)
+			case id == 4 && !v2:
+				h.repeatEncoding = format.Encoding(n)
 			case id == 5 && v2:
 				h.definition = n
 			case id == 6 && v2:

@@ -3,46 +3,92 @@ package formats
 import (
 	"encoding/binary"
 	"fmt"
+	"math/bits"
 
 	"github.com/parquet-go/parquet-go/format"
 
 	"github.com/headrace/headrace/internal/blocks"
 )
 
-// readLevels takes the definition levels, which in version 1 stand before the values behind their length.
-func (c *parquetColumn) readLevels(h pageHeader, at int64, v2 bool) error {
-	p, width := &c.page, 0
-	for 1<<width <= c.present {
-		width++
-	}
-	if v2 {
-		if h.definition > blocks.MostBytes {
-			return fmt.Errorf("%w: levels of %d bytes", ErrLimit, h.definition)
+// readLevels takes the levels: of a list those that say where one begins, and then the definition levels. In
+// version 1 each stand before the values behind their length.
+func (c *parquetColumn) readLevels(h pageHeader, at int64, v2 bool) (err error) {
+	p := &c.page
+	if c.listed {
+		var repeats *hybrid
+		if v2 {
+			repeats, err = c.levelsAt(at, h.repeated, 1)
+		} else {
+			repeats, err = c.levelsBefore(h.repeatEncoding, 1)
 		}
-		raw := make([]byte, h.definition)
-		p.levels = &hybrid{data: raw, width: width}
-		return readAt(c.r, raw, at)
+		if err != nil {
+			return err
+		}
+		p.repeats.of = repeats
 	}
-	if h.levelEncoding != format.RLE {
-		return fmt.Errorf("%w: definition levels encoded by %v (expected RLE)", ErrUnsupported, h.levelEncoding)
+	switch {
+	case c.present == 0:
+	case v2:
+		p.levels, err = c.levelsAt(at+h.repeated, h.definition, c.present)
+	default:
+		p.levels, err = c.levelsBefore(h.levelEncoding, c.present)
+	}
+	p.depths.of = p.levels
+	return err
+}
+
+// levelsAt are those of a page of version 2, up to a level.
+func (c *parquetColumn) levelsAt(at, length int64, most int) (*hybrid, error) {
+	if length > blocks.MostBytes {
+		return nil, fmt.Errorf("%w: levels of %d bytes", ErrLimit, length)
+	}
+	raw := make([]byte, length)
+	return &hybrid{data: raw, width: bits.Len(uint(most))}, readAt(c.r, raw, at)
+}
+
+// levelsBefore are those that stand before the values.
+func (c *parquetColumn) levelsBefore(encoding format.Encoding, most int) (*hybrid, error) {
+	p := &c.page
+	if encoding != format.RLE {
+		return nil, fmt.Errorf("%w: levels encoded by %v (expected RLE)", ErrUnsupported, encoding)
 	}
 	length, err := c.length(&p.body, p.next)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	p.next += 4
 	if length > p.body.end-p.next || length > blocks.MostBytes {
-		return fmt.Errorf("%w: definition levels of %d bytes in a page of %d", ErrBad, length, p.body.end-p.body.at)
+		return nil, fmt.Errorf("%w: levels of %d bytes in a page of %d", ErrBad, length, p.body.end-p.body.at)
 	}
 	raw := make([]byte, length)
 	if p.body.data != nil {
 		copy(raw, p.body.data[p.next:])
 	} else if err := readAt(c.r, raw, p.next); err != nil {
-		return err
+		return nil, err
 	}
-	p.levels = &hybrid{data: raw, width: width}
 	p.next += length
-	return nil
+	return &hybrid{data: raw, width: bits.Len(uint(most))}, nil
+}
+
+// levelRun is how often the next level stands there, so far as one look says it.
+type levelRun struct {
+	of    *hybrid
+	value int
+	left  int64
+}
+
+// look makes value the next level.
+func (r *levelRun) look() error {
+	if r.left > 0 {
+		return nil
+	}
+	v, err := r.of.next()
+	r.value, r.left = int(v), 1
+	if err == nil && !r.of.packed {
+		more := min(r.of.left, 1<<40)
+		r.left, r.of.left = r.left+int64(more), r.of.left-more
+	}
+	return err
 }
 
 // hybrid reads numbers of a few bits in runs and in packs of eight ("RLE/Bit-Packing Hybrid" in Parquet's

@@ -13,9 +13,12 @@ import (
 
 // parquetColumn reads the values of a column, page by page.
 type parquetColumn struct {
-	leaf     int // -1 where it lies in a list
-	present  int // definition level of a value that is not null
+	leaf     int  // -1 where it lies in a list of what is no number
+	listed   bool // the leaf is a list of numbers, and these are they
+	there    int  // definition level of a list that is not null
+	present  int  // definition level of a value that is not null
 	width    int64
+	element  int64 // bytes of a number of a list, which may be fewer than stand in the file
 	typ      format.Type
 	half     bool
 	unsigned bool
@@ -28,6 +31,8 @@ type parquetColumn struct {
 	spans      [][2]int64 // of a dictionary of values of varying length: from and to
 	entries    int64      // of the dictionary
 	page       parquetPage
+	list       parquetList
+	space      [8]byte
 
 	budget                *int64 // bytes that all columns hold in memory
 	heldPage, heldEntries int64  // and this one
@@ -42,6 +47,15 @@ type parquetPage struct {
 	indices *hybrid // into the dictionary, or booleans
 	body    parquetBody
 	next    int64 // of body: where the next value begins
+
+	numbers  *delta // DELTA_BINARY_PACKED: the values
+	lengths  *delta // DELTA_LENGTH_BYTE_ARRAY, DELTA_BYTE_ARRAY: of the values in body
+	shared   *delta // DELTA_BYTE_ARRAY: how many bytes a value begins with that the one before has
+	previous []byte // which is this
+	split    int64  // BYTE_STREAM_SPLIT: how many values, of which all first bytes stand first
+	unread   int64  // of these
+
+	repeats, depths levelRun // of a list
 }
 
 // parquetBody is a stretch of values: in the file, or in memory.
@@ -52,12 +66,9 @@ type parquetBody struct {
 	file    int64
 }
 
-const (
-	plainDictionary = format.Encoding(2) // what writers before 2.0 of the format call both of a dictionary's encodings
+const plainDictionary = format.Encoding(2) // what writers before 2.0 of the format call both of a dictionary's encodings
 
-)
-
-var parquetCodecs = map[format.CompressionCodec]uint8{format.Snappy: blocks.Snappy, format.Gzip: blocks.Gzip, format.Zstd: blocks.Zstd, format.Lz4Raw: blocks.LZ4}
+var parquetCodecs = map[format.CompressionCodec]uint8{format.Snappy: blocks.Snappy, format.Gzip: blocks.Gzip, format.Zstd: blocks.Zstd, format.Lz4Raw: blocks.LZ4, format.Brotli: blocks.Brotli}
 
 // start goes to a row group's chunk of the column.
 func (c *parquetColumn) start(p *Parquet, chunk parquetChunk, budget *int64) {
@@ -68,6 +79,20 @@ func (c *parquetColumn) start(p *Parquet, chunk parquetChunk, budget *int64) {
 	c.heldPage, c.heldEntries = 0, 0
 	c.chunk, c.at, c.values = chunk, chunk.at, chunk.values
 	c.dictionary, c.spans, c.entries, c.page = parquetBody{}, nil, 0, parquetPage{header: chunk.at}
+}
+
+// read reads the next row's value or list. Behind the last row of a row group there must be none.
+func (c *parquetColumn) read(v *Value, leaf *Leaf, last bool) error {
+	if !c.listed {
+		return c.next(v, leaf)
+	}
+	if err := c.nextList(v); err != nil {
+		return err
+	}
+	if last && c.values+c.page.left > 0 {
+		return fmt.Errorf("%w: more lists than the row group has rows", ErrBad)
+	}
+	return nil
 }
 
 // next reads the next value.
@@ -90,51 +115,27 @@ func (c *parquetColumn) next(v *Value, leaf *Leaf) error {
 		}
 	}
 	*v = Value{}
-	body, index := &p.body, int64(-1)
-	if p.indices != nil {
+	switch {
+	case p.indices != nil && c.typ == format.Boolean:
 		n, err := p.indices.next()
-		if err != nil {
-			return err
+		v.Int, v.Float = int64(n), float64(n)
+		return err
+	case leaf.Kind == IntLeaf || leaf.Kind == FloatLeaf:
+		raw, err := c.fixed()
+		if err == nil {
+			c.number(v, raw)
 		}
-		if c.typ == format.Boolean {
-			v.Int, v.Float = int64(n), float64(n)
-			return nil
-		}
-		if body, index = &c.dictionary, int64(n); index >= c.entries {
-			return fmt.Errorf("%w: entry %d of a dictionary of %d", ErrBad, index, c.entries)
-		}
+		return err
+	case p.shared != nil || p.split > 0:
+		raw, err := c.apart()
+		v.Held, v.Data, v.Length = true, raw, int64(len(raw))
+		return err
 	}
-	from, to, err := c.place(body, index)
+	body, from, to, err := c.place()
 	if err != nil {
 		return err
 	}
-	if leaf.Kind == IntLeaf || leaf.Kind == FloatLeaf {
-		c.number(v, body.data[from:to])
-		return nil
-	}
 	return c.stretch(v, body, from, to, leaf.Want)
-}
-
-// place is where a value lies in a body: the next one, or one of the dictionary.
-func (c *parquetColumn) place(b *parquetBody, index int64) (from, to int64, err error) {
-	switch {
-	case index >= 0 && c.width == 0:
-		return c.spans[index][0], c.spans[index][1], nil
-	case index >= 0:
-		return b.at + index*c.width, b.at + (index+1)*c.width, nil // entries were compared with the body
-	}
-	from, width := c.page.next, c.width
-	if width == 0 {
-		if width, err = c.length(b, from); err != nil {
-			return 0, 0, err
-		}
-		from += 4
-	}
-	if width > b.end-from {
-		return 0, 0, fmt.Errorf("%w: a value of %d bytes, its page has %d left", ErrBad, width, max(b.end-from, 0))
-	}
-	c.page.next = from + width
-	return from, from + width, nil
 }
 
 // length reads the length before a value.
@@ -182,7 +183,7 @@ func (c *parquetColumn) nextPage() error {
 	}
 	_, known := parquetCodecs[c.chunk.codec]
 	if c.chunk.codec != format.Uncompressed && !known {
-		return fmt.Errorf("%w: pages compressed by %v (expected UNCOMPRESSED, SNAPPY, GZIP, ZSTD or LZ4_RAW)", ErrUnsupported, c.chunk.codec)
+		return fmt.Errorf("%w: pages compressed by %v (expected UNCOMPRESSED, SNAPPY, GZIP, BROTLI, ZSTD or LZ4_RAW)", ErrUnsupported, c.chunk.codec)
 	}
 	switch h.typ {
 	case format.DictionaryPage:
@@ -273,7 +274,7 @@ func (c *parquetColumn) readDictionary(h pageHeader, at int64) (err error) {
 	c.spans = make([][2]int64, 0, h.values)
 	c.page.next = 0
 	for range h.values {
-		from, to, err := c.place(body, -1)
+		from, to, err := c.following(body)
 		if err != nil {
 			return err
 		}
@@ -294,24 +295,22 @@ func (c *parquetColumn) readData(h pageHeader, at int64) (err error) {
 		if levels = h.definition + h.repeated; h.definition < 0 || h.repeated < 0 || levels > h.stored || levels > h.size {
 			return fmt.Errorf("%w: levels of %d and %d bytes in a page of %d", ErrBad, h.definition, h.repeated, h.stored)
 		}
-		if h.repeated != 0 {
+		if h.repeated != 0 && !c.listed {
 			return fmt.Errorf("%w: a page with repetition levels, the column is no list", ErrBad)
 		}
 		if !compressed && h.size != h.stored {
 			return fmt.Errorf("%w: an uncompressed page of two sizes, %d and %d", ErrBad, h.stored, h.size)
 		}
 	}
-	inPlace := !compressed && (c.typ == format.ByteArray || c.typ == format.FixedLenByteArray && !c.half) && h.encoding == format.Plain
+	inPlace := !compressed && c.staysInPlace(h.encoding)
 	if inPlace {
 		p.body = parquetBody{at: at + levels, end: at + h.stored}
 	} else if p.body, err = c.load(&c.heldPage, &h, at+levels, h.stored-levels, h.size-levels, compressed); err != nil {
 		return err
 	}
 	p.next = p.body.at
-	if c.present > 0 {
-		if err := c.readLevels(h, at, v2); err != nil {
-			return err
-		}
+	if err := c.readLevels(h, at, v2); err != nil {
+		return err
 	}
 	switch {
 	case h.encoding == format.Plain && c.typ == format.Boolean:
@@ -331,7 +330,7 @@ func (c *parquetColumn) readData(h pageHeader, at int64) (err error) {
 			return fmt.Errorf("%w: indices of %d bits", ErrBad, p.indices.width)
 		}
 	default:
-		return fmt.Errorf("%w: values encoded by %v (expected PLAIN or RLE_DICTIONARY); fields= chooses columns without it", ErrUnsupported, h.encoding)
+		return c.readOther(h)
 	}
 	return nil
 }

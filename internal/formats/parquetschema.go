@@ -18,6 +18,9 @@ type parquetElement struct {
 	unsigned   bool
 	half       bool   // a float of two bytes
 	refused    string // what a value means that is none of ours
+	list       bool   // the group around what is repeated, which has the name of all
+	time       bool   // a date or a time
+	bits       int64  // of an integer that has fewer than stand in the file; 0: as many
 }
 
 // readElement reads one, and of its logical type what changes a value's meaning. Both the older
@@ -37,16 +40,7 @@ func readElement(t *thriftReader) parquetElement {
 		case id == 5 && kind == thriftI32:
 			e.children = t.number()
 		case id == 6 && kind == thriftI32:
-			switch t.number() {
-			case 0, 4, 19: // UTF8, ENUM, JSON
-				e.text = true
-			case 5:
-				e.refused = "of decimals"
-			case 11, 12, 13, 14: // UINT_8 to UINT_64
-				e.unsigned = true
-			case 21:
-				e.refused = "of intervals"
-			}
+			e.converted(t.number())
 		case id == 10 && kind == thriftStruct:
 			t.fields(2, func(id int, kind byte) bool { return e.logical(t, id, kind) })
 		default:
@@ -57,13 +51,37 @@ func readElement(t *thriftReader) parquetElement {
 	return e
 }
 
+// converted takes a ConvertedType.
+func (e *parquetElement) converted(n int64) {
+	switch n {
+	case 0, 4, 19: // UTF8, ENUM, JSON
+		e.text = true
+	case 1, 2, 3: // MAP, MAP_KEY_VALUE, LIST
+		e.list = true
+	case 5:
+		e.refused = "of decimals"
+	case 6, 7, 8, 9, 10: // DATE to TIMESTAMP_MICROS
+		e.time = true
+	case 11, 12, 13, 14: // UINT_8 to UINT_64
+		e.unsigned, e.bits = true, 8<<(n-11)
+	case 15, 16, 17, 18: // INT_8 to INT_64
+		e.bits = 8 << (n - 15)
+	case 21:
+		e.refused = "of intervals"
+	}
+}
+
 // logical takes a member of the union LogicalType.
 func (e *parquetElement) logical(t *thriftReader, id int, kind byte) bool {
 	switch id {
 	case 1, 4, 12: // STRING, ENUM, JSON
 		e.text = true
+	case 2, 3: // MAP, LIST
+		e.list = true
 	case 5:
 		e.refused = "of decimals"
+	case 6, 7, 8: // DATE, TIME, TIMESTAMP
+		e.time = true
 	case 15:
 		e.half = true
 	case 10:
@@ -72,6 +90,10 @@ func (e *parquetElement) logical(t *thriftReader, id int, kind byte) bool {
 		}
 		t.fields(3, func(id int, kind byte) bool {
 			e.unsigned = e.unsigned || id == 2 && kind == thriftFalse
+			if id == 1 && kind == thriftByte {
+				e.bits = int64(t.byte())
+				return true
+			}
 			return false
 		})
 		return true
@@ -86,7 +108,7 @@ func (p *Parquet) schema(all []parquetElement) error {
 	}
 	next := 1
 	for range max(all[0].children, 0) {
-		if err := p.element(all, &next, nil, 0, false); err != nil {
+		if err := p.element(all, &next, nil, 0, false, false); err != nil {
 			return err
 		}
 	}
@@ -97,8 +119,9 @@ func (p *Parquet) schema(all []parquetElement) error {
 }
 
 // element takes the next element and those below it. present is the definition level of a value whose
-// structs are all there; in a list nothing becomes a leaf but the list itself.
-func (p *Parquet) element(all []parquetElement, next *int, path []string, present int, inList bool) error {
+// structs are all there; in a list nothing becomes a leaf but the list itself. named is true inside the group that
+// says it is a list.
+func (p *Parquet) element(all []parquetElement, next *int, path []string, present int, inList, named bool) error {
 	if *next >= len(all) || len(path) >= maxParquetDepth {
 		return fmt.Errorf("%w: a schema of %d fields that has more, or more than %d levels", ErrBad, len(all), maxParquetDepth)
 	}
@@ -116,8 +139,12 @@ func (p *Parquet) element(all []parquetElement, next *int, path []string, presen
 	case e.repetition == 2 && !inList:
 		inList = true
 		list := path
-		if len(path) > 1 { // the list is called by the group around what is repeated
+		if named {
 			list = path[:len(path)-1]
+		}
+		if number, behind := listedNumber(all, *next-1, list); number != nil {
+			*next = behind
+			return p.numbers(list, number, present)
 		}
 		if err := p.leaf(Leaf{Path: list, Kind: RefusedLeaf, Type: ListType}); err != nil {
 			return err
@@ -125,7 +152,7 @@ func (p *Parquet) element(all []parquetElement, next *int, path []string, presen
 	}
 	if !e.leaf {
 		for range max(e.children, 0) {
-			if err := p.element(all, next, path, present, inList); err != nil {
+			if err := p.element(all, next, path, present, inList, e.list); err != nil {
 				return err
 			}
 		}

@@ -178,6 +178,9 @@ func (p *part) imageOf(cells []cell) (int, error) {
 		}
 		err = fmt.Errorf("%w: the column %s holds %s (expected the bytes of an image)%s", formats.ErrUnsupported, c.name, c.content(), way)
 	}
+	if err == nil && image >= 0 && cells[image].held {
+		err = fmt.Errorf("%w: the bytes of an image of the column %s do not stand in one piece, as DELTA_BYTE_ARRAY and BYTE_STREAM_SPLIT encode them (expected PLAIN, DELTA_LENGTH_BYTE_ARRAY or a dictionary)", formats.ErrUnsupported, cells[image].name)
+	}
 	if err != nil {
 		return -1, p.doubt(err)
 	}

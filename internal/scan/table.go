@@ -214,10 +214,10 @@ func (p *part) needs(c *tableColumn) bool {
 }
 
 func tableCell(name string, leaf *formats.Leaf, v *formats.Value) cell {
-	c := cell{name: name, offset: v.Offset, length: v.Length, int: v.Int, number: v.Float, data: v.Data, block: v.Block}
+	c := cell{name: name, offset: v.Offset, length: v.Length, int: v.Int, number: v.Float, data: v.Data, block: v.Block, held: v.Held}
 	switch leaf.Kind {
 	case formats.ArrayLeaf:
-		c.kind, c.dtype, c.held = arrayCell, leaf.Element, v.Held
+		c.kind, c.dtype = arrayCell, leaf.Element
 		c.shape = []int64{v.Length / widths[leaf.Element]}
 	case formats.TextLeaf:
 		c.kind = textCell

@@ -20,10 +20,10 @@ type sample struct {
 	Members map[string]uint32 `json:"members"` // the CRC-32 of each
 }
 
-// expected is what testdata/make.py and maketables.py and makelitdata.py had the official readers find.
+// expected is what testdata/make.py, maketables.py, makewriters.py and makelitdata.py had the official readers find.
 func expected(t *testing.T, file string) []sample {
 	var all map[string][]sample
-	for _, name := range []string{"expected.json", "tables.json", "litdata.json"} {
+	for _, name := range []string{"expected.json", "tables.json", "writers.json", "litdata.json"} {
 		require.NoError(t, json.Unmarshal(fixture(t, name), &all))
 	}
 	require.NotEmpty(t, all[file])

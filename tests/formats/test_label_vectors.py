@@ -163,6 +163,33 @@ SOURCES: dict[str, Source] = {
         {},
         FRACTIONS,
     ),
+    "Parquet's list": (
+        lambda root: parquet(
+            root / "a.parquet",
+            VECTORS,
+            pa.list_(pa.float32()),
+            compression="none",
+            use_dictionary=False,
+        ),
+        {},
+        VECTORS,
+    ),
+    "Parquet's list of a fixed size, of a dictionary in compressed pages": (
+        lambda root: parquet(root / "a.parquet", COUNTS, pa.list_(pa.int8(), 3)),
+        {},
+        COUNTS,
+    ),
+    "Parquet's list by differences": (
+        lambda root: parquet(
+            root / "a.parquet",
+            COUNTS,
+            pa.large_list(pa.int64()),
+            use_dictionary=False,
+            column_encoding={"label.list.element": "DELTA_BINARY_PACKED"},
+        ),
+        {},
+        COUNTS,
+    ),
 }
 
 
@@ -212,9 +239,12 @@ def test_a_label_of_a_table_of_places_that_is_no_class_is_a_field(
 
 
 @pytest.mark.filterwarnings("ignore:.*which are no classes")
-def test_vectors_of_several_lengths_and_none_are_arrays_of_their_own_length(tmp_path: Path) -> None:
+@pytest.mark.parametrize("make", [arrow, parquet])
+def test_vectors_of_several_lengths_and_none_are_arrays_of_their_own_length(
+    tmp_path: Path, make: Callable[..., Path]
+) -> None:
     labels = [[1.5], [], [2.5, 3.5], [0.5], None, [4.5, 5.5, 6.5]]
-    source = arrow(tmp_path / "a.arrow", labels, pa.list_(pa.float32()))
+    source = make(tmp_path / f"a.{make.__name__}", labels, pa.list_(pa.float32()))
     hr.index(source, tmp_path / "index.hr")
     for path in (source, tmp_path / "index.hr"):
         with hr.Dataset(path) as dataset:
@@ -222,16 +252,24 @@ def test_vectors_of_several_lengths_and_none_are_arrays_of_their_own_length(tmp_
 
 
 @pytest.mark.filterwarnings("ignore:.*which are no classes")
-@pytest.mark.parametrize("codec", [None, "lz4"])
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (arrow, {}),
+        (arrow, {"codec": "lz4"}),
+        (parquet, {}),
+        (parquet, {"compression": "none", "use_dictionary": False}),
+    ],
+)
 @pytest.mark.parametrize(
     "of", [pa.list_(pa.float32()), pa.list_(pa.float32(), 3), pa.large_list(pa.int64())]
 )
 def test_a_list_of_which_a_number_is_missing_is_none_and_the_others_stand(
-    tmp_path: Path, of: Any, codec: str | None
+    tmp_path: Path, of: Any, make: Callable[..., Path], words: dict[str, Any]
 ) -> None:
     labels = [[1, 2, 3], [4, None, 6], None, [7, 8, 9], [10, 11, None], [13, 14, 15]]
     expected = [[1, 2, 3], [], [], [7, 8, 9], [], [13, 14, 15]]
-    source = arrow(tmp_path / "a.arrow", labels, of, codec)
+    source = make(tmp_path / f"a.{make.__name__}", labels, of, **words)
     hr.index(source, tmp_path / "index.hr")
     for path in (source, tmp_path / "index.hr"):
         with hr.Dataset(path) as dataset:

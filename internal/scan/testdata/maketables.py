@@ -118,6 +118,25 @@ def arrow() -> dict[str, Any]:
     return {"table.arrow": found(rows, "jpg", [f"table/{i}" for i in range(ROWS - 1)])}
 
 
+DELTAS: dict[str, Any] = {
+    "use_dictionary": False,
+    "data_page_size": 900,
+    "column_encoding": {
+        "image.bytes": "DELTA_LENGTH_BYTE_ARRAY",
+        "image.path": "DELTA_BYTE_ARRAY",
+        "label": "DELTA_BINARY_PACKED",
+        "text": "DELTA_BYTE_ARRAY",
+        "flag": "RLE",
+        "small": "DELTA_BINARY_PACKED",
+        "real": "BYTE_STREAM_SPLIT",
+        "half": "BYTE_STREAM_SPLIT",
+        "four": "DELTA_BYTE_ARRAY",
+        "list.list.element": "DELTA_BINARY_PACKED",
+        "price": "BYTE_STREAM_SPLIT",
+    },
+}
+
+
 def parquet() -> dict[str, Any]:
     """PyArrow's pages of each kind, all of one table with nulls; images in dictionaries, too."""
     count = 40
@@ -148,11 +167,8 @@ def parquet() -> dict[str, Any]:
         "gzip": {"compression": "gzip", "use_dictionary": False},
         "lz4": {"compression": "lz4"},
         "brotli": {"compression": "brotli"},
-        "delta": {
-            "compression": "none",
-            "use_dictionary": False,
-            "column_encoding": {"label": "DELTA_BINARY_PACKED"},
-        },
+        "delta": {"compression": "none"} | DELTAS,
+        "deltazstd": {"compression": "zstd", "data_page_version": "2.0"} | DELTAS,
     }
     all_found = []
     for name, options in kinds.items():
@@ -166,6 +182,42 @@ def parquet() -> dict[str, Any]:
         all_found.append(found(rows, "image", [str(i) for i in range(count)]))
     assert all(one == all_found[0] for one in all_found)
     return {"pages": all_found[0]}
+
+
+def vectors() -> None:
+    """Lists of numbers: as they are, of few bits, with nulls, of one number many times."""
+    count = 24
+    some = [None if i % 6 == 5 else [i, -i, 7][: i % 4] for i in range(count)]
+    gaps = [[1, None] if i % 5 == 2 else [i, i] for i in range(count)]
+    table = pa.table(
+        {
+            "image": pa.array([jpeg(i % 3) for i in range(count)], pa.binary()),
+            "label": pa.array([[i / 4, 0.5, -i] for i in range(count)], pa.list_(pa.float32())),
+            "some": pa.array(some, pa.list_(pa.int64())),
+            "few": pa.array([[i, -1] for i in range(count)], pa.list_(pa.int8(), 2)),
+            "halves": pa.array([[np.float16(i / 2)] for i in range(count)], pa.list_(pa.float16())),
+            "gaps": pa.array(gaps, pa.large_list(pa.uint16())),
+            "zeros": pa.array([[0] * 40 for i in range(count)], pa.list_(pa.int32())),
+            "deep": pa.array([[[i], [i]] for i in range(count)], pa.list_(pa.list_(pa.int32()))),
+            "days": pa.array([[i] for i in range(count)], pa.list_(pa.date32())),
+            "in": pa.array([{"it": [i]} for i in range(count)]),
+        }
+    )
+    kinds: dict[str, dict[str, Any]] = {
+        "vectors": {"compression": "none", "use_dictionary": False, "data_page_size": 100},
+        "vectorssnappy": {"compression": "snappy", "data_page_version": "2.0"},
+        "vectorsdelta": {
+            "compression": "zstd",
+            "use_dictionary": False,
+            "column_encoding": {
+                "label.list.element": "BYTE_STREAM_SPLIT",
+                "some.list.element": "DELTA_BINARY_PACKED",
+            },
+        },
+    }
+    for name, options in kinds.items():
+        path = HERE / f"{name}.parquet"
+        pq.write_table(table, path, write_batch_size=4, row_group_size=10, **options)
 
 
 def dictionaries() -> None:
@@ -213,6 +265,7 @@ def dictionaries() -> None:
 
 
 if __name__ == "__main__":
+    vectors()
     dictionaries()
     said = saved() | arrow() | parquet()
     (HERE / "tables.json").write_text(json.dumps(said, indent=1) + "\n")

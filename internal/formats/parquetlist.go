@@ -1,0 +1,226 @@
+package formats
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/parquet-go/parquet-go/format"
+)
+
+// Lists of numbers in Parquet ("Nested Types" in LogicalTypes.md, and Dremel's levels). A column has the numbers of
+// all lists one behind the other; a repetition level of 0 says where a list begins, and the definition level whether
+// there is a number, none as the list is empty, or no list.
+
+// maxHeldList bounds the bytes of a list that lies in no page as such: longer ones are told by their length alone.
+const maxHeldList = 64 << 10
+
+// The numbers of lists that are read: runs of one number take no bytes, and time.
+const (
+	leastListed   = 1 << 24
+	listedPerByte = 16
+)
+
+// parquetList is the list that is being read.
+type parquetList struct {
+	begun, empty bool
+	null         bool  // there is none
+	gaps         bool  // a number is null
+	length       int64 // bytes of its numbers
+	scattered    bool  // they lie in no page one behind the other
+	page         int64 // else the header of the page, which they lie in from there on
+	body         parquetBody
+	from         int64
+	held         []byte // of scattered ones
+}
+
+// listedNumber is the number that a repeated element is a list of, and which element comes behind it; nil where it is
+// no list of numbers. The group of a list has one element below it; of older rules two names mean a struct.
+func listedNumber(all []parquetElement, at int, list []string) (number *parquetElement, behind int) {
+	e := &all[at]
+	switch {
+	case e.leaf:
+		behind = at + 1
+	case e.children == 1 && at+1 < len(all) && e.name != "array" && e.name != list[len(list)-1]+"_tuple":
+		e, behind = &all[at+1], at+2
+		if e.repetition < 0 || e.repetition > 1 {
+			return nil, 0
+		}
+	default:
+		return nil, 0
+	}
+	if kind, _ := e.kind(); !e.leaf || e.children > 0 || e.time || kind != IntLeaf && kind != FloatLeaf || e.typ == format.Boolean {
+		return nil, 0
+	}
+	return e, behind
+}
+
+// numbers adds a list of such as a leaf and a column. present is the definition level of the list.
+func (p *Parquet) numbers(path []string, e *parquetElement, present int) error {
+	c := parquetColumn{leaf: len(p.Leaves), listed: true, there: present, present: present + 1, width: e.fixedWidth(), half: e.half, typ: e.typ, unsigned: e.unsigned}
+	if e.repetition == 1 {
+		c.present++
+	}
+	name := "int"
+	switch {
+	case e.unsigned:
+		name = "uint"
+	case e.typ == format.Float || e.typ == format.Double || e.half:
+		name = "float"
+	}
+	if c.element = c.width; name != "float" && (e.bits == 8 || e.bits == 16 || e.bits == 32) {
+		c.element = min(e.bits/8, c.width)
+	}
+	p.columns = append(p.columns, c)
+	return p.leaf(Leaf{Path: path, Kind: ArrayLeaf, Type: ListType, Element: name + strconv.FormatInt(8*c.element, 10)})
+}
+
+// checkListed counts the numbers of the lists of a row group that are read.
+func (p *Parquet) checkListed(c *parquetColumn, chunk parquetChunk) error {
+	if !c.listed || p.Leaves[c.leaf].Kind != ArrayLeaf || p.Leaves[c.leaf].Skip {
+		return nil
+	}
+	most := max(leastListed, listedPerByte*min(p.size, 1<<50))
+	if p.listed += min(chunk.values, most+1); p.listed > most {
+		return fmt.Errorf("%w: lists of more than %d numbers in a file of %d bytes (in the column %.80q)", ErrLimit, most, p.size, p.Leaves[c.leaf].Path[0])
+	}
+	return nil
+}
+
+// nextList reads the next list. It ends where another begins, which only the next page may say.
+func (c *parquetColumn) nextList(v *Value) error {
+	l := &c.list
+	*l = parquetList{held: l.held[:0]}
+	for {
+		for c.page.left == 0 {
+			if l.begun && c.values == 0 {
+				return c.endList(v)
+			}
+			if err := c.nextPage(); err != nil {
+				return err
+			}
+		}
+		p := &c.page
+		if err := p.repeats.look(); err != nil {
+			return err
+		}
+		if err := p.depths.look(); err != nil {
+			return err
+		}
+		n, depth := int64(1), p.depths.value
+		switch again := p.repeats.value; {
+		case again == 0 && l.begun:
+			return c.endList(v)
+		case again > 1 || depth > c.present || again == 1 && !l.begun:
+			return fmt.Errorf("%w: levels %d and %d of a list (expected at most 1 and %d, and 0 where a row begins)", ErrBad, again, depth, c.present)
+		case again == 1 && (depth <= c.there || l.null || l.empty):
+			return fmt.Errorf("%w: a list that goes on behind its end", ErrBad)
+		case again == 1:
+			n = min(p.repeats.left, p.depths.left, p.left)
+		}
+		l.begun = true
+		p.repeats.left, p.depths.left, p.left = p.repeats.left-n, p.depths.left-n, p.left-n
+		switch {
+		case depth < c.there:
+			l.null = true
+		case depth == c.there:
+			l.empty = true
+		case depth < c.present: // a number that is null, and with it the list
+			l.gaps = true
+		default:
+			if err := c.takeNumbers(n); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// takeNumbers takes so many numbers of the page.
+func (c *parquetColumn) takeNumbers(n int64) error {
+	p, l := &c.page, &c.list
+	bytes := n * c.element // a row group has fewer than 2^50 numbers
+	if !c.verbatim() {
+		if err := c.scatter(); err != nil {
+			return err
+		}
+		for range n {
+			raw, err := c.fixed()
+			if err != nil {
+				return err
+			}
+			if l.length += c.element; l.length <= maxHeldList {
+				l.held = append(l.held, raw[:c.element]...)
+			}
+		}
+		return nil
+	}
+	if bytes > p.body.end-p.next {
+		return fmt.Errorf("%w: %d numbers of %d bytes, their page has %d left", ErrBad, n, c.element, max(p.body.end-p.next, 0))
+	}
+	from := p.next
+	p.next += bytes
+	switch {
+	case l.scattered:
+	case l.length == 0:
+		l.body, l.from = p.body, from
+	case l.page != p.header:
+		if err := c.scatter(); err != nil {
+			return err
+		}
+	}
+	if l.page = p.header; !l.scattered {
+		l.length += bytes
+		return nil
+	}
+	return c.keep(&p.body, from, bytes)
+}
+
+// verbatim is true where numbers stand in the page as they are.
+func (c *parquetColumn) verbatim() bool {
+	p := &c.page
+	return p.indices == nil && p.numbers == nil && p.split == 0 && c.element == c.width
+}
+
+// scatter keeps what was read of the list so far, for what comes does not stand behind it.
+func (c *parquetColumn) scatter() error {
+	l := &c.list
+	if l.scattered {
+		return nil
+	}
+	l.scattered = true
+	n := l.length
+	l.length = 0
+	return c.keep(&l.body, l.from, n)
+}
+
+// keep adds a stretch to what is held of a list.
+func (c *parquetColumn) keep(b *parquetBody, from, bytes int64) error {
+	l := &c.list
+	if l.length += bytes; l.length > maxHeldList || bytes == 0 {
+		return nil
+	}
+	at := len(l.held)
+	l.held = append(l.held, make([]byte, bytes)...)
+	if b.data != nil {
+		copy(l.held[at:], b.data[from:])
+		return nil
+	}
+	return readAt(c.r, l.held[at:], from)
+}
+
+// endList makes a value of the list that was read.
+func (c *parquetColumn) endList(v *Value) error {
+	l := &c.list
+	switch *v = (Value{}); {
+	case l.null || l.gaps:
+		v.Null = true
+	case l.scattered:
+		if v.Held, v.Length = true, l.length; l.length <= maxHeldList {
+			v.Data = l.held
+		}
+	case l.length == 0:
+		v.Offset = c.page.header
+	default:
+		return c.stretch(v, &l.body, l.from, l.from+l.length, false)
+	}
+	return nil
+}
