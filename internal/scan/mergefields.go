@@ -53,7 +53,8 @@ func mergeFields(t *catalog.Table, all []*column, parts []*part, o *Options) err
 
 // addColumn puts together the parts of one column.
 func addColumn(t *catalog.Table, name string, c *column, parts []*part) {
-	if c.seen < int64(len(t.Shard)) && len(c.shape) == 1 { // a sample without the vector has an empty one
+	// A sample without the vector has an empty one, and of empty ones alone none is of a fixed shape.
+	if len(c.shape) == 1 && (c.seen < int64(len(t.Shard)) || c.shape[0] == 0) {
 		c.shape = nil
 	}
 	switch c.kind {

@@ -252,6 +252,19 @@ def test_vectors_of_several_lengths_and_none_are_arrays_of_their_own_length(
 
 
 @pytest.mark.filterwarnings("ignore:.*which are no classes")
+@pytest.mark.parametrize("make", [arrow, parquet])
+def test_vectors_that_are_all_empty_are_arrays_without_numbers(
+    tmp_path: Path, make: Callable[..., Path]
+) -> None:
+    source = make(tmp_path / f"a.{make.__name__}", [[]] * ROWS, pa.list_(pa.float32()))
+    hr.index(source, tmp_path / "index.hr")
+    hr.pack(source, tmp_path / "packed.hr")
+    for path in (source, tmp_path / "index.hr", tmp_path / "packed.hr"):
+        with hr.Dataset(path) as dataset:
+            assert [sample.fields["label"].tolist() for sample in dataset] == [[]] * ROWS
+
+
+@pytest.mark.filterwarnings("ignore:.*which are no classes")
 @pytest.mark.parametrize(
     ("make", "words"),
     [
