@@ -24,6 +24,7 @@ RANKS = """
     import json, mmap, os, random, shutil, signal, sys, time, traceback, zlib
     from pathlib import Path
     import headrace as hr
+    hr.Loader  # imported now, and not by each that is forked; the library is not loaded by it
     url, place, kills, seed = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
     transform = [hr.transforms.RandomResizedCrop(8), hr.transforms.RandomHorizontalFlip()]
     STEPS, KILLS, PATIENCE = 16, 13, 60
