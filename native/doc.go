@@ -23,7 +23,7 @@
 //	draws             what chance decides: from key and op to parameters
 //	plan              the ops of a sample as stages, and a stage's run
 //	native            sample.c, the one call; run.c, many small images in one; reencode.c, files made anew;
-//	                  mask.c, a mask moved with its image
+//	                  mask.c, a mask moved with its image, with the warps of maskwarp.c
 //
 // A stage is a file, an instruction set is a suffix. ctest holds the C tests of all of them.
 //
