@@ -78,7 +78,7 @@ def others(url: str, cache: Path, begin: Path) -> Iterator[list[subprocess.Popen
     try:
         for rank in ranks:
             assert rank.stdout is not None
-            assert rank.stdout.readline() == "ready\n"
+            assert rank.stdout.readline() == "ready\n", (rank.wait(10), rank.communicate())
         yield ranks
     finally:
         for rank in ranks:
