@@ -258,9 +258,9 @@ static int want_of_views(hrn_context *context, const hrn_job *job, hrn_want *wan
 }
 
 /* One decode, and the views that are cut from it. The next decode takes its memory. */
-static int run_shared(hrn_context *context, const hrn_job *job, const hrn_want *wants,
-                      int32_t first, hrn_status *status) {
-  hrn_decoded shared = {.window = wants[first].shared};
+static int run_together(hrn_context *context, const hrn_job *job, const hrn_want *wants,
+                        int32_t first, hrn_status *status) {
+  hrn_decoded shared = {.window = wants[first].joint};
   hrn_decode_exact(context);
   if (wants[first].fast) hrn_decode_fast(context, wants[first].denominator);
   if (wants[first].draft != HRN_DRAFT_NONE &&
@@ -283,10 +283,10 @@ static int run_views(hrn_context *context, const hrn_job *job, hrn_status *statu
   hrn_want wants[HRN_MAX_VIEWS];
   uint32_t warnings = 0;
   if (want_of_views(context, job, wants, status) != HRN_OK) return status->code;
-  hrn_share_decodes(context, wants, job->view_count);
+  hrn_group_views(context, wants, job->view_count);
   for (int32_t v = 0; v < job->view_count; v++) {
     if (wants[v].decode != v) continue;
-    const int code = wants[v].sharing > 1 ? run_shared(context, job, wants, v, status)
+    const int code = wants[v].members > 1 ? run_together(context, job, wants, v, status)
                                           : run_view(context, job, v, NULL, status);
     if (code != HRN_OK) return code;
     if (status->warnings > warnings) warnings = status->warnings;

@@ -3,7 +3,7 @@
 // plan.c checks and compiles, walk.c goes through the ops of one image, draw.c draws what is
 // geometric, ioucrop.c what looks at boxes for it, geometry.c folds that into stages. stage.c runs
 // one and hands its rows to a writer (writer.c, patch.c); crops.c and erase.c are what comes last.
-// mix.c finishes a sample from two, and share.c says which views are cut from one decode.
+// mix.c finishes a sample from two, and together.c says which views are decoded together.
 package plan
 
 /*

@@ -239,17 +239,17 @@ int hrn_stage_reach(hrn_context *context, const hrn_stage *stage, hrn_box *input
 
 #define HRN_MAX_VIEWS 32 /* of a sample */
 
-/* share.c: what a view wants to be decoded, and the window that is decoded for it: that of view
- * number `decode`, the first of those that share it. */
+/* together.c: what a view wants to be decoded, and the window that is decoded for it: `joint` of
+ * view number `decode`, the first of the views that are decoded together. */
 typedef struct hrn_want {
   hrn_box window;
   int32_t denominator;
   int fast;
   int32_t draft;           /* enum hrn_draft */
-  int32_t decode, sharing; /* so many share it */
-  hrn_box shared;
+  int32_t decode, members; /* so many are decoded together */
+  hrn_box joint;           /* holds the windows of all of them */
 } hrn_want;
-void hrn_share_decodes(const hrn_context *context, hrn_want *wants, int32_t count);
+void hrn_group_views(const hrn_context *context, hrn_want *wants, int32_t count);
 
 /* What was decoded for several views. */
 typedef struct hrn_decoded {

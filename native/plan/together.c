@@ -1,4 +1,4 @@
-/* share.c: decides which views of a sample are decoded together.
+/* together.c: decides which views of a sample are decoded together.
  *
  * Decoding a box that holds two windows costs their union, and decoding each of them its own area
  * and the way to it. Which is less depends on the file: where the entropy data has to be read from
@@ -25,16 +25,16 @@ static int alike(const hrn_want *a, const hrn_want *b) {
 
 static double saved(const hrn_context *context, const hrn_want *a, const hrn_want *b,
                     const double *cost_a, const double *cost_b) {
-  const hrn_box both = around(&a->shared, &b->shared);
+  const hrn_box both = around(&a->joint, &b->joint);
   return *cost_a + *cost_b - hrn_decode_cost(context, &both, a->denominator);
 }
 
-void hrn_share_decodes(const hrn_context *context, hrn_want *wants, int32_t count) {
+void hrn_group_views(const hrn_context *context, hrn_want *wants, int32_t count) {
   double cost[HRN_MAX_VIEWS];
   for (int32_t v = 0; v < count; v++) {
     wants[v].decode = v;
-    wants[v].sharing = 1;
-    wants[v].shared = wants[v].window;
+    wants[v].members = 1;
+    wants[v].joint = wants[v].window;
     cost[v] = hrn_decode_cost(context, &wants[v].window, wants[v].denominator);
   }
   for (;;) {
@@ -51,9 +51,9 @@ void hrn_share_decodes(const hrn_context *context, hrn_want *wants, int32_t coun
       }
     }
     if (first < 0) return;
-    const hrn_box both = around(&wants[first].shared, &wants[second].shared);
-    wants[first].shared = both;
-    wants[first].sharing += wants[second].sharing;
+    const hrn_box both = around(&wants[first].joint, &wants[second].joint);
+    wants[first].joint = both;
+    wants[first].members += wants[second].members;
     cost[first] = hrn_decode_cost(context, &both, wants[first].denominator);
     for (int32_t v = 0; v < count; v++) {
       if (wants[v].decode == second) wants[v].decode = first;
