@@ -29,12 +29,12 @@ func (o *Order) Batch(position int64) (first, count, next int64) {
 		// Less than a batch a rank, for BatchSize*WorldSize is a multiple of WorldSize.
 		left = (left + world - 1) / world * world
 	}
-	share, extra := left/world, left%world
-	first = position + rank*share + min(rank, extra)
+	each, extra := left/world, left%world
+	first = position + rank*each + min(rank, extra)
 	if rank < extra {
-		share++
+		each++
 	}
-	return first, share, o.length
+	return first, each, o.length
 }
 
 // RankOf is the rank whose part of its step a position lies in, which may be one of padding. The steps begin at
@@ -48,11 +48,11 @@ func (o *Order) RankOf(position int64) int64 {
 	if o.config.Pad {
 		left = (left + world - 1) / world * world
 	}
-	share, extra := left/world, left%world
-	if large := extra * (share + 1); within >= large {
-		return min(extra+(within-large)/max(1, share), world-1)
+	each, extra := left/world, left%world
+	if large := extra * (each + 1); within >= large {
+		return min(extra+(within-large)/max(1, each), world-1)
 	}
-	return within / (share + 1)
+	return within / (each + 1)
 }
 
 // Step is the number of the step that a position lies in.

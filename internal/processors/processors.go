@@ -67,7 +67,7 @@ func Take(want, least int) (got int, short error) {
 	found := headroom.Keep(threads + leave)
 	if got = want; found < threads+leave {
 		short = headroom.Threads(threads, found)
-		got, procs = share(found, leave, want, least, procs)
+		got, procs = divide(found, leave, want, least, procs)
 		if got < least {
 			short = headroom.Threads(fewest+busy+least+headroom.Others, found)
 			got, procs = 0, runtime.GOMAXPROCS(0)
@@ -83,9 +83,9 @@ func Take(want, least int) (got int, short error) {
 	return got, short
 }
 
-// share divides the threads that can be had: some are left, goroutines come first, for they do the work,
+// divide says what becomes of the threads that can be had: some are left, goroutines come first, for they do the work,
 // and Ps get the rest.
-func share(found, leave, want, least, procs int) (goroutines, ps int) {
+func divide(found, leave, want, least, procs int) (goroutines, ps int) {
 	most := found - headroom.Others - busy - fewest
 	rest := most - min(leave, found/4)
 	goroutines = min(want, rest)

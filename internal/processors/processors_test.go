@@ -42,9 +42,9 @@ func TestThreadsThatCanBeHadGoToGoroutinesFirstAndThenToPs(t *testing.T) {
 		40:  {16, 10},
 		100: {16, 20},
 	} {
-		goroutines, ps := share(found, leave, want, least, procs)
+		goroutines, ps := divide(found, leave, want, least, procs)
 		require.Equal(t, expected, [2]int{goroutines, ps}, found)
 	}
-	goroutines, _ := share(5, leave, want, 0, procs)
+	goroutines, _ := divide(5, leave, want, 0, procs)
 	require.Zero(t, goroutines)
 }

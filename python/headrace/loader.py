@@ -97,8 +97,8 @@ class Loader:
             "replace" a bad sample by another one and say so in ``report()``.
         sampler: one of ``headrace.samplers``; or any iterable of sample numbers, or a function that
             makes one, in the place of ``shuffle``. That is iterated anew each epoch, after
-            ``set_epoch(epoch)`` where it has that, and replayed to its place on resume. It is the
-            order of all ranks together, unless it shards itself (``num_replicas``).
+            ``set_epoch(epoch)`` where it has that, and on resume run again up to its position. It
+            is the order of all ranks together, unless it shards itself (``num_replicas``).
         window: samples that ``shuffle="window"`` mixes with one another, 16,384 if not given, in
             1,024 stretches of neighbours; of compressed blocks at most as many as decode to 192 MB.
         pin_memory: batches in memory of PyTorch's pinned allocator. Without an accelerator PyTorch

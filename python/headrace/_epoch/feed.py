@@ -9,7 +9,7 @@ import operator
 from collections.abc import Callable, Iterable, Iterator, Sized
 from typing import Any
 
-from headrace._epoch import replay
+from headrace._epoch import rerun
 from headrace._epoch.arrivals import Chosen, forget
 from headrace._epoch.delivery import is_of_the_batch
 from headrace.errors import ArgumentError
@@ -140,7 +140,7 @@ class Feed:
             # An exception from outside ends a generator: then it is opened anew.
             self._indices = None
             samples = array.array("q", itertools.islice(indices, self._step_samples))
-            drawn = replay.checksum(samples, self._read_so_far or 0)
+            drawn = rerun.checksum(samples, self._read_so_far or 0)
             self._next = samples
             self._read_so_far = drawn
             self._indices = indices
@@ -162,9 +162,9 @@ class Feed:
             some = array.array("q", itertools.islice(indices, min(left, _REPLAYED_AT_ONCE)))
             if not some:
                 break
-            drawn = replay.checksum(some, drawn)
+            drawn = rerun.checksum(some, drawn)
             left -= len(some)
-        replay.compare(self._read_so_far, drawn, self._position)
+        rerun.compare(self._read_so_far, drawn, self._position)
         self._read_so_far = drawn
         return indices
 
@@ -187,7 +187,7 @@ class Feed:
             samples = samples + array.array(
                 "q", itertools.islice(itertools.cycle(self._first), missing)
             )
-        first, length = share(len(samples), self._batch_size, self._rank, self._world_size)
+        first, length = part_of_step(len(samples), self._batch_size, self._rank, self._world_size)
         draws = range(self._position + first, self._position + first + length)
         batch = Chosen(samples[first : first + length], draws)
         behind, position, drawn = number + 1, self._position + count, self._read_so_far
@@ -202,10 +202,10 @@ class Feed:
         return True
 
 
-def share(count: int, batch_size: int, rank: int, world_size: int) -> tuple[int, int]:
+def part_of_step(count: int, batch_size: int, rank: int, world_size: int) -> tuple[int, int]:
     """A rank's part of a step of ``count`` samples, as (first, length).
 
-    A whole batch, or of a last step, which has fewer samples, as even a share as can be, lower
+    A whole batch, or of a last step, which has fewer samples, as even a part as can be, lower
     ranks first: ``internal/order`` says the same of Headrace's own order.
     """
     if count == batch_size * world_size:

@@ -12,7 +12,7 @@ class Reached(NamedTuple):
 
     epoch: int
     samples: int
-    drawn: list[int] | None = None  # of a user's sampler: its replay.checksum, and whose it is
+    drawn: list[int] | None = None  # of a user's sampler: its rerun.checksum, and whose it is
 
 
 class Pass:

@@ -21,7 +21,7 @@ def checksum(samples: Iterable[int], before: int = 0) -> int:
 
 
 def compare(expected: int | None, found: int, count: int) -> None:
-    """Refuses a replay of ``count`` samples with another checksum than the state's, if it has one.
+    """Refuses ``count`` samples whose checksum is not the state's, if the state has one.
 
     Raises:
         ArgumentError: they differ.

@@ -31,8 +31,8 @@ def move(
         values: boxes of shape (n, 4), rotated ones (n, 5) or (n, 8), or points of shape (n, 2),
             which become float32; a mask as uint8 of the image's height and width.
         size: height and width of the image.
-        transform: as for ``Loader``; for given parameters the steps of ``replay``'s functions as
-            dicts, as ``{"name": "Crop", "top": 1, "left": 2, "height": 3, "width": 4}``.
+        transform: as for ``Loader``; for given parameters the calls of ``replay`` as dicts, such
+            as ``{"name": "Crop", "top": 1, "left": 2, "height": 3, "width": 4}``.
         seed, epoch, sample, draw: as for ``replay``.
 
     Returns:

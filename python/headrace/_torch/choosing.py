@@ -16,7 +16,7 @@ from torch.utils.data import (
     WeightedRandomSampler,
 )
 
-from headrace._epoch import replay
+from headrace._epoch import rerun
 from headrace._epoch.arrivals import Chosen, forget
 from headrace._epoch.delivery import is_of_the_batch
 from headrace._torch.generators import go_to
@@ -79,7 +79,7 @@ class Choice:
         self.whose = [*part(layers(self._sampler()))]
         # What lies before the next batch: this rank's samples, and what is known of them.
         self._taken, self._expected = place.samples, place.drawn
-        self._left = self._taken  # of them, to be replayed
+        self._left = self._taken  # of them, to be asked for again
         self._drawn = 0  # the checksum of all that was asked for
         self._indices: Iterator[Any] | None = self._begin(resumed)
 
@@ -135,11 +135,11 @@ class Choice:
             draws = self._counted.of(rows)
             if self._left:
                 passed = min(len(rows), self._left)
-                self._replay(rows[:passed])
+                self._ask_again(rows[:passed])
                 rows, draws = rows[passed:], draws[passed:]
             elif not rows:
                 break  # a batch sampler's own, of none
-        drawn = replay.checksum(rows, self._drawn)
+        drawn = rerun.checksum(rows, self._drawn)
         taken, whose = self._taken + len(rows), [drawn, *self.whose]
         progress = self.progress
         batch, number, count = Chosen(rows, draws), progress.count, progress.count + 1
@@ -259,17 +259,17 @@ class Choice:
 
     # ---- how it goes on ----------------------------------------------------------------------
 
-    def _replay(self, rows: list[int]) -> None:
+    def _ask_again(self, rows: list[int]) -> None:
         """Passes what was handed out before the place."""
         self._left -= len(rows)
-        self._drawn = replay.checksum(rows, self._drawn)
+        self._drawn = rerun.checksum(rows, self._drawn)
         if not self._left and self._expected:
             drawn, rank, world_size = self._expected
             if world_size != self.whose[1]:
                 if drawn != self._drawn:
                     raise of_other_ranks(self.progress.place, layers(self._sampler()))
             elif rank == self.whose[0]:
-                replay.compare(drawn, self._drawn, self._taken)
+                rerun.compare(drawn, self._drawn, self._taken)
 
     def _skip(self, indices: Iterator[Any]) -> None:
         """Passes a sampler's samples up to the place."""
@@ -279,7 +279,7 @@ class Choice:
             if not rows:
                 raise self._too_short()
             self._counted.of(rows)
-            self._replay(rows)
+            self._ask_again(rows)
 
     def _too_short(self) -> ArgumentError:
         return ArgumentError(

@@ -14,7 +14,7 @@ from typing import Any
 
 from torch.utils.data import BatchSampler, DistributedSampler
 
-from headrace._epoch import ranks, replay
+from headrace._epoch import ranks, rerun
 from headrace._epoch.delivery import Delivery
 from headrace.errors import ArgumentError
 
@@ -31,7 +31,7 @@ class Place:
     batches: int = 0  # handed out in it
     begin: int = 0  # places of the epoch that other numbers of ranks took before
     samples: int = 0  # that this rank took since, in batches that may go on with another size
-    drawn: list[int] | None = None  # what replay.checksum makes of them, and whose they are
+    drawn: list[int] | None = None  # what rerun.checksum makes of them, and whose they are
     base_seed: int | None = None  # torch's for its workers, here for augmentations
     order_seed: int | None = None  # of a RandomSampler without a generator
     generator: list[int] | None = None  # where the one it draws from stood: generators.Tracker
@@ -175,7 +175,7 @@ def check(place: Place, layers: list[Any]) -> None:
     """Refuses a place of another number of ranks where samplers deal in an order that is not known.
 
     A sampler that does not say for how many ranks it deals may be the same on all of them, and is
-    replayed.
+    run again.
 
     Raises:
         ArgumentError: what other ranks took, and what is left, is not known.
@@ -274,4 +274,4 @@ def compare_taken(before: Place, samples: list[int]) -> None:
     if before.drawn is not None:
         drawn, rank, world_size = before.drawn
         taken = samples[before.begin + rank :: world_size]
-        replay.compare(drawn, replay.checksum(taken), before.samples)
+        rerun.compare(drawn, rerun.checksum(taken), before.samples)
