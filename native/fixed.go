@@ -110,7 +110,7 @@ type FixedRotation struct {
 // User calls a function of the program's own: the addresses of that, and of what it is given.
 type User struct{ Function, Context uint64 }
 
-// MixBegin stands before chains of ops that are mixed, with the weight of the image itself. Of a replay alone,
+// MixBegin stands before chains of ops that are blended, with the weight of the image itself. Of a replay alone,
 // as MixChain and MixEnd.
 type MixBegin struct{ Weight float64 }
 

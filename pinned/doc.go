@@ -12,7 +12,7 @@
 // free: nobody writes, nobody reads. filling: the decode threads write, each its own samples'
 // bytes. ready: complete, nobody writes, waits for its turn. held: the consumer reads (or
 // writes: it is theirs) for as long as they like; the pool never touches a held slot.
-// Every other step is a StateError and changes nothing. A *Slot is one passage through this life: Acquire hands out a new
+// Every other transition is a StateError and changes nothing. A *Slot is one passage through this life: Acquire hands out a new
 // one each time, so that a stale one, released before, can never end the life of the memory's
 // next tenant (each tenancy has a generation, and the memory knows the current one).
 //
