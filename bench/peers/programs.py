@@ -165,15 +165,6 @@ def _dataset(order: Order) -> Any:
                 total += number
             return image
 
-    class Views:
-        """Several views of an image, each with transforms of its own."""
-
-        def __init__(self, *views: Any) -> None:
-            self.views = views
-
-        def __call__(self, image: Any) -> list[Any]:
-            return [view(image) for view in self.views]
-
     if order.variant.startswith("folder"):
         return datasets.ImageFolder(str(order.source), transforms.Compose([crop, flip, *end]))
     if order.task == "slow end":
@@ -186,13 +177,29 @@ def _dataset(order: Order) -> Any:
         return Arrays(transforms.Compose([padded, flip, *end]))
     if order.task == "tensors":
         return datasets.ImageFolder(str(order.source), _tensors_first(order))
+    return datasets.ImageFolder(str(order.source), _views(order, crop, flip, end))
+
+
+class _Views:
+    """Several views of an image, each with transforms of its own."""
+
+    def __init__(self, *views: Any) -> None:
+        self.views = views
+
+    def __call__(self, image: Any) -> list[Any]:
+        return [view(image) for view in self.views]
+
+
+def _views(order: Order, crop: Any, flip: Any, end: list[Any]) -> _Views:
+    from torchvision import transforms
+
     jitter = transforms.RandomApply([transforms.ColorJitter(*JITTER)], JITTER_P)
     colours = [flip, jitter, transforms.RandomGrayscale(GREY_P)]
     blur = transforms.GaussianBlur(BLUR, BLUR_SIGMA)
     sometimes = transforms.RandomApply([blur], BLUR_P)
     if order.task == "two views":
         view = transforms.Compose([crop, *colours, sometimes, *end])
-        return datasets.ImageFolder(str(order.source), Views(view, view))
+        return _Views(view, view)
     large = transforms.RandomResizedCrop(order.size, scale=(0.4, 1.0))
     small = transforms.RandomResizedCrop(SMALL_SIZE, scale=(0.05, 0.4))
     views = [
@@ -200,7 +207,7 @@ def _dataset(order: Order) -> Any:
         transforms.Compose([large, *colours, transforms.RandomSolarize(128, 0.2), *end]),
         *[transforms.Compose([small, *colours, sometimes, *end])] * SMALL_VIEWS,
     ]
-    return datasets.ImageFolder(str(order.source), Views(*views))
+    return _Views(*views)
 
 
 def _tensors_first(order: Order) -> Any:

@@ -188,21 +188,8 @@ func writeLMDB(w io.Writer, first, count, size int) error {
 	for n := int(leaves); n > 1; n = (n + perBranch - 1) / perBranch {
 		depth++
 	}
-	for meta := range uint64(2) {
-		page := lmdbPage(meta, 8, nil)
-		head := page[16:]
-		le.PutUint32(head, 0xBEEFC0DE)
-		le.PutUint32(head[4:], 1)
-		le.PutUint32(head[24:], 4096)
-		le.PutUint64(head[24+40:], 1<<64-1)
-		le.PutUint16(head[72+6:], uint16(depth))
-		le.PutUint64(head[72+32:], uint64(count))
-		le.PutUint64(head[72+40:], root)
-		le.PutUint64(head[120:], root)
-		le.PutUint64(head[128:], meta)
-		if _, err := w.Write(page); err != nil {
-			return err
-		}
+	if err := writeLMDBMetas(w, root, depth, count); err != nil {
+		return err
 	}
 	at := uint64(2)
 	var children []child
@@ -249,6 +236,28 @@ func writeLMDB(w io.Writer, first, count, size int) error {
 	}
 	if at-1 != root || length < size {
 		return fmt.Errorf("the root is page %d, the head says %d", at-1, root)
+	}
+	return nil
+}
+
+// writeLMDBMetas writes the two meta pages, of which a reader takes the one with the later transaction.
+func writeLMDBMetas(w io.Writer, root uint64, depth, count int) error {
+	le := binary.LittleEndian
+	for meta := range uint64(2) {
+		page := lmdbPage(meta, 8, nil)
+		head := page[16:]
+		le.PutUint32(head, 0xBEEFC0DE)
+		le.PutUint32(head[4:], 1)
+		le.PutUint32(head[24:], 4096)
+		le.PutUint64(head[24+40:], 1<<64-1)
+		le.PutUint16(head[72+6:], uint16(depth))
+		le.PutUint64(head[72+32:], uint64(count))
+		le.PutUint64(head[72+40:], root)
+		le.PutUint64(head[120:], root)
+		le.PutUint64(head[128:], meta)
+		if _, err := w.Write(page); err != nil {
+			return err
+		}
 	}
 	return nil
 }
