@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+import torch
 import torchvision.transforms.functional as F
 from PIL import Image, ImageDraw
 
@@ -107,3 +108,56 @@ def test_a_closed_image_is_closed_and_what_was_made_of_it_is_not(
 
     found = compared(Opens(files, made), strict=False, batch_size=None, num_workers=workers)
     assert found[0][0][0] == "ValueError: Operation on closed image"
+
+
+def closed_file(path: str) -> Any:
+    with open(path, "rb") as file:
+        return Image.open(file)
+
+
+def closed_bytes(path: str) -> Any:
+    with open(path, "rb") as file, io.BytesIO(file.read()) as held:
+        return Image.open(held)
+
+
+def left(path: str) -> Any:
+    with Image.open(path) as image:
+        return image
+
+
+def left_with_pixels(path: str) -> Any:
+    with Image.open(path) as image:
+        image.crop((1, 2, 9, 8))
+        return image
+
+
+@WORKERS
+@pytest.mark.parametrize("opens", [closed_file, closed_bytes, left, left_with_pixels])
+def test_an_image_whose_file_is_closed_says_what_pillow_says(
+    files: list[str], opens: Any, workers: int
+) -> None:
+    def made(path: str, index: int) -> Any:
+        answers = []
+        for use in CLOSED.values():
+            try:
+                answers.append(use(opens(path)))
+            except Exception as failure:
+                answers.append(f"{type(failure).__name__}: {failure}")
+        # What load() gives does not go from process to process.
+        return [one for one in answers if isinstance(one, str | list | torch.Tensor)]
+
+    found = compared(Opens(files, made), strict=False, batch_size=None, num_workers=workers)
+    assert isinstance(found[0][0], str) == (opens is not left_with_pixels)
+
+
+@WORKERS
+def test_a_palettes_image_is_made_smaller_as_pillow_makes_it(tmp_path: Any, workers: int) -> None:
+    path = str(tmp_path / "palette.png")
+    Image.fromarray(images.pixels(90, 70)).convert("P").save(path)
+
+    def made(path: str, index: int) -> Any:
+        image = Image.open(path)
+        image.thumbnail((20, 20))
+        return image.convert("RGB")
+
+    compared(Opens([path], made), strict=False, batch_size=None, num_workers=workers)

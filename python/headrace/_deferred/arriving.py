@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import pickle
 import threading
+import weakref
 from functools import cache, lru_cache
 from multiprocessing.reduction import ForkingPickler
 from typing import Any
@@ -37,12 +38,14 @@ class Recorded:
         collated: ``data`` is a batch; else the samples, for the collate function needs values.
         engine_made: the engine made images at once, too, which no worker process has it do.
         foreign: as ``Recording`` has it.
+        images: every deferred image that came up, those in ``data`` among them.
         worker: the process that made it; None: the one that trains.
     """
 
     engine_made = False
     worker: int | None = None
     foreign: list[tuple[bytes, str]]
+    images: list[weakref.ref[DeferredImage]]
 
     def __init__(
         self,
@@ -56,7 +59,7 @@ class Recorded:
     ) -> None:
         self.data, self.pending, self.reasons = data, pending, reasons
         self.opened, self.asked, self.limits, self.collated = opened, asked, limits, collated
-        self.foreign = []
+        self.foreign, self.images = [], []
 
     def __reduce__(self) -> Any:
         asked = None if self.asked is None else tuple(self.asked)
@@ -103,10 +106,11 @@ def sendable(failure: Exception) -> Exception:
 
 
 class _Arriving(threading.local):
-    """The pending tensors of the batch that this thread is unpickling."""
+    """The pending tensors and images of the batch that this thread is unpickling."""
 
     def __init__(self) -> None:
         self.pending: list[PendingTensor] = []
+        self.images: list[weakref.ref[DeferredImage]] = []
 
 
 _arriving = _Arriving()
@@ -130,6 +134,7 @@ def _arrived(
     why = [Reason(*reason) for reason in reasons]
     made = Recorded(data, pending, why, opened, asked, Limits(*limits), collated)
     made.foreign, made.worker = foreign, worker
+    made.images, _arriving.images = _arriving.images, []
     return made
 
 
@@ -143,9 +148,10 @@ def _sent_image(image: DeferredImage) -> Any:
         return image.__reduce_ex__(2)
     if isinstance(chain.header, Given) and chain.header.image.info:  # which no file has
         return image.__reduce_ex__(2)
+    image.begin_to_load()  # as pickle has Pillow do
     name = "" if chain.header is None else chain.header.name
     told = (_where(chain), chain.stored, chain.mode, _text(chain), chain.size, chain.key, name)
-    return _image_anew, (*told, image.format)
+    return _image_anew, (*told, image.format, image.place)
 
 
 def _image_anew(
@@ -157,10 +163,14 @@ def _image_anew(
     key: Any,
     name: Any,
     format: str | None,
+    place: int,
 ) -> DeferredImage:
     source = where if isinstance(where, bytes) else File.known(*where)
     ops = (Op(text, None),) if text else ()
-    return DeferredImage(Chain(source, stored, mode, size, ops, key, Opened(source, name)), format)
+    made = DeferredImage(Chain(source, stored, mode, size, ops, key, Opened(source, name)), format)
+    made.loaded, made.place = True, place
+    _arriving.images.append(weakref.ref(made))
+    return made
 
 
 # ---- tensors -------------------------------------------------------------------------------------

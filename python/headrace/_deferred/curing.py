@@ -16,6 +16,7 @@ OTHER_KIND = "is no JPEG, PNG, WebP, BMP, GIF or TIFF of a common kind (RGB, gre
 OTHER_FORMAT = "is of none of the formats that the program takes"
 TOO_LARGE = "and Image.MAX_IMAGE_PIXELS is"
 OTHER_ARRAY = "an array that is not of 8-bit RGB or grey is made an image"
+NOT_WHOLE = "may be cut off or damaged, and a stream's sample cannot be made again"
 OWN_THREAD = "an image is opened in a thread of the program's own, where Pillow decodes it"
 _NOT_OPENED = (
     "Images become native that are opened by PIL.Image.open, or made by PIL.Image.fromarray of "
@@ -31,6 +32,9 @@ _BY_CAUSE = {
     OWN_THREAD: (
         "Open images in the thread that runs __getitem__: there nothing is decoded, and the "
         "engine's threads decode."
+    ),
+    NOT_WHOLE: (
+        "In a stream JPEG, PNG and WebP files are native that end as such a file ends; save it anew."
     ),
     OTHER_ARRAY: "Give PIL.Image.fromarray uint8 arrays (height, width, 3) or (height, width).",
 }

@@ -15,8 +15,8 @@ import torch.utils.data
 from headrace._deferred import limits, opening, recording, switches, tensor, transforming, undoing
 from headrace._deferred.altering import Altering
 from headrace._deferred.arriving import Recorded, Sent, sendable
-from headrace._deferred.drawn import go_back, moved, states
-from headrace._deferred.keeping import Keeping, Kept
+from headrace._deferred.drawn import go_back, states
+from headrace._deferred.keeping import Keeping
 from headrace._deferred.known import Transforms
 from headrace._deferred.recording import Asked, Draws, Recording, ValuesNeeded
 from headrace._torch.failures import noted
@@ -34,7 +34,7 @@ class Fetching:
         base_seed: torch's, in the process that iterates; workers know it themselves.
         recorded: the recording of the batch that is being made, until it is collated.
         explains: of what is recorded, as ``Recording`` has it, and so is ``altering``.
-        keeping: the samples of batches that are under way.
+        keeping: where generators stood before batches that are under way.
     """
 
     def __init__(
@@ -95,36 +95,61 @@ class RecordedDataset(torch.utils.data.Dataset[Any]):
         self.dataset, self._fetching = dataset, fetching
 
     def __getitems__(self, asked: Asked) -> Any:
-        kept = self._fetching.keeping.of(asked) if asked.eager else None
-        with Recorder(self._fetching.new(asked.passed, asked)) as found:
-            if kept is not None:
-                return self._with_others(found, kept, asked)
-            found.generators = states()
-            many = getattr(self.dataset, "__getitems__", None)
-            if many:
-                return self._many(found, many, asked)
-            eager = asked.eager
-            return [
-                self._sample(found, index, number, draw, place in eager)
-                for place, (index, number, draw) in enumerate(
-                    zip(asked.indices, asked.samples, asked.draws, strict=True)
-                )
-            ]
+        return self._made(asked, self._batch)
 
     def __getitem__(self, asked: Asked) -> Any:
-        with Recorder(self._fetching.new(asked.passed, asked)) as found:
-            (number,), (draw,) = asked.samples, asked.draws
-            return self._sample(found, asked.indices, number, draw, 0 in asked.eager)
+        return self._made(asked, self._alone)
 
-    def _with_others(self, found: Recording, kept: Kept, asked: Asked) -> list[Any]:
-        """A batch again, of which those samples alone are made whose files are bad."""
-        samples = kept.samples()
-        for place in sorted(asked.eager - kept.asked.eager):
-            found.place = place - 1
-            told = asked.indices[place], asked.samples[place], asked.draws[place]
-            samples[place] = self._sample(found, *told, eager=True)
-        found.opened = True
+    def _made(self, asked: Asked, make: Callable[[Recording, Asked], Any]) -> Any:
+        """What the program's code makes of what is asked for.
+
+        Where Pillow would have decoded earlier, the program may have met the error of a bad file
+        elsewhere, and caught it. So all of it is made again with that image opened as ever.
+        """
+        fetching, keeping = self._fetching, self._fetching.keeping
+        keeping.begin(asked, self.dataset)
+        raised: Exception | None = None
+        every = frozenset(range(len(asked.samples)))
+        tried = 0
+        try:
+            while True:
+                with Recorder(fetching.new(asked.passed, asked)) as found:
+                    try:
+                        made = make(found, asked)
+                    except Exception as failure:
+                        if asked.eager == every or not found.opened or found.eager_open:
+                            raise
+                        if not found.failed - asked.eager:
+                            raised = failure
+                    else:
+                        if raised is not None:
+                            raise raised  # which did not come of a file
+                        if not found.failed - asked.eager:
+                            return made
+                tried += 1
+                # One after the other would be many, where many are bad. And where something else
+                # was raised, an earlier sample may have a bad file.
+                once = tried == 1 and raised is None
+                asked = asked._replace(eager=asked.eager | found.failed if once else every)
+                keeping.again(asked.number)
+        except BaseException:
+            keeping.end(asked.number)
+            raise
+
+    def _batch(self, found: Recording, asked: Asked) -> Any:
+        many = getattr(self.dataset, "__getitems__", None)
+        if many:
+            return self._many(found, many, asked)
+        samples = []
+        for place, told in enumerate(zip(asked.indices, asked.samples, asked.draws, strict=True)):
+            samples.append(self._sample(found, *told, place in asked.eager))
+            if found.failed - asked.eager:
+                break  # they are made anew
         return samples
+
+    def _alone(self, found: Recording, asked: Asked) -> Any:
+        (number,), (draw,) = asked.samples, asked.draws
+        return self._sample(found, asked.indices, number, draw, 0 in asked.eager)
 
     def _sample(self, found: Recording, index: Any, number: int, draw: int, eager: bool) -> Any:
         found.begin(number, draw, eager)
@@ -137,17 +162,13 @@ class RecordedDataset(torch.utils.data.Dataset[Any]):
             raise
         finally:
             found.settle()
-        if settled:
-            return sample
-        if eager:
-            raise RuntimeError(f"sample {index!r} changes a file while it reads it")
-        found.place -= 1
-        return self._sample(found, index, number, draw, eager=True)
+        if not settled:
+            found.failed.add(found.place)
+        return sample
 
     def _many(self, found: Recording, many: Callable[[Any], Any], asked: Asked) -> Any:
         """Of a dataset that makes the samples of a batch at once, the batch has one key."""
         first, draw = (asked.samples[0], asked.draws[0]) if asked.draws else (0, 0)
-        found.at_once = True
         found.begin(first, draw, bool(asked.eager))
         try:
             samples = many(asked.indices)
@@ -155,10 +176,9 @@ class RecordedDataset(torch.utils.data.Dataset[Any]):
             settled = found.settle()
         finally:
             found.settle()
-        if settled:
-            return samples
-        found.begin(first, draw, eager=True)
-        return many(asked.indices)
+        if not settled:
+            found.failed.add(found.place)
+        return samples
 
 
 def _make_the_rest_of_what_was_drawn(found: Recording) -> None:
@@ -209,6 +229,10 @@ class RecordedStream(torch.utils.data.IterableDataset[Any]):
                     _make_the_rest_of_what_was_drawn(found)
                 except StopIteration:
                     return
+                except OSError as failure:
+                    if found.foreign:
+                        noted(failure, found.foreign[-1][1])
+                    raise
                 finally:
                     found.settle()
             yield sample
@@ -231,14 +255,13 @@ class Collating:
     def __call__(self, samples: Any) -> Recorded | Sent:
         found, self._fetching.recorded = self._fetching.recorded, None
         assert found is not None
-        asked = found.asked
-        # Made again, samples whose code draws nothing are the same. To keep all would cost 2 to 7
-        # us a sample, most of it in Python's collector.
-        again = asked is not None and bool(asked.eager)
-        draws = again or (found.generators is not None and moved(found.generators))
-        if draws and asked is not None and asked.batched and found.pending and not found.at_once:
-            copies = self._own and not self._needs_values
-            self._fetching.keeping.keep(asked, samples, copies)
+        try:
+            return self._collated(found, samples)
+        finally:
+            if found.asked is not None:
+                self._fetching.keeping.end(found.asked.number)
+
+    def _collated(self, found: Recording, samples: Any) -> Recorded | Sent:
         data = samples if self._needs_values else self._early(found, samples)
         collated = not self._needs_values
         reasons = list(found.reasons)
@@ -246,6 +269,7 @@ class Collating:
         made = Recorded(data, pending, reasons, found.opened, found.asked, found.limits, collated)
         made.engine_made, made.foreign = found.engine_made, found.foreign
         if not found.travels:
+            made.images = found.made
             return made
         made.worker = torch.utils.data.get_worker_info().id  # type: ignore[union-attr]
         try:

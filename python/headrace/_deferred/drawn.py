@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from random import getstate, setstate
+from collections.abc import Callable, Iterable, ValuesView
+from random import Random, getstate, setstate
+from types import FunctionType, MethodType, ModuleType
 from typing import Any
 
 import numpy as np
 import torch
 
-States = tuple[Any, Any, torch.Tensor]
+States = tuple[Any, Any, torch.Tensor, list[tuple[Any, Any]]]
+
+# Of the program's objects: how deep generators are looked for, in containers of how many entries,
+# and how many objects are looked at.
+_DEEPEST, _LONGEST, _MOST = 4, 64, 300
+_OTHERS = (type, FunctionType, MethodType, ModuleType, torch.Tensor, np.ndarray)
 
 
-def states() -> States:
-    """Of Python's, NumPy's and torch's."""
-    return getstate(), np.random.get_state(), torch.default_generator.get_state()
+def states(own: Iterable[Any] = ()) -> States:
+    """Of Python's, NumPy's and torch's, and of other generators."""
+    others = [(generator, _state(generator)) for generator in own]
+    return getstate(), np.random.get_state(), torch.default_generator.get_state(), others
 
 
 def go_back(before: States) -> None:
@@ -22,18 +29,73 @@ def go_back(before: States) -> None:
     setstate(before[0])
     np.random.set_state(before[1])
     torch.default_generator.set_state(before[2])
+    for generator, state in before[3]:
+        _put(generator, state)
 
 
 def moved(before: States) -> bool:
     """Whether somebody has drawn since they stood so."""
-    now = states()
-    ours, others = before[1], now[1]
-    return (
-        before[0] != now[0]
-        or ours[2:] != others[2:]
-        or not np.array_equal(ours[1], others[1])
-        or not torch.equal(before[2], now[2])
-    )
+    now = states(generator for generator, _ in before[3])
+    return not all(map(_same, before, now))
+
+
+_GENERATORS = (Random, np.random.RandomState, np.random.Generator, torch.Generator)
+
+
+def _state(generator: Any) -> Any:
+    if isinstance(generator, Random):
+        return generator.getstate()
+    if isinstance(generator, np.random.Generator):
+        return generator.bit_generator.state
+    return generator.get_state()
+
+
+def _put(generator: Any, state: Any) -> None:
+    if isinstance(generator, Random):
+        generator.setstate(state)
+    elif isinstance(generator, np.random.Generator):
+        generator.bit_generator.state = state
+    else:
+        generator.set_state(state)
+
+
+def _same(one: Any, other: Any) -> bool:
+    if isinstance(one, torch.Tensor):
+        return torch.equal(one, other)
+    if isinstance(one, np.ndarray):
+        return np.array_equal(one, other)
+    if isinstance(one, dict):
+        return all(_same(one[name], other[name]) for name in one)
+    if isinstance(one, tuple | list) and len(one) < _LONGEST:
+        return all(map(_same, one, other))
+    return bool(one == other)
+
+
+def generators_of(value: Any) -> list[Any]:
+    """The generators that an object of the program's draws from: its own, and its parts'."""
+    found: list[Any] = []
+    seen = {id(value)}
+    level = [value]
+    for _ in range(_DEEPEST):
+        parts: list[Any] = []
+        for one in level:
+            inside = vars(one) if isinstance(getattr(one, "__dict__", None), dict) else one
+            if isinstance(inside, dict):
+                inside = inside.values()
+            if isinstance(inside, list | tuple | ValuesView) and len(inside) <= _LONGEST:
+                parts += inside
+        level = []
+        for part in parts:
+            if id(part) in seen or len(seen) > _MOST:
+                continue
+            seen.add(id(part))
+            if isinstance(part, _GENERATORS):
+                found.append(part)
+            elif isinstance(part, dict | list | tuple) or (
+                hasattr(part, "__dict__") and not isinstance(part, _OTHERS)
+            ):
+                level.append(part)
+    return found
 
 
 class Repeated:

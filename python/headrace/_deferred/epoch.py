@@ -45,8 +45,8 @@ class Behind(Protocol):
     def done(self, number: int) -> None:
         """A batch has its values."""
 
-    def collated(self, samples: Any) -> Any:
-        """The batch of samples whose collate function needs values."""
+    def collated(self, samples: Any, tries: bool) -> tuple[Any, bool]:
+        """The batch of samples whose collate function needs values, and whether a file is bad."""
 
     def tell(self) -> None:
         """Says what there is to say once a batch came."""
@@ -176,7 +176,7 @@ class Epoch(Iterator[Any]):
         while True:
             if not first.wait(timeout or None):
                 raise TimedOut(f"DataLoader timed out after {timeout:g} seconds")
-            bad = first.finish()
+            data, bad = self._values(first)
             if not bad:
                 break
             assert first.asked is not None
@@ -189,14 +189,26 @@ class Epoch(Iterator[Any]):
         self._loader.done(number)
         self._loader.note(abi.SPAN_WAIT, first, began)
         self._loader.tell()
-        return first.data if first.collated else self._loader.collated(first.data), first
+        return data, first
+
+    def _values(self, first: Batch) -> tuple[Any, list[int]]:
+        """The data of a batch; or the places of samples that have to be made anew."""
+        bad = first.finish()
+        if bad or first.collated:
+            return first.data, bad
+        # Where the function meets a bad file in an image of a sample, the program's code would have
+        # met it with torch's loader.
+        asked = first.asked
+        left = [] if asked is None else [*{*range(len(asked.samples))} - asked.eager]
+        data, failed = self._loader.collated(first.data, bool(left))
+        return data, left if failed else []
 
     def _made_again(self, asked: Asked, bad: list[int]) -> Batch:
         """A batch some of whose files cannot be decoded: those are left to the program's code.
 
         Programs that meet bad files try another, or leave them out, where they open them. It runs
-        where it ran before, in that worker process if there are any, and there the batch's other
-        samples are (``keeping``).
+        where it ran before, in that worker process if there are any, and draws what it drew there
+        (``keeping``).
         """
         asked = asked._replace(eager=asked.eager.union(bad))
         # torch's loader has no public way to ask for a batch besides its order.

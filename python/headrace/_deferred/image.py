@@ -11,6 +11,7 @@ import copyreg
 import functools
 import io
 import sys
+import weakref
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
@@ -81,6 +82,8 @@ class DeferredImage(RecordedImage):
     Attributes:
         chain: both; None once it was materialised, after which it is an image as any other.
         loaded: Pillow would have decoded it by now, so that nobody can ask for less of it.
+        place: of its sample in the batch.
+        opened_from: the program's open file, of which Pillow would decode it; None: there is none.
     """
 
     def __init__(self, chain: Chain, format: str | None = None) -> None:
@@ -95,19 +98,48 @@ class DeferredImage(RecordedImage):
             self.pyaccess = None  # of Pillow 10's images, without which it sets no pixel
         self._exif = None
         self.chain = chain
-        self.loaded = False
+        self.loaded, self.opened_from, self._let_go = False, None, False
         self._file = chain.header if format else None
         if format:
             self.format = format
-        if chain.key is not None and (found := recording.current()) and not found.engine:
-            found.images.append(self)
+        self.place = 0
+        if (found := recording.current()) is not None:
+            self.place = found.place
+            found.made.append(weakref.ref(self))
+            if chain.key is not None and not found.engine:
+                found.images.append(self)
 
     def of(self, chain: Chain) -> DeferredImage:
-        self.loaded = True
+        self.begin_to_load()
         made = DeferredImage(chain)
         if "info" in self.__dict__:  # which the program may have changed
             made.info = _copied(self)
         return made
+
+    def begin_to_load(self) -> None:
+        """Marks the moment in which Pillow would decode it, and in which its file has to be open.
+
+        Raises:
+            ValueError: the file says that it is closed.
+            Exception: the image's own context has ended, what Pillow raises then.
+        """
+        file: Any = self.opened_from
+        if file is not None:
+            if file.closed:
+                file.seek(0)  # as Pillow would
+            self.opened_from = None
+        if self._let_go and not self.loaded and self._file is not None:
+            # Pillow has closed the file that it would read now: each version says it in its own way.
+            own = self._file.image
+            own.__exit__(None, None, None)
+            with recording.paused():
+                own.load()
+        self.loaded = True
+
+    @property
+    def has_pixels(self) -> bool:
+        """Whether Pillow's would have them by now: it is no file that was opened only."""
+        return self.loaded or self._file is None
 
     @property
     def names_a_colour(self) -> bool:
@@ -133,13 +165,16 @@ class DeferredImage(RecordedImage):
 
     def materialise(self) -> None:
         """Decodes it, and does to it what was recorded: somebody may change its pixels now."""
-        image = self.twin()
+        self.become(self.twin())
+
+    def become(self, image: PIL.Image.Image) -> None:
+        """Has the pixels of another one from now on, which are its own."""
+        if "info" not in self.__dict__:
+            self.info  # noqa: B018  # as long as the chain leads to it
         self.chain = self._twin = None
         self._im, self._mode, self._size = image.im, image.mode, image.size
         self.palette = image.palette
         self.readonly = image.readonly
-        if "info" not in self.__dict__:
-            self.info = image.info
 
     def twin(self, what: str = "") -> PIL.Image.Image:
         """An image of Pillow's own with the same pixels, which nobody changes.
@@ -149,6 +184,7 @@ class DeferredImage(RecordedImage):
         """
         if self.chain is None:
             return self
+        self.begin_to_load()
         altering = None
         if self._twin is None:
             altering = pixels.asked(what)
@@ -173,7 +209,14 @@ class DeferredImage(RecordedImage):
             return self.info
         if file is None or name.startswith("__"):
             raise AttributeError(f"'Image' object has no attribute {name!r}")
-        return file.name if name == "filename" else getattr(file.image, name)
+        return file.name if name == "filename" else getattr(self._own(file), name)
+
+    def _own(self, file: Opened) -> Any:
+        """The file as Pillow has it: closed where the program has closed it."""
+        own = file.image
+        if "_left" in self.__dict__:
+            own.close()
+        return own
 
     @property
     def format_description(self) -> Any:  # type: ignore[override]
@@ -206,7 +249,7 @@ class DeferredImage(RecordedImage):
         return made
 
     def getexif(self) -> Any:
-        return super().getexif() if self._file is None else self._file.image.getexif()
+        return super().getexif() if self._file is None else self._own(self._file).getexif()
 
     def verify(self) -> None:
         if self.chain is not None and self.format:
@@ -214,8 +257,8 @@ class DeferredImage(RecordedImage):
 
     def load(self) -> Any:
         """Nothing yet: what follows may not need pixels, unless it is Pillow's own method."""
-        self.loaded = True
         if self.chain is not None:
+            self.begin_to_load()
             if sys._getframe(1).f_globals.get("__name__") != "PIL.Image":
                 return _Access(self)
             self.materialise()
@@ -227,6 +270,10 @@ class DeferredImage(RecordedImage):
         if self._file is not None and self.format in ("JPEG", "TIFF"):
             image = self._file.holding(image)
         PIL.Image.Image.save(image, *arguments, **named)
+
+    def __exit__(self, *failure: Any) -> None:
+        self._let_go = True
+        super().__exit__(*failure)
 
     def close(self) -> None:
         """The pixels are gone then, and what is known without them is not."""
@@ -279,7 +326,6 @@ class DeferredImage(RecordedImage):
         made = found.made
         if isinstance(made, DeferredImage):
             self.chain, self._size, self._twin = made.chain, made.size, None
-            self.loaded = True
         elif made is not None:
             self.im, self._size = made.im, made.size
 
@@ -387,5 +433,5 @@ def native_chain(image: Any) -> Chain | None:
     """What was recorded of an image, if it is one of these and the engine can go on with it."""
     if type(image) is not DeferredImage or (chain := image.chain) is None:
         return None
-    image.loaded = True  # by whoever goes on with it
+    image.begin_to_load()  # as whoever goes on with it
     return chain if chain.native else None

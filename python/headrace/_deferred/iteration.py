@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import torch.utils.data
 
-from headrace._deferred import curing
+from headrace._deferred import curing, recording
 from headrace._deferred.altering import Altering
 from headrace._deferred.arriving import Recorded
 from headrace._deferred.choosing import Choices, Rows
@@ -20,6 +20,7 @@ from headrace._deferred.dataset import (
     RecordedStream,
     WorkerStart,
 )
+from headrace._deferred.drawn import go_back, states
 from headrace._deferred.epoch import Epoch
 from headrace._deferred.leftover import Pillows
 from headrace._deferred.making import Batch, Means
@@ -225,16 +226,35 @@ class Deferring:
         """A batch has its values: nothing of it is made again."""
         self._fetching.keeping.forget(number)
 
-    def collated(self, samples: Any) -> Any:
-        """The batch of samples whose collate function needs values."""
-        return self._collate(samples)
+    def collated(self, samples: Any, tries: bool) -> tuple[Any, bool]:
+        """The batch of samples whose collate function needs values.
+
+        Args:
+            tries: the samples can be made again.
+
+        Returns:
+            the batch; and whether it met a file that cannot be decoded, and there is no batch.
+        """
+        if not tries:
+            return self._collate(samples), False
+        before, failed = states(), recording.failures()
+        try:
+            made = self._collate(samples)
+        except Exception:
+            if recording.failures() == failed:
+                raise
+        else:
+            if recording.failures() == failed:
+                return made, False
+        go_back(before)
+        return None, True
 
     def begun(self, recorded: Recorded) -> Batch:
         """A batch as the program's code left it, with its values under way."""
         self._look_at(recorded)
         for path, why in recorded.foreign:
             self.pillows.count(path, why)
-        if recorded.pending and self._threads is None:
+        if (recorded.pending or recorded.images) and self._threads is None:
             self._threads = Decoder(0)
             tracing.opened(self._threads.handle, tracing.config(self._trace).get("trace"))
         means = Means(self._threads, self._blocks, self.pillows, self._mode, self._strict)

@@ -1,108 +1,26 @@
-"""The samples of batches that are under way, so that one whose file is bad is made again alone.
+"""Where the random generators stood while batches that are under way were made.
 
 A file turns out to be bad when its batch is decoded, which may be some batches later. The program's
-code then runs for that sample, and the batch is collated anew with the others as they were.
+code then runs again for the batch, and draws what it drew the first time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import PurePath
 from typing import Any
 
-import numpy as np
-import torch
-
-from headrace._deferred.arriving import kind_of
+from headrace._deferred.drawn import States, generators_of, go_back, moved, states
 from headrace._deferred.recording import Asked
-from headrace._deferred.tensor import Part, PendingTensor, stands_alone
-
-_MOST_BYTES = 32 << 20  # of a batch's arrays and files in memory
-_KINDS = "torchvision.tv_tensors."  # of tensors, whose clones are of them
-_PLAIN = {bool, int, float, complex, str, bytes, type(None)}
-
-_UNCHANGING = (np.generic, PurePath)  # once: a union is made anew each time
 
 
-class _NotKeptError(Exception):
-    """Something of a sample cannot be kept as it is."""
+class _Stood:
+    """Of one batch: what was asked for, where the generators stood before, and where behind it."""
 
+    __slots__ = ("after", "asked", "before")
 
-class Kept:
-    """The samples of one batch before it is collated.
-
-    They are one flat list, for what waits is looked at by Python's collector: of a container its
-    class, how many parts it has, and these; and pending tensors without the tensor, which would be
-    made if somebody referred to it.
-
-    Args:
-        copies: a collate function of the program's own may change what is kept.
-    """
-
-    def __init__(self, asked: Asked, samples: list[Any], copies: bool) -> None:
-        self.asked, self._copies, self._bytes = asked, copies, 0
-        self._flat: list[Any] = []
-        self._keep(samples)
-
-    def samples(self) -> list[Any]:
-        """They again; pending tensors are new ones."""
-        made: list[Any] = _anew(iter(self._flat))
-        return made
-
-    def _keep(self, value: Any) -> None:
-        kind = type(value)
-        if kind in _PLAIN:
-            self._flat += (None, value)
-        elif kind is dict:
-            self._flat += (dict, len(value))
-            for key, part in value.items():
-                self._flat.append(key)
-                self._keep(part)
-        elif kind in (list, tuple) or (isinstance(value, tuple) and hasattr(kind, "_make")):
-            self._flat += (kind, len(value))
-            for part in value:
-                self._keep(part)
-        elif isinstance(value, PendingTensor):
-            part = value.parts[0]
-            if not isinstance(part, Part) or not stands_alone(value):
-                raise _NotKeptError
-            source = part.chain.source
-            self._add_bytes(source if isinstance(source, bytes) else source.data)
-            self._flat += (PendingTensor, value.plain, part)
-        else:
-            self._flat += (None, self._leaf(value))
-
-    def _leaf(self, value: Any) -> Any:
-        if isinstance(value, _UNCHANGING):
-            return value
-        if type(value) is np.ndarray and not value.dtype.hasobject:
-            self._add_bytes(value)
-            return value.copy() if self._copies else value
-        of_a_kind = type(value) is torch.Tensor or type(value).__module__.startswith(_KINDS)
-        if of_a_kind and isinstance(value, torch.Tensor) and value.layout == torch.strided:
-            self._add_bytes(value)
-            return value.clone() if self._copies else value
-        # An object may hold pending tensors: kept, each would be made besides the batch.
-        raise _NotKeptError
-
-    def _add_bytes(self, value: Any) -> None:
-        self._bytes += len(value) if isinstance(value, bytes) else getattr(value, "nbytes", 0)
-        if self._bytes > _MOST_BYTES:
-            raise _NotKeptError
-
-
-def _anew(flat: Iterator[Any]) -> Any:
-    kind = next(flat)
-    if kind is None:
-        return next(flat)
-    if kind is PendingTensor:
-        plain, part = next(flat), next(flat)
-        return kind_of(plain)((part,), *part.described())
-    count = next(flat)
-    if kind is dict:
-        return {next(flat): _anew(flat) for _ in range(count)}
-    parts = [_anew(flat) for _ in range(count)]
-    return parts if kind is list else getattr(kind, "_make", tuple)(parts)
+    def __init__(self, asked: Asked, before: States) -> None:
+        self.asked, self.before = asked, before
+        self.after: States | None = None
 
 
 class Keeping:
@@ -114,30 +32,54 @@ class Keeping:
 
     def __init__(self, most: int) -> None:
         self.most = most
-        self._kept: dict[int, Kept] = {}
+        self._stood: dict[int, _Stood] = {}
+        self._since: States | None = None
 
-    def keep(self, asked: Asked, samples: Any, copies: bool) -> None:
-        """Keeps a batch's samples, if they can be."""
-        self._kept.pop(asked.number, None)
-        try:
-            kept = Kept(asked, samples, copies)
-        except _NotKeptError:
+    def begin(self, asked: Asked, dataset: Any) -> None:
+        """A batch is to be made: for the first time, or with the draws of that time.
+
+        Args:
+            dataset: the program's, which may have generators of its own.
+        """
+        known = self._stood.get(asked.number) if asked.eager else None
+        if known is not None and _bare(known.asked) == _bare(asked):
+            # What was drawn since goes on where it was, behind the batch.
+            if known.after is None or moved(known.after):
+                self._since = states(_own(known.before))
+            go_back(known.before)
             return
-        self._kept[asked.number] = kept
-        while len(self._kept) > self.most:
-            del self._kept[next(iter(self._kept))]
+        self._stood.pop(asked.number, None)
+        self._stood[asked.number] = _Stood(asked, states(generators_of(dataset)))
+        while len(self._stood) > self.most:
+            del self._stood[next(iter(self._stood))]
+
+    def again(self, number: int) -> None:
+        """A batch that was begun is begun anew."""
+        go_back(self._stood[number].before)
+
+    def end(self, number: int) -> None:
+        """A batch was made, or cannot be. Where nobody has drawn since it was made first, the
+        generators stand where torch's loader leaves them."""
+        since, self._since = self._since, None
+        if since is not None:
+            go_back(since)
+        elif number in self._stood:
+            stood = self._stood[number]
+            stood.after = states(_own(stood.before))
 
     def forget(self, number: int) -> None:
         """A batch has all its values, and is not asked for again."""
-        self._kept.pop(number, None)
+        self._stood.pop(number, None)
 
-    def of(self, asked: Asked) -> Kept | None:
-        """What there is of a batch that is asked for again; None: all of it has to be made."""
-        kept = self._kept.get(asked.number)
-        if kept is None:
-            return None
-        before, now = (one._replace(indices=None, eager=frozenset()) for one in (kept.asked, asked))
-        return kept if before == now and asked.eager > kept.asked.eager else None
+
+def _own(before: States) -> list[Any]:
+    """The generators besides those of the process."""
+    return [generator for generator, _ in before[3]]
+
+
+def _bare(asked: Asked) -> Asked:
+    """Without what is compared slowly, or differs where a batch is asked for again."""
+    return asked._replace(indices=None, eager=frozenset())
 
 
 class Turns(Iterator[int]):

@@ -8,11 +8,14 @@ import time
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+import numpy as np
+import PIL.Image
 import torch
 
 from headrace._deferred import tensor
 from headrace._deferred.arriving import Recorded
-from headrace._deferred.chain import Key, config
+from headrace._deferred.chain import Chain, Form, Key, config
+from headrace._deferred.image import DeferredImage
 from headrace._deferred.leftover import Pillows
 from headrace._deferred.memory import Blocks
 from headrace._deferred.source import Source
@@ -71,12 +74,20 @@ class Batch:
         self._left: dict[int, Result] | None = None
         self._bad: list[int] | None = None  # what finish returns, once it is known
         wanted = [one for value, made in self._pairs for one in _wanted(value.parts, made)]
+        # With torch's loader these have their pixels by now, whatever becomes of their files.
+        images = [image for known in recorded.images if (image := known()) is not None]
+        self._images = [
+            (image, image.chain, np.empty(_bytes(image.chain), np.uint8))
+            for image in images
+            if image.has_pixels and image.chain is not None and image.chain.native
+        ]
+        wanted += [_of_an_image(*one) for one in self._images]
         self._parts, tasks = _together(wanted, means.mode, self._limits.text)
         # Of each task where its values go. As numbers: of objects that wait Python's collector
         # looks at each again and again.
         self._addresses, self._sizes = [task[3] for task in tasks], [task[4] for task in tasks]
         if tasks and means.threads is not None:
-            kept = [made for _, made in self._pairs]
+            kept = [*(made for _, made in self._pairs), *(data for *_, data in self._images)]
             self._work = means.threads.submit(tasks, keep=kept)
             self.number = means.threads.submitted - 1
 
@@ -128,8 +139,11 @@ class Batch:
         if not self._bad:
             for value, made in self._pairs:
                 tensor.replace(value, made)
+            for image, chain, data in self._images:
+                if image.chain is chain:
+                    image.become(PIL.Image.frombytes(chain.mode, chain.size, data))
         self.close()
-        self._pairs = []
+        self._pairs, self._images = [], []
         return self._bad
 
     def _by_pillow(self, number: int) -> bool:
@@ -180,6 +194,15 @@ def _alive(pending: list[PendingTensor]) -> list[PendingTensor]:
         for place in range(len(pending))
         if count(pending[place]) > unreferred and isinstance(pending[place], PendingTensor)
     ]
+
+
+def _bytes(chain: Chain) -> int:
+    return chain.size[0] * chain.size[1] * chain.channels
+
+
+def _of_an_image(image: DeferredImage, chain: Chain, data: Any) -> _Wanted:
+    form = Form(layout="NHWC", channels=chain.channels)
+    return Part(chain, form, image.place), data.ctypes.data, data.nbytes
 
 
 _Wanted = tuple[Part, int, int]  # an image, and the address and the bytes of its place in memory

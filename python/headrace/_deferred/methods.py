@@ -122,6 +122,7 @@ class RecordedImage(PIL.Image.Image):
         made, known = None, Resampling.BICUBIC if resample is None else resample
         sides: Any = tuple(map(whole, size)) if isinstance(size, tuple | list) else ()
         plain = len(sides) == 2 and None not in sides and known in _FILTERS
+        plain = plain and self.mode not in ("1", "P")  # which Pillow resizes by nearest pixels
         if plain and box is None and reducing_gap is None:
             name = _FILTERS[known]
             text = f'{{"name":"Resize","size":[{sides[1]},{sides[0]}],"interpolation":"{name}"}}'

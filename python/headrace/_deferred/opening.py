@@ -13,9 +13,16 @@ import numpy as np
 import PIL.Image
 import torch
 
-from headrace._deferred import header, recording, source, switches, tensor
+from headrace._deferred import header, recording, source, switches, tensor, whole
 from headrace._deferred.chain import Chain
-from headrace._deferred.curing import OTHER_ARRAY, OTHER_FORMAT, OTHER_KIND, OWN_THREAD, TOO_LARGE
+from headrace._deferred.curing import (
+    NOT_WHOLE,
+    OTHER_ARRAY,
+    OTHER_FORMAT,
+    OTHER_KIND,
+    OWN_THREAD,
+    TOO_LARGE,
+)
 from headrace._deferred.header import Header
 from headrace._deferred.image import DeferredImage, Opened
 from headrace._deferred.limits import MAX_RECORD_BYTES
@@ -77,6 +84,8 @@ def _open(
         opened = None if data is None else _opened_bytes(data)
         read = data if rewinds else None
     image, why = _deferred(opened, name, formats)
+    if image is not None and found.asked is None and not whole.is_whole(image.chain, image.format):
+        image, why = None, NOT_WHOLE
     if image is None or (read is not None and not _moved_on(fp, image, read)):
         altering, text = None, f"{_shown(name or getattr(fp, 'name', None))} {why}"
         # What is not there needs no pixels: Pillow raises, and the program may take another file.
@@ -88,6 +97,8 @@ def _open(
         if altering is not None:
             altering.in_place(made)
         return made
+    if not is_path and read is not None and hasattr(fp, "closed") and image.format != "WEBP":
+        image.opened_from = fp  # of a WebP Pillow has read all by now
     if found.eager_open:
         image.materialise()
     return image

@@ -6,8 +6,8 @@ import io
 import json
 from collections.abc import Callable
 from ctypes import c_char
-from functools import partial
-from typing import Any
+from functools import partial, wraps
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 import PIL.Image
@@ -21,7 +21,10 @@ from headrace._deferred.source import encoded_pixels
 from headrace._engine import _lib, abi
 from headrace._torch.failures import joined
 from headrace._torch.foreign import limits_of_decoded
-from headrace.errors import HeadraceError
+from headrace.errors import ChangedError, HeadraceError, LimitError
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
 
 
 def note(what: str = "") -> Altering | None:
@@ -46,6 +49,25 @@ def asked(what: str = "") -> Altering | None:
     return note(what)
 
 
+def _noted_where_it_fails(function: Callable[_P, _R]) -> Callable[_P, _R]:
+    """A function that decodes: torch's loader would have met what it raises of a bad file earlier,
+    where Pillow decodes.
+    """
+
+    @wraps(function)
+    def made(*arguments: _P.args, **named: _P.kwargs) -> _R:
+        try:
+            return function(*arguments, **named)
+        except (ChangedError, LimitError, MemoryError):
+            raise
+        except Exception:
+            recording.decoding_failed()
+            raise
+
+    return made
+
+
+@_noted_where_it_fails
 def image_of(chain: Chain) -> PIL.Image.Image:
     """What Pillow would have made of the file and of what was done to it since.
 
@@ -85,6 +107,7 @@ def engine_here() -> bool:
     return torch.utils.data.get_worker_info() is None and not _lib.came_by_fork()
 
 
+@_noted_where_it_fails
 def values_of(chain: Chain, form: Form) -> torch.Tensor:
     """The tensor of a chain in a form, as Pillow, torchvision and torch make it without an engine.
 
@@ -108,6 +131,7 @@ def finished(value: Any, form: Form) -> torch.Tensor:
     return made
 
 
+@_noted_where_it_fails
 def decoded(chain: Chain, form: Form) -> tuple[tuple[int, int], bytes]:
     """Width and height, and the values of a chain in a form, by the engine in this thread.
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 import threading
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -86,8 +87,8 @@ class Recording:
         place: of the sample in the batch.
         eager: open everything with Pillow, as if nothing were recorded.
         asked: the batch; None of a stream.
-        at_once: the dataset makes all samples of a batch in one call.
-        generators: where they stood before the batch; None: not looked at.
+        failed: places of samples whose files could not be decoded when somebody needed pixels, or
+            were written to meanwhile.
         transforms: the dataset's, as the engine knows them.
         limits: the engine's, for what is opened.
         opened: the program's code opened images.
@@ -98,6 +99,7 @@ class Recording:
         altering: what other pixels a line gets; None: all get the image's own.
         repeated: of a process without the engine, what draws the sample's transforms in its place
             where pixels are needed at once; and ``images``, the sample's that were drawn.
+        made: every deferred image of the batch.
     """
 
     def __init__(
@@ -110,13 +112,13 @@ class Recording:
     ) -> None:
         self.draws, self.engine, self.transforms, self.asked = draws, engine, transforms, asked
         self.limits = limits
-        self.engine_made = self.at_once = False
+        self.engine_made = False
+        self.failed: set[int] = set()
         self.eager_open, self.before, self.travels = False, current(), False
         self.pending: list[Any] = []
         self.files: list[File] = []
         self.reasons: dict[Reason, None] = {}
         self.foreign: list[tuple[bytes, str]] = []
-        self.generators: Any = None
         self._sample = (0, 0)  # its number, and how often it came before in the epoch
         self.place = -1
         self.eager = self.opened = False
@@ -125,6 +127,7 @@ class Recording:
         self.altering: Altering | None = None
         self.repeated: list[Repeated] = []
         self.images: list[Any] = []
+        self.made: list[weakref.ref[Any]] = []
         self._calls, self._seed = 0, torch.initial_seed()
         # The keys of this batch, and how many places of the engine's lists calls of each may have.
         self._places: dict[Key, int] = {}
@@ -202,6 +205,7 @@ class _Local(threading.local):
     # Of a thread that works for code that is recorded in another one: that recording, and the line
     # that gave it the work.
     giver: tuple[Recording, str] | None = None
+    failures = 0  # of files that could not be decoded when somebody needed their pixels
 
 
 _local = _Local()
@@ -215,6 +219,18 @@ def current() -> Recording | None:
 def change(recording: Recording | None) -> None:
     """Makes it this thread's."""
     _local.recording = recording
+
+
+def decoding_failed() -> None:
+    """Remembers that a file could not be decoded, later than Pillow would have tried."""
+    _local.failures += 1
+    if (found := _local.recording) is not None and not found.eager_open:
+        found.failed.add(found.place)
+
+
+def failures() -> int:
+    """How many files this thread could not decode."""
+    return _local.failures
 
 
 @contextmanager

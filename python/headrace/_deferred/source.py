@@ -76,6 +76,14 @@ class File:
                 raise self._changed("replaced or written to")
             return data
 
+    def last(self, count: int) -> bytes:
+        """So many bytes of its end, while it is open."""
+        if self.data is not None:
+            return self.data[-count:]
+        if self._file is None:
+            return b""
+        return os.pread(self._file.fileno(), count, max(0, self.identity[2] - count))
+
     def _changed(self, how: str) -> Exception:
         name = os.fsdecode(self.path)
         text = f"{name}: bad: the file was {how} after the dataset opened it, before it was decoded"

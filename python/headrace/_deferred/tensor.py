@@ -6,7 +6,6 @@ into a plain tensor first, in place: every reference to it then holds the values
 
 from __future__ import annotations
 
-import sys
 import weakref
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -218,24 +217,6 @@ def pending(chain: Chain, form: Form) -> PendingTensor:
     part = Part(chain, form, 0 if found is None else found.place)
     width, height = chain.size
     return PendingTensor((part,), (form.channels, height, width), DTYPES[form.dtype])
-
-
-def stands_alone(value: PendingTensor) -> bool:
-    """Whether it is one image, and shares its memory with nothing that the program has."""
-    part = value.parts[0]
-    if value.stacked or value.pinned or not isinstance(part, Part):
-        return False
-    if value.form != part.described():
-        return False
-    shared = value.__dict__.get("shared")
-    if shared is None:
-        return True
-    others = [one for one, _ in shared.alive() if one is not value]
-    # The recording refers to each, too: what a v2 image was made of has no other referrer.
-    probe = [object()]
-    recorded = [probe[0]]
-    count = sys.getrefcount
-    return all(count(others[n]) <= count(recorded[0]) for n in range(len(others)))
 
 
 def _stacked(tensors: Any, dim: int = 0, *, out: Any = None) -> PendingTensor | None:
