@@ -354,8 +354,9 @@ int32_t hr_loader_event(hr_handle loader, int32_t *descriptor, hr_error *error);
  * "source", "destination", "storage", "timeout" (seconds that a store may take for what is waited
  * for at once, 0: as many as it takes; then HR_LATE), ...}; docs/format.md and internal/pack list
  * the keys of each. Or what may wait for a store: {"job": "fields", "dataset": its handle,
- * "indices": [...], "fields": [names]}, whose summary is {"rows": [{"key", "path", "fields": {name: value}}...]}, with values
- * in the forms of hr_dataset_info. No field but those is read, of a store 48 at a time. */
+ * "indices": [...], "fields": [names]}, whose summary is {"rows": [{"key", "path", "fields": {name:
+ * value}}...]}, with values in the forms of hr_dataset_info. No field but those is read, of a store
+ * 48 at a time. */
 int32_t hr_job_start(const char *config, size_t length, hr_handle *job, hr_error *error);
 
 typedef struct hr_progress {

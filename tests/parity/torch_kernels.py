@@ -3,9 +3,9 @@
 All three add to a product. With a fused multiply-add that is rounded once, without one the product
 is rounded by itself first. Which of the two torch does is the CPU's: its own kernels fuse with
 AVX2, MKL's product of matrices on Intel's CPUs with AVX-512 alone (docs/exactness.md). Headrace
-fuses on every CPU (native/pixels/tensorops.c, native/maskwarp.c and native/draws/policy.c), so what it
-is compared with has to. test_torch_kernels.py shows that a CPU's kernels are these, in one rounding
-or in the other.
+fuses on every CPU (native/pixels/tensorops.c, native/maskwarp.c and native/draws/policy.c), so what
+it is compared with has to. test_torch_kernels.py shows that a CPU's kernels are these, in one
+rounding or in the other.
 """
 
 from __future__ import annotations
