@@ -231,7 +231,7 @@ TARGETS += (
     ),
 )
 # An ImageFolder with the changed line. Each epoch is a first one where the folder has another name
-# in each; of the later ones two epochs, of 84 batches or less, go by before. The same files packed
+# in each; of the later ones two epochs, of 192 batches or less, go by before. The same files packed
 # stand beside them.
 LEARNED = (
     Row("ImageFolder, torch's DataLoader", "learned", "programs", variant="folder torch",
@@ -243,7 +243,7 @@ LEARNED = (
             ("no cache", "first", "off", 8),
             ("first epochs", "first", "own", 8),
             ("second epochs", "second", "own", 8),
-            ("later epochs", "later", "own", 2 * 84 + 8),
+            ("later epochs", "later", "own", 2 * 192 + 8),
         )
     ),
     Row("ImageFolder, packed, Headrace", "learned", "headrace", "packed", kernel=""),

@@ -37,9 +37,9 @@ from peers.protocol import (
 EPOCH_BATCHES = 1 << 12
 CIFAR = (32, 4)  # sides, and what RandomCrop pads
 SMALL_VIEWS, SMALL_SIZE = 8, 96  # DINO's
-# So often the set is in an epoch. Epochs of 21 batches, of the set once, were measured 4 % slower
-# than one without an end; why was not.
-COPIES = 4
+# An epoch has so many images at least, as that of the packed set beside it has by default
+# (compare.py's --epoch): where an epoch begins and ends threads have nothing to do.
+EPOCH_IMAGES = 2560
 # What the slow end of a Compose does in Python alone: so many rounds of a loop.
 ROUNDS = 100_000
 
@@ -77,13 +77,14 @@ def _epochs(order: Order) -> Iterator[tuple[Any, Any]]:
     """Epochs of an ImageFolder without end; what stands around an epoch does not count."""
     import headrace as hr
 
+    copies = -(-EPOCH_IMAGES // len(image_files(order.source)[0]))
     with tempfile.TemporaryDirectory() as place:
         for number in itertools.count():
             with contextlib.ExitStack() as around:
                 with _untimed(order):
                     root = Path(place) / str(number)
                     root.mkdir()
-                    for copy in range(COPIES):
+                    for copy in range(copies):
                         for folder in sorted(Path(order.source).absolute().iterdir()):
                             (root / f"{copy} {folder.name}").symlink_to(folder)
                     dataset = _dataset(replace(order, source=root, variant="folder"))
