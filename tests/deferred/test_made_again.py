@@ -157,7 +157,10 @@ def test_a_bad_file_changes_no_batch_no_draw_and_no_error(paths: list[str], shap
         assert equal(seeded(loader, 2), expected)
 
 
-@pytest.mark.parametrize("shape", [shape for shape in SHAPES if shape not in ("an error", "images that collate makes arrays of")])
+@pytest.mark.parametrize(
+    "shape",
+    [shape for shape in SHAPES if shape not in ("an error", "images that collate makes arrays of")],
+)
 def test_in_worker_processes_the_batch_of_a_bad_file_has_the_draws_that_it_had(
     paths: list[str], shape: str
 ) -> None:

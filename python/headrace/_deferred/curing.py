@@ -34,7 +34,7 @@ _BY_CAUSE = {
         "engine's threads decode."
     ),
     NOT_WHOLE: (
-        "In a stream JPEG, PNG and WebP files are native that end as such a file ends; save it anew."
+        "In a stream JPEG, PNG and WebP files are native that end as such files end; save it anew."
     ),
     OTHER_ARRAY: "Give PIL.Image.fromarray uint8 arrays (height, width, 3) or (height, width).",
 }

@@ -129,7 +129,7 @@ class DeferredImage(RecordedImage):
                 file.seek(0)  # as Pillow would
             self.opened_from = None
         if self._let_go and not self.loaded and self._file is not None:
-            # Pillow has closed the file that it would read now: each version says it in its own way.
+            # Pillow has closed the file that it would read now: each version says so in its words.
             own = self._file.image
             own.__exit__(None, None, None)
             with recording.paused():

@@ -84,7 +84,7 @@ def _open(
         opened = None if data is None else _opened_bytes(data)
         read = data if rewinds else None
     image, why = _deferred(opened, name, formats)
-    if image is not None and found.asked is None and not whole.is_whole(image.chain, image.format):
+    if image is not None and found.asked is None and not whole.is_whole(image):
         image, why = None, NOT_WHOLE
     if image is None or (read is not None and not _moved_on(fp, image, read)):
         altering, text = None, f"{_shown(name or getattr(fp, 'name', None))} {why}"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 import zlib
 
-from headrace._deferred.chain import Chain
+from headrace._deferred.image import DeferredImage
 from headrace._deferred.source import File, Source
 
 _LAST = 256  # bytes of a JPEG among which its end is; what some cameras write behind it is longer
@@ -17,9 +17,10 @@ _END_OF_JPEG = b"\xff\xd9"
 _END_OF_PNG = b"\0\0\0\0IEND\xaeB`\x82"
 
 
-def is_whole(chain: Chain, kind: str | None) -> bool:
+def is_whole(image: DeferredImage) -> bool:
     """False where Pillow has to look."""
-    source = chain.source
+    assert image.chain is not None, "it was opened just now"
+    source, kind = image.chain.source, image.format
     if kind == "JPEG":
         # Within its data this mark does not occur (ITU T.81, B.1.1.2). To Pillow data that is
         # damaged in its midst is no error.
