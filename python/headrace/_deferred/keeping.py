@@ -12,9 +12,18 @@ from typing import Any
 from headrace._deferred.drawn import States, generators_of, go_back, moved, states
 from headrace._deferred.recording import Asked
 
+# A process that makes a batch only when it is asked for has so many under way (iteration.py).
+_NONE_AHEAD = 2
+# To look for a dataset's generators takes as long as ten samples, to note where they stand as one.
+# The first batches, in which a dataset may make its generators, look each.
+_LOOK_EVERY, _LOOK_FIRST = 256, 4
+
 
 class _Stood:
-    """Of one batch: what was asked for, where the generators stood before, and where behind it."""
+    """Of one batch: what was asked for, where the generators stood before, and where behind it.
+
+    Behind it is known where no batch is made ahead: else other batches may have drawn since.
+    """
 
     __slots__ = ("after", "asked", "before")
 
@@ -34,6 +43,8 @@ class Keeping:
         self.most = most
         self._stood: dict[int, _Stood] = {}
         self._since: States | None = None
+        self._own: list[Any] = []
+        self._batches = self._samples = 0  # begun, and made since generators were looked for
 
     def begin(self, asked: Asked, dataset: Any) -> None:
         """A batch is to be made: for the first time, or with the draws of that time.
@@ -48,8 +59,12 @@ class Keeping:
                 self._since = states(_own(known.before))
             go_back(known.before)
             return
+        self._batches += 1
+        self._samples += len(asked.samples)
+        if self._batches <= _LOOK_FIRST or self._samples > _LOOK_EVERY:
+            self._own, self._samples = generators_of(dataset), 0
         self._stood.pop(asked.number, None)
-        self._stood[asked.number] = _Stood(asked, states(generators_of(dataset)))
+        self._stood[asked.number] = _Stood(asked, states(self._own))
         while len(self._stood) > self.most:
             del self._stood[next(iter(self._stood))]
 
@@ -63,7 +78,7 @@ class Keeping:
         since, self._since = self._since, None
         if since is not None:
             go_back(since)
-        elif number in self._stood:
+        elif self.most <= _NONE_AHEAD and number in self._stood:
             stood = self._stood[number]
             stood.after = states(_own(stood.before))
 
