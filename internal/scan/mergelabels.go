@@ -2,6 +2,7 @@ package scan
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"path/filepath"
 	"slices"
@@ -28,19 +29,8 @@ func mergeLabels(t *catalog.Table, parts []*part, o *Options) error {
 		given[name] = true
 	}
 	named := seen[textLabel] > 0 || o.Classes != nil && allAre(parts, given)
-	if named { // a number among texts is a text, too
-		for _, p := range parts {
-			for i := range p.labels {
-				if l := &p.labels[i]; l.kind == intLabel || l.kind == fractionLabel {
-					l.kind, l.text = textLabel, l.said()
-					texts[l.text] = 0
-				}
-			}
-		}
-		for name := range texts {
-			t.Classes = append(t.Classes, name)
-		}
-		slices.Sort(t.Classes)
+	if named {
+		t.Classes = makeTexts(parts, texts)
 	}
 	wrong := fault.KindArgument
 	switch {
@@ -92,6 +82,20 @@ func mergeLabels(t *catalog.Table, parts []*part, o *Options) error {
 		t.Warnings = append(t.Warnings, "the labels are lists or objects, which are no classes: every such label is -1, and vectors of one type are the field \"label\"")
 	}
 	return nil
+}
+
+// makeTexts makes every label a text, for a number among texts is one, too. It adds them to those that are known, and
+// gives all of them sorted.
+func makeTexts(parts []*part, texts map[string]int64) []string {
+	for _, p := range parts {
+		for i := range p.labels {
+			if l := &p.labels[i]; l.kind == intLabel || l.kind == fractionLabel {
+				l.kind, l.text = textLabel, l.said()
+				texts[l.text] = 0
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(texts))
 }
 
 // allAre: the labels are texts, if they say numbers too, and each is the name of a class.
