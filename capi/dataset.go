@@ -157,6 +157,15 @@ func (d *dataset) read(i int64, take func([]byte) error) error {
 	return take(data)
 }
 
+// knownLength is what the index says of the bytes that read gives, 0 where it does not, or that is more than may be read.
+func (d *dataset) knownLength(i int64) int64 {
+	s, err := d.Sample(i)
+	if err != nil || s.Pixels != nil || s.Length > int64(d.limits.MaxRecordBytes) {
+		return 0
+	}
+	return max(s.Length, 0)
+}
+
 func (d *dataset) openStore() (err error) {
 	// A read that hangs shares the lock for as long; to ask for all of it would stop every other read.
 	d.mu.RLock()

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 BACKENDS = ("auto", "mmap", "pread")
 # How a dataset is read, beside what it consists of.
 _SETTINGS = ("backend", "limits", "verify_crc")
+_MANY_IMAGES = 1 << 17  # bytes that most encoded images fit in; others are asked for again
 
 
 class Sample(tuple[Any, int]):
@@ -506,14 +507,12 @@ class Dataset:
 
     def read(self, index: int) -> bytearray:
         """The encoded bytes of a sample, their checksum verified."""
-        number = self._number(index)
+        number, handle = self._number(index), self.handle
         with away.within(self._timeout):
-            found, handle = self.facts(number), self.handle
-            length = max(int(found["length"]), 1)
             return cast(
                 "bytearray",
                 self._waited_for(
-                    lambda: _lib.answer("hr_dataset_read", handle, number, guess=length), len
+                    lambda: _lib.answer("hr_dataset_read", handle, number, guess=_MANY_IMAGES), len
                 ),
             )
 

@@ -167,6 +167,7 @@ def test_a_damaged_page_of_captions_is_an_error_and_no_wrong_text(tmp_path: Path
         assert dataset[6].fields["caption"] == caption(6)
         with pytest.raises(errors.BadFileError, match=says):
             _ = dataset[7].fields
+        assert dataset.read(7)[:2] == b"\xff\xd8"  # which asks for no caption
         with (
             hr.Loader(dataset, ROWS, transform=RESIZE, fields=["caption"]) as loader,
             pytest.raises(errors.BadFileError, match=r'field "caption": '),
