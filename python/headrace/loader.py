@@ -191,7 +191,9 @@ class Loader:
         self._mixes = mixing.mixes_any(transform)
         last = layout == "channels_last"
         with_fields = self._take_fields(fields, labels, output, last)
-        self._choose_memory(output, pin_memory)
+        lent = pin_memory or self._device  # in memory that PyTorch lends, else in the engine's own
+        self._lender = lending.lender(output, own=self._device is None) if lent else None
+        self._config["nice"] = lending.niceness(self._lender)
         arrange = transform.arrange if isinstance(transform, Views) else None
         self._view = views.viewer(
             output, dtype, last, with_fields, self._lender, arrange, self._mixes
@@ -208,12 +210,6 @@ class Loader:
         self._opened_for: tuple[int, int, int] = (0, 0, 0)
         # Opened now: an impossible transform is refused here, and the first batch is under way.
         self._open()
-
-    def _choose_memory(self, output: str, pin_memory: bool) -> None:
-        """Where batches lie: in pinned memory that PyTorch lends, or in the engine's own."""
-        lent = pin_memory or self._device
-        self._lender = lending.lender(output, own=self._device is None) if lent else None
-        self._config["nice"] = lending.niceness(self._lender)
 
     def _take_fields(
         self,

@@ -12,7 +12,16 @@ from typing import Any
 
 import torch.utils.data
 
-from headrace._deferred import limits, opening, recording, switches, tensor, transforming, undoing
+from headrace._deferred import (
+    limits,
+    opening,
+    pixels,
+    recording,
+    switches,
+    tensor,
+    transforming,
+    undoing,
+)
 from headrace._deferred.altering import Altering
 from headrace._deferred.arriving import Recorded, Sent, sendable
 from headrace._deferred.drawn import go_back, states
@@ -81,6 +90,7 @@ class Fetching:
     def ask_anew(self) -> None:
         """Forgets what transforms were found to be: an epoch may find something else."""
         self._transforms = Transforms()
+        self.keeping.look_anew()
 
     def leave(self) -> None:
         """Makes sure that nothing is recorded any more, however the making of a batch ended."""
@@ -108,29 +118,30 @@ class RecordedDataset(torch.utils.data.Dataset[Any]):
         """
         fetching, keeping = self._fetching, self._fetching.keeping
         keeping.begin(asked, self.dataset)
-        raised: Exception | None = None
         every = frozenset(range(len(asked.samples)))
+        reasons: dict[Any, None] = {}
         tried = 0
         try:
             while True:
                 with Recorder(fetching.new(asked.passed, asked)) as found:
                     try:
                         made = make(found, asked)
-                    except Exception as failure:
-                        if asked.eager == every or not found.opened or found.eager_open:
+                    except Exception:
+                        last = asked.eager == every or not found.opened or found.eager_open
+                        if last or not (found.failed - asked.eager or _has_bad_file(found)):
                             raise
-                        if not found.failed - asked.eager:
-                            raised = failure
                     else:
-                        if raised is not None:
-                            raise raised  # which did not come of a file
                         if not found.failed - asked.eager:
+                            found.reasons = reasons | found.reasons
                             return made
                 tried += 1
+                reasons |= found.reasons
                 # One after the other would be many, where many are bad. And where something else
-                # was raised, an earlier sample may have a bad file.
-                once = tried == 1 and raised is None
-                asked = asked._replace(eager=asked.eager | found.failed if once else every)
+                # was raised, an earlier sample has the bad file.
+                wanted = asked.eager | found.failed
+                asked = asked._replace(
+                    eager=wanted if tried == 1 and wanted != asked.eager else every
+                )
                 keeping.again(asked.number)
         except BaseException:
             keeping.end(asked.number)
@@ -179,6 +190,20 @@ class RecordedDataset(torch.utils.data.Dataset[Any]):
         if not settled:
             found.failed.add(found.place)
         return samples
+
+
+def _has_bad_file(found: Recording) -> bool:
+    """Whether an image that is still to be decoded cannot be: Pillow would have raised earlier."""
+    chains = [part.chain for value in found.pending for part in value.parts]
+    for known in found.made:
+        if (image := known()) is not None and image.chain is not None:
+            chains.append(image.chain)
+    for source in {id(chain.source): chain.source for chain in chains}.values():
+        try:
+            pixels.read_by_pillow(source if isinstance(source, bytes) else source.read())
+        except Exception:
+            return True
+    return False
 
 
 def _make_the_rest_of_what_was_drawn(found: Recording) -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, ValuesView
-from random import Random, getstate, setstate
-from types import FunctionType, MethodType, ModuleType
+from collections.abc import Callable, Collection, Iterable
+from random import Random, SystemRandom, getstate, setstate
+from types import FunctionType, MethodType, ModuleType, NoneType
 from typing import Any
 
 import numpy as np
@@ -14,8 +14,11 @@ States = tuple[Any, Any, torch.Tensor, list[tuple[Any, Any]]]
 
 # Of the program's objects: how deep generators are looked for, in containers of how many entries,
 # and how many objects are looked at.
-_DEEPEST, _LONGEST, _MOST = 4, 64, 300
-_OTHERS = (type, FunctionType, MethodType, ModuleType, torch.Tensor, np.ndarray)
+_DEEPEST, _LONGEST, _MOST = 8, 64, 300
+_OTHERS = (
+    type, FunctionType, MethodType, ModuleType, torch.Tensor, np.ndarray,
+    str, bytes, int, float, NoneType,
+)  # fmt: skip
 
 
 def states(own: Iterable[Any] = ()) -> States:
@@ -36,7 +39,8 @@ def go_back(before: States) -> None:
 def moved(before: States) -> bool:
     """Whether somebody has drawn since they stood so."""
     now = states(generator for generator, _ in before[3])
-    return not all(map(_same, before, now))
+    pairs = [*zip(before[:3], now[:3], strict=True), *zip(before[3], now[3], strict=True)]
+    return not all(_same(one, other) for one, other in pairs)
 
 
 _GENERATORS = (Random, np.random.RandomState, np.random.Generator, torch.Generator)
@@ -79,10 +83,8 @@ def generators_of(value: Any) -> list[Any]:
     for _ in range(_DEEPEST):
         parts: list[Any] = []
         for one in level:
-            inside = vars(one) if isinstance(getattr(one, "__dict__", None), dict) else one
-            if isinstance(inside, dict):
-                inside = inside.values()
-            if isinstance(inside, list | tuple | ValuesView) and len(inside) <= _LONGEST:
+            inside = _inside(one)
+            if len(inside) <= _LONGEST:
                 parts += inside
         level = []
         for part in parts:
@@ -90,12 +92,27 @@ def generators_of(value: Any) -> list[Any]:
                 continue
             seen.add(id(part))
             if isinstance(part, _GENERATORS):
-                found.append(part)
-            elif isinstance(part, dict | list | tuple) or (
-                hasattr(part, "__dict__") and not isinstance(part, _OTHERS)
-            ):
+                if _goes_back(part):
+                    found.append(part)
+            elif not isinstance(part, _OTHERS):
                 level.append(part)
     return found
+
+
+def _inside(value: Any) -> Collection[Any]:
+    """What an object holds, or a container; of one that raises where it is looked at, nothing."""
+    try:
+        inside = value if isinstance(value, dict | list | tuple) else vars(value)
+    except Exception:  # a proxy whose object is gone, or an object without attributes
+        return ()
+    return inside.values() if isinstance(inside, dict) else inside
+
+
+def _goes_back(generator: Any) -> bool:
+    """Whether a generator has a state: the system's has none, and a device's is left alone."""
+    if isinstance(generator, SystemRandom):
+        return False
+    return not isinstance(generator, torch.Generator) or generator.device.type == "cpu"
 
 
 class Repeated:

@@ -23,7 +23,7 @@ from headrace._deferred.dataset import (
 from headrace._deferred.drawn import go_back, states
 from headrace._deferred.epoch import Epoch
 from headrace._deferred.leftover import Pillows
-from headrace._deferred.making import Batch, Means
+from headrace._deferred.making import Batch, Means, images_of
 from headrace._deferred.memory import Blocks
 from headrace._deferred.recording import Asked, Reason
 from headrace._engine import living, measured, tracing
@@ -254,7 +254,7 @@ class Deferring:
         self._look_at(recorded)
         for path, why in recorded.foreign:
             self.pillows.count(path, why)
-        if (recorded.pending or recorded.images) and self._threads is None:
+        if self._threads is None and (recorded.pending or images_of(recorded)):
             self._threads = Decoder(0)
             tracing.opened(self._threads.handle, tracing.config(self._trace).get("trace"))
         means = Means(self._threads, self._blocks, self.pillows, self._mode, self._strict)
@@ -335,9 +335,14 @@ class Deferring:
         self._blocks.clear()
 
 
+# Of a worker: while one batch is made again it goes on with those behind it, and others may be bad.
+_MADE_MEANWHILE = 64
+
+
 def _under_way(loader: Any) -> int:
     """How many batches of one process may be on their way to be handed out."""
-    return int((loader.prefetch_factor or 0) + loader.ahead + 2)
+    asked = (loader.prefetch_factor or 0) * loader.num_workers
+    return int(asked + (_MADE_MEANWHILE if asked else 0) + loader.ahead + 2)
 
 
 def _arguments(loader: Any, collate: Any) -> dict[str, Any]:

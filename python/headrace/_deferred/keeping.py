@@ -52,6 +52,7 @@ class Keeping:
         Args:
             dataset: the program's, which may have generators of its own.
         """
+        self._since = None  # of a batch whose collate function was never called
         known = self._stood.get(asked.number) if asked.eager else None
         if known is not None and _bare(known.asked) == _bare(asked):
             # What was drawn since goes on where it was, behind the batch.
@@ -67,6 +68,10 @@ class Keeping:
         self._stood[asked.number] = _Stood(asked, states(self._own))
         while len(self._stood) > self.most:
             del self._stood[next(iter(self._stood))]
+
+    def look_anew(self) -> None:
+        """An epoch begins, for which a dataset may have made other generators."""
+        self._batches = 0
 
     def again(self, number: int) -> None:
         """A batch that was begun is begun anew."""

@@ -75,11 +75,9 @@ class Batch:
         self._bad: list[int] | None = None  # what finish returns, once it is known
         wanted = [one for value, made in self._pairs for one in _wanted(value.parts, made)]
         # With torch's loader these have their pixels by now, whatever becomes of their files.
-        images = [image for known in recorded.images if (image := known()) is not None]
         self._images = [
-            (image, image.chain, np.empty(_bytes(image.chain), np.uint8))
-            for image in images
-            if image.has_pixels and image.chain is not None and image.chain.native
+            (image, chain, np.empty(_bytes(chain), np.uint8))
+            for image, chain in images_of(recorded)
         ]
         wanted += [_of_an_image(*one) for one in self._images]
         self._parts, tasks = _together(wanted, means.mode, self._limits.text)
@@ -193,6 +191,16 @@ def _alive(pending: list[PendingTensor]) -> list[PendingTensor]:
         pending[place]
         for place in range(len(pending))
         if count(pending[place]) > unreferred and isinstance(pending[place], PendingTensor)
+    ]
+
+
+def images_of(recorded: Recorded) -> list[tuple[DeferredImage, Chain]]:
+    """The batch's images that would have their pixels by now, and are yet to be decoded."""
+    alive = [image for known in recorded.images if (image := known()) is not None]
+    return [
+        (image, image.chain)
+        for image in alive
+        if image.has_pixels and image.chain is not None and image.chain.native
     ]
 
 

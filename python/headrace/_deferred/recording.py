@@ -224,7 +224,8 @@ def change(recording: Recording | None) -> None:
 def decoding_failed() -> None:
     """Remembers that a file could not be decoded, later than Pillow would have tried."""
     _local.failures += 1
-    if (found := _local.recording) is not None and not found.eager_open:
+    found = _local.recording if _local.giver is None else _local.giver[0]
+    if found is not None and not found.eager_open:
         found.failed.add(found.place)
 
 
