@@ -6,6 +6,7 @@ import (
 	"sort"
 
 	"github.com/headrace/headrace/internal/flat"
+	"github.com/headrace/headrace/internal/headroom"
 )
 
 // Columns that are encoded by a dictionary ("Dictionary-encoded Layout" and "Dictionary Messages" of Arrow's
@@ -65,6 +66,9 @@ func (d *arrowDictionary) is(kind LeafKind, f *arrowField) bool {
 		g.float == f.float && g.unsigned == f.unsigned && g.wide == f.wide
 }
 
+// mostOfEntry are the bytes of an entry in a buffer of views, which are the widest that are of no fixed width.
+const mostOfEntry = 16
+
 // readDictionary takes the entries of the message that the batch stands at.
 func (a *Arrow) readDictionary(message flat.Table) error {
 	t := message.Table(flat.MessageHeader)
@@ -99,6 +103,14 @@ func (a *Arrow) readDictionary(message flat.Table) error {
 	if b.rows == 0 { // whose buffers may be missing
 		return nil
 	}
+	// Offsets, views and numbers of all entries are read at once, and stay.
+	each := int64(max(mostOfEntry, d.field.width))
+	if b.rows > (maxTableHeld-a.held)/each {
+		return fmt.Errorf("%w: a dictionary of %d entries takes more than %d bytes with the others", ErrLimit, b.rows, int64(maxTableHeld))
+	}
+	if err := headroom.Memory(b.rows * each); err != nil {
+		return err
+	}
 	if err := b.read(a.r, &e.chunk, 0, 0, b.rows, want); err != nil {
 		return err
 	}
@@ -111,7 +123,9 @@ func (a *Arrow) readDictionary(message flat.Table) error {
 		}
 	}
 	grown := b.held - a.held + int64(len(e.chunk.raw)+len(e.chunk.data))
-	d.held, a.held = d.held+grown, a.held+grown
+	if d.held, a.held = d.held+grown, a.held+grown; a.held > maxTableHeld {
+		return fmt.Errorf("%w: the dictionaries take more than %d bytes together", ErrLimit, int64(maxTableHeld))
+	}
 	d.rows += b.rows
 	e.end = d.rows
 	d.parts = append(d.parts, e)

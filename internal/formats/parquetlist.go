@@ -177,7 +177,7 @@ func (c *parquetColumn) takeNumbers(n int64) error {
 // verbatim is true where numbers stand in the page as they are.
 func (c *parquetColumn) verbatim() bool {
 	p := &c.page
-	return p.indices == nil && p.numbers == nil && p.split == 0 && c.element == c.width
+	return p.indices == nil && p.numbers == nil && p.shared == nil && p.split == 0 && c.element == c.width
 }
 
 // scatter keeps what was read of the list so far, for what comes does not stand behind it.

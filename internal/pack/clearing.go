@@ -30,7 +30,8 @@ type clearing struct {
 func (u *upload) clearing() *clearing {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if u.clears != nil {
+	// One that began when a shard failed may be over before the others are removed. Who is waited for gets no further time.
+	if u.clears != nil && (u.clears.ctx.Err() == nil || u.clears.hasty()) {
 		return u.clears
 	}
 	// Its timers end it: it goes on when who asked for it has gone.

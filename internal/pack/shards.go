@@ -188,8 +188,8 @@ func (s *shards) finish() error {
 
 // abandon ends what is open; what was committed is removed by the destination.
 func (s *shards) abandon() {
+	s.wait() // first, for what is removed has a time that begins with the first removal
 	if s.file != nil {
 		s.file.Abandon()
 	}
-	s.wait()
 }

@@ -212,8 +212,16 @@ func (a *awayFiles) look(ctx context.Context, i int, file string) (kind, error) 
 	r := &reading{ctx: ctx, object: object}
 	// Before the first bytes, which are the number of items and may be any. Chunks have no other ending, and the index
 	// beside one is a request.
-	if path.Ext(object.URL()) == litChunkExt && (formats.IsLitData(r, object.Size()) || a.lit.names(object.URL())) {
-		return kind{name: "litdata"}, r.failed
+	if path.Ext(object.URL()) == litChunkExt {
+		chunk := formats.IsLitData(r, object.Size())
+		if !chunk {
+			if chunk, err = a.lit.names(object.URL()); err != nil {
+				return kind{}, err
+			}
+		}
+		if chunk {
+			return kind{name: "litdata"}, r.failed
+		}
 	}
 	return kindOfBytes(object.URL(), head, r, object.Size()), r.failed
 }

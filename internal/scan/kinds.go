@@ -40,7 +40,11 @@ func kindOf(path string, folder *litFolder) (kind, error) {
 		return kind{}, nil
 	}
 	// Before the first bytes, which are the number of items and may be any.
-	if formats.IsLitData(f, info.Size()) || folder != nil && folder.names(path) {
+	chunk := formats.IsLitData(f, info.Size())
+	if !chunk && folder != nil {
+		chunk, _ = folder.names(path) // an index that is of something else, or damaged, names nothing
+	}
+	if chunk {
 		return kind{name: "litdata"}, nil
 	}
 	return kindOfBytes(path, head[:n], f, info.Size()), nil

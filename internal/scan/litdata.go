@@ -90,13 +90,13 @@ func (l *litFolder) chunks(dir string) (files []string, err error) {
 }
 
 // names is true of a file that the index beside it names.
-func (l *litFolder) names(path string) bool {
+func (l *litFolder) names(path string) (bool, error) {
 	index, err := l.of(path)
 	if index == nil || err != nil {
-		return false
+		return false, err
 	}
 	_, named := index.Chunk(filepath.Base(path))
-	return named
+	return named, nil
 }
 
 // scanLitData reads the items of a chunk. What they are its folder's index says. A leaf that is encoded as an

@@ -41,10 +41,14 @@ func isImage(head string) bool {
 func scanLMDB(p *part) error {
 	p.plain = false
 	other, first := 0, ""
-	order := jumps{size: p.size}
-	err := formats.WalkLMDB(p.file, p.size, p.database, func(e formats.LMDBEntry) error {
+	order := &jumps{ReaderAt: p.file, size: p.size}
+	pages := io.ReaderAt(p.file)
+	if p.beside != nil {
+		pages = order
+	}
+	err := formats.WalkLMDB(pages, p.size, p.database, func(e formats.LMDBEntry) error {
 		if p.beside != nil && order.many(e.Offset) {
-			return at(fmt.Errorf("%w: its values do not lie in the order of their keys, so that reading them out of a store would fetch it over and over; copy it, or pack it where it is at hand", formats.ErrUnsupported), e.Offset)
+			return errScattered
 		}
 		cells, err := p.valueOf(e)
 		if err != nil {
@@ -60,6 +64,8 @@ func scanLMDB(p *part) error {
 	})
 	var several *formats.DatabasesError
 	switch {
+	case order.scattered:
+		return errScattered
 	case errors.As(err, &several) && p.database != "":
 		return fault.New(fault.KindArgument, fault.Argument("split", p.database, fmt.Sprintf("one of %q, the databases of the environment", several.Names)))
 	case several != nil:
@@ -78,9 +84,11 @@ func scanLMDB(p *part) error {
 	return nil
 }
 
-// jumps counts how often a value lies elsewhere than around the one before it.
+// jumps reads pages of an object, and counts how often a page or a value lies elsewhere than around the one before it.
 type jumps struct {
+	io.ReaderAt
 	size, last, count int64
+	scattered         bool
 }
 
 const (
@@ -89,13 +97,23 @@ const (
 	jumpsFew   = 64
 )
 
-// many is true where reading the values in this order fetches more than twice the bytes of the object.
+var errScattered = fmt.Errorf("%w: its values do not lie in the order of their keys, so that reading them out of a store would fetch it over and over; copy it, or pack it where it is at hand", formats.ErrUnsupported)
+
+func (j *jumps) ReadAt(to []byte, offset int64) (int, error) {
+	if j.many(offset) {
+		return 0, errScattered
+	}
+	return j.ReaderAt.ReadAt(to, offset)
+}
+
+// many is true where reading in this order fetches more than twice the bytes of the object.
 func (j *jumps) many(offset int64) bool {
 	if offset < j.last-jumpBytes || offset > j.last+jumpBytes {
 		j.count++
 	}
 	j.last = offset
-	return j.count > 2*j.size/jumpPieces+jumpsFew
+	j.scattered = j.scattered || j.count > 2*j.size/jumpPieces+jumpsFew
+	return j.scattered
 }
 
 // compressedValue are the cells of a value that is a frame of LZ4, nil where that holds no image. It is a block of its

@@ -184,7 +184,7 @@ func (p *part) imageOfList(c *cell, head int64) error {
 		c.kind, c.holds = listCell, fmt.Sprintf("a list of %d images", count)
 		return nil
 	}
-	if size := int64(binary.LittleEndian.Uint32(b[head+word:])); size != c.length-first {
+	if int64(len(b)) < head+2*word || int64(binary.LittleEndian.Uint32(b[head+word:])) != c.length-first {
 		return wrong()
 	}
 	c.behind(first)

@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"path"
+	"slices"
 
 	"github.com/headrace/headrace/internal/formats"
 )
@@ -72,7 +74,7 @@ func (p *part) addLinks(links tarLinks) error {
 		}
 	}
 	lost, first := 0, ""
-	for name := range links {
+	for _, name := range slices.Sorted(maps.Keys(links)) { // names that clean to one stand in one order
 		if !formats.HasImageExtension(name) {
 			continue
 		}

@@ -320,7 +320,8 @@ class Dataset:
 
         Args:
             datasets: each a ``Dataset`` or the path of one. They are opened anew, so they may be
-                closed. ``backend``, ``verify_crc`` and ``limits`` have to be the same in all.
+                closed. ``backend``, ``verify_crc`` and ``limits`` have to be the same in all; of
+                several ``timeout`` the smallest holds.
             classes: the names of all labels in the order of their numbers; None: the parts' own,
                 which have to be the same in all that have any; an empty list: labels have no names,
                 and parts may have classes that differ.
@@ -334,7 +335,7 @@ class Dataset:
         if not (parts := arguments.each("datasets", datasets, _part)):
             raise ArgumentError("datasets is an empty list (expected one at least)")
         shared: dict[str, Any] = {}
-        for number, (part, settings) in enumerate(parts):
+        for number, (part, settings, _) in enumerate(parts):
             config["parts"].append(part)
             for name, value in settings.items():
                 if shared.setdefault(name, value) != value:
@@ -348,6 +349,7 @@ class Dataset:
             shared.get("backend", BACKENDS[0]),
             shared.get("verify_crc", True),
             shared.get("limits"),
+            min((timeout for *_, timeout in parts if timeout is not None), default=None),
         )
         return made
 
@@ -596,10 +598,11 @@ def _class_number(name: str, label: Any, numbers: Mapping[str, int]) -> int:
     raise arguments.refuse(name, label, allowed)
 
 
-def _part(name: str, part: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    """One part of a concatenation: what it consists of, and its own options for reading, if any."""
+def _part(name: str, part: Any) -> tuple[dict[str, Any], dict[str, Any], float | None]:
+    """One part of a concatenation: what it consists of, its own options for reading, if any, and
+    its timeout."""
     if not isinstance(part, Dataset):
-        return {"path": arguments.path(name, part)}, {}
+        return {"path": arguments.path(name, part)}, {}, None
     config = part.__getstate__()["config"]
     own = (*_SETTINGS, "fetch_ahead", "cache", "cache_size")
     source = {key: value for key, value in config.items() if key not in own}
@@ -607,4 +610,4 @@ def _part(name: str, part: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     # Of files in place no CRC is known.
     in_place = any(name in source for name in ("paths", "pairs", "array"))
     settings = _SETTINGS[:-1] if in_place else _SETTINGS
-    return source, {key: config.get(key) for key in settings}
+    return source, {key: config.get(key) for key in settings}, part._timeout

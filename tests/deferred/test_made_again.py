@@ -6,6 +6,7 @@ import contextlib
 import io
 import os
 import random
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -219,3 +220,69 @@ def test_images_of_a_batch_have_their_pixels_whatever_becomes_of_their_files(
         for path in copies:
             Path(path).write_bytes(b"something else")
         assert [one[0].tobytes() for one in found] == [one[0].tobytes() for one in expected]
+
+
+class Holds(Retries):
+    """Also has what cannot be put back: the system's randomness, and a proxy of nothing."""
+
+    def __init__(self, paths: list[str]) -> None:
+        super().__init__(paths)
+        self.secrets, self.gone = random.SystemRandom(), weakref.proxy(Retries(paths))
+
+
+class Seeded(Retries):
+    """Makes its generator anew each epoch."""
+
+    def set_epoch(self, epoch: int) -> None:
+        self.own = np.random.default_rng(epoch)
+
+
+@pytest.mark.parametrize("behind", [False, True])
+@pytest.mark.parametrize("kind", [Holds, Seeded])
+def test_a_datasets_generators_are_put_back_where_they_can_be(
+    paths: list[str], kind: type[Retries], behind: bool
+) -> None:
+    def epochs(make: Callable[..., Any], **more: Any) -> list[Any]:
+        dataset = kind(paths)
+        inner = data.Subset(dataset, range(12)) if behind else dataset
+        torch.manual_seed(3)
+        random.seed(3)
+        np.random.seed(3)
+        loader, found = make(inner, 4, **more), []
+        for epoch in range(3):
+            if isinstance(dataset, Seeded):
+                dataset.set_epoch(epoch)
+            found.append(list(loader))
+        return found
+
+    assert equal(epochs(hr.DataLoader, ahead=0), epochs(data.DataLoader))
+
+
+class Refuses(data.Dataset[Any]):
+    """Raises for one sample, and counts its calls."""
+
+    def __init__(self, paths: list[str]) -> None:
+        self.paths, self.calls = paths, 0
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def __getitem__(self, index: int) -> Any:
+        self.calls += 1
+        image = SMALL(Image.open(self.paths[index]).convert("RGB"))
+        if index == 1:
+            raise ValueError("no such label")
+        return image
+
+
+@pytest.mark.parametrize(("bad", "calls", "error"), [(False, 2, ValueError), (True, 3, OSError)])
+def test_an_error_that_comes_of_no_file_runs_no_code_twice(
+    paths: list[str], bad: bool, calls: int, error: type[Exception]
+) -> None:
+    dataset = Refuses([paths[CUT_OFF[0]] if bad else paths[0], *paths[11:14]])
+    with (
+        contextlib.closing(hr.DataLoader(dataset, 4, ahead=0)) as loader,
+        pytest.raises(error, match="no such label" if error is ValueError else "truncated"),
+    ):
+        next(iter(loader))
+    assert dataset.calls == calls
