@@ -194,7 +194,9 @@ class RecordedDataset(torch.utils.data.Dataset[Any]):
 
 def _has_bad_file(found: Recording) -> bool:
     """Whether an image that is still to be decoded cannot be: Pillow would have raised earlier."""
-    chains = [part.chain for value in found.pending for part in value.parts]
+    alive = [value for value in found.pending if isinstance(value, tensor.PendingTensor)]
+    parts = [part for value in alive for part in value.parts]
+    chains = [part.chain for part in parts if not isinstance(part, torch.Tensor)]
     for known in found.made:
         if (image := known()) is not None and image.chain is not None:
             chains.append(image.chain)
