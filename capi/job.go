@@ -104,8 +104,8 @@ type job struct {
 	err     error
 }
 
-// startJob returns at once. The place is an address that the work uploads to, empty where it does not. A panic of the work ends as the job's error: this goroutine is nobody's
-// call, and would take the process with it.
+// startJob returns at once. The place is an address that the work uploads to, empty where it does not. A panic of the work
+// ends as the job's error: this goroutine is nobody's call, and would take the process with it.
 func startJob(place string, work func(context.Context, *pack.Tracker) (any, error)) *job {
 	ctx, cancel := context.WithCancel(context.Background())
 	j := &job{tracker: pack.NewTracker(), cancel: cancel, place: place, done: make(chan struct{})}

@@ -122,8 +122,7 @@ func (v *verifier) checkRecords(ctx context.Context, r *reader, first, end int64
 	}
 }
 
-// checkValues reads the fields of a sample that lie in compressed blocks. No index has a checksum of them, and a block that
-// is damaged mostly cannot be decoded.
+// checkValues reads the fields of a sample that lie in compressed blocks, and compares them with the index's checksums.
 func (v *verifier) checkValues(ctx context.Context, s catalog.Sample, p Finding) {
 	for _, f := range v.dataset.Fields() {
 		if !f.Blocks || ctx.Err() != nil {

@@ -510,13 +510,12 @@ class Dataset:
     def read(self, index: int) -> bytearray:
         """The encoded bytes of a sample, their checksum verified."""
         number, handle = self._number(index), self.handle
-        with away.within(self._timeout):
-            return cast(
-                "bytearray",
-                self._waited_for(
-                    lambda: _lib.answer("hr_dataset_read", handle, number, guess=_MANY_IMAGES), len
-                ),
-            )
+        return cast(
+            "bytearray",
+            self._waited_for(
+                lambda: _lib.answer("hr_dataset_read", handle, number, guess=_MANY_IMAGES), len
+            ),
+        )
 
     @overload
     def __getitem__(self, index: int) -> Sample: ...
@@ -532,21 +531,22 @@ class Dataset:
         return self._sample(self._number(index))
 
     def _sample(self, number: int) -> Sample:
-        found = self.facts(number)
-        try:
-            image = functional.decode(self.read(number), limits=self._config.get("limits"))
-        except HeadraceError as failure:
-            # The decoder saw bytes only; say whose they were.
-            if failure.file is None:
-                failure.file, failure.record = found["path"], number
-                inside = failure.offset if failure.offset is not None else 0
-                failure.offset = int(found["offset"]) + inside
-                reason = failure.reason.removeprefix(f"at byte {inside}: ")  # it is said anew
-                failure.reason = (
-                    f"{failure.file}: record {failure.record} ({found['key']}) at byte "
-                    f"{failure.offset}: {reason}"
-                )
-            raise
+        with away.within(self._timeout):  # of what is known of it and its bytes together
+            found = self.facts(number)
+            try:
+                image = functional.decode(self.read(number), limits=self._config.get("limits"))
+            except HeadraceError as failure:
+                # The decoder saw bytes only; say whose they were.
+                if failure.file is None:
+                    failure.file, failure.record = found["path"], number
+                    inside = failure.offset if failure.offset is not None else 0
+                    failure.offset = int(found["offset"]) + inside
+                    reason = failure.reason.removeprefix(f"at byte {inside}: ")  # it is said anew
+                    failure.reason = (
+                        f"{failure.file}: record {failure.record} ({found['key']}) at byte "
+                        f"{failure.offset}: {reason}"
+                    )
+                raise
         sample = Sample((image, int(found["label"])))
         sample.key, sample.path, sample.fields = found["key"], found["path"], found["fields"]
         return sample
