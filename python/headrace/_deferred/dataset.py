@@ -28,6 +28,7 @@ from headrace._deferred.drawn import go_back, states
 from headrace._deferred.keeping import Keeping
 from headrace._deferred.known import Transforms
 from headrace._deferred.recording import Asked, Draws, Recording, ValuesNeeded
+from headrace._deferred.source import bytes_of
 from headrace._torch.failures import noted
 from headrace._torch.place import spread
 
@@ -202,7 +203,7 @@ def _has_bad_file(found: Recording) -> bool:
             chains.append(image.chain)
     for source in {id(chain.source): chain.source for chain in chains}.values():
         try:
-            pixels.read_by_pillow(source if isinstance(source, bytes) else source.read())
+            pixels.read_by_pillow(bytes_of(source))
         except Exception:
             return True
     return False

@@ -23,7 +23,7 @@ from PIL.Image import Resampling
 from headrace._deferred import pixels, recording
 from headrace._deferred.chain import Chain
 from headrace._deferred.methods import RecordedImage
-from headrace._deferred.source import File
+from headrace._deferred.source import File, bytes_of
 
 
 class Opened:
@@ -42,7 +42,7 @@ class Opened:
     def image(self) -> Any:
         """Pillow's own object. Its pixels are read when it needs them."""
         if self._image is None:
-            data = self._source if isinstance(self._source, bytes) else self._source.read()
+            data = bytes_of(self._source)
             file = io.BytesIO(data)
             with recording.paused():
                 self._image = PIL.Image.open(file)

@@ -17,7 +17,7 @@ import torch.utils.data
 from headrace._deferred import drawn, limits, recording
 from headrace._deferred.altering import Altering
 from headrace._deferred.chain import Chain, Form, config
-from headrace._deferred.source import encoded_pixels
+from headrace._deferred.source import bytes_of, encoded_pixels
 from headrace._engine import _lib, abi
 from headrace._torch.failures import joined
 from headrace._torch.foreign import limits_of_decoded
@@ -139,8 +139,7 @@ def decoded(chain: Chain, form: Form) -> tuple[tuple[int, int], bytes]:
         OSError, PIL.UnidentifiedImageError: the file is bad, as Pillow says it.
         LimitError: it meets a limit of the engine's own. An ``OSError``, too.
     """
-    source, found = chain.source, recording.current()
-    data = source if isinstance(source, bytes) else source.read()
+    found, data = recording.current(), bytes_of(chain.source)
     allowed = limits.now() if found is None else found.limits
     try:
         made = _decoded(data, _config(chain, form, "exact", allowed.text))
@@ -161,8 +160,7 @@ def by_pillow(chain: Chain, form: Form, mode: str) -> bytes:
         ChangedError: the file is another than the one that was opened.
         OSError, PIL.UnidentifiedImageError: the file is bad, as Pillow says it.
     """
-    source = chain.source
-    data = source if isinstance(source, bytes) else source.read()
+    data = bytes_of(chain.source)
     return _by_pillow(data, chain, form, mode)[1]
 
 
@@ -222,8 +220,7 @@ def _with_pillow(chain: Chain, info: dict[Any, Any] | None = None) -> Any:
     Args:
         info: of the file, where it is another than the file's own.
     """
-    source = chain.source
-    data = source if isinstance(source, bytes) else source.read()
+    data = bytes_of(chain.source)
     image: Any = PIL.Image.open(io.BytesIO(data))
     if info is not None:
         image.info = info

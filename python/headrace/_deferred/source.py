@@ -93,6 +93,15 @@ class File:
 Source = File | bytes
 
 
+def bytes_of(source: Source) -> bytes:
+    """The encoded image.
+
+    Raises:
+        ChangedError: the file is another than the one that was opened.
+    """
+    return source if isinstance(source, bytes) else source.read()
+
+
 def opened(path: bytes, name: bytes) -> tuple[File, Header] | None:
     """What a file holds; None where Pillow has to look.
 

@@ -10,7 +10,7 @@ import struct
 import zlib
 
 from headrace._deferred.image import DeferredImage
-from headrace._deferred.source import File, Source
+from headrace._deferred.source import File, Source, bytes_of
 
 _LAST = 256  # bytes of a JPEG among which its end is; what some cameras write behind it is longer
 _END_OF_JPEG = b"\xff\xd9"
@@ -26,9 +26,9 @@ def is_whole(image: DeferredImage) -> bool:
         # damaged in its midst is no error.
         return _END_OF_JPEG in _last(source, _LAST)
     if kind == "PNG":
-        return _last(source, len(_END_OF_PNG)) == _END_OF_PNG and _sums_hold(_bytes(source))
+        return _last(source, len(_END_OF_PNG)) == _END_OF_PNG and _sums_hold(bytes_of(source))
     if kind == "WEBP":
-        head = _bytes(source)[4:8]
+        head = bytes_of(source)[4:8]
         return len(head) == 4 and struct.unpack("<I", head)[0] + 8 <= _size(source)
     return False  # of a BMP, GIF or TIFF it is not known
 
@@ -45,10 +45,6 @@ def _sums_hold(data: bytes) -> bool:
             return False
         at = end + 4
     return True
-
-
-def _bytes(source: Source) -> bytes:
-    return source if isinstance(source, bytes) else source.read()
 
 
 def _size(source: Source) -> int:
