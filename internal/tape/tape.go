@@ -10,9 +10,13 @@ import (
 )
 
 const (
+	// One request costs tens of milliseconds whatever its length, so pieces are long; a container of few samples is
+	// not to be fetched whole for the sake of its head, so they are not longer.
 	pieceBytes = 4 << 20
-	mostAhead  = 8  // pieces asked for behind the one that is read
-	mostHeld   = 16 // pieces in memory, those on their way included: 64 MiB
+	mostAhead  = 8 // pieces asked for behind the one that is read
+	// Pieces in memory, those on their way included: 64 MiB. There is room for two readers with all that is asked
+	// for ahead of each. More may be held for a while, for a piece that is on its way cannot be dropped.
+	mostHeld = 16
 )
 
 // Source is an object of a store.
@@ -28,8 +32,8 @@ type Tape struct {
 	source Source
 
 	mu      sync.Mutex
-	pieces  map[int64]*piece
-	clock   int64
+	pieces  map[int64]*piece // by their number: piece n begins at byte n*pieceBytes
+	clock   int64            // one more for each use: no time of day decides what is dropped
 	running sync.WaitGroup
 }
 
@@ -47,7 +51,7 @@ func New(ctx context.Context, source Source) *Tape {
 	return t
 }
 
-// Close ends all reads and waits for them.
+// Close ends all reads and waits for them: their goroutines use the source, which the caller may close next.
 func (t *Tape) Close() error {
 	t.cancel()
 	t.running.Wait()
@@ -88,8 +92,8 @@ func (t *Tape) ReadAt(to []byte, offset int64) (int, error) {
 	return done, nil
 }
 
-// get is a piece that was asked for, now or before. Whoever comes from the piece before it goes on, so those
-// behind it are asked for, too.
+// get is a piece that was asked for, now or before. Who has read the piece before it goes from front to back, so
+// those behind it are asked for, too; a single look elsewhere, as at a footer, fetches one piece.
 func (t *Tape) get(number int64) *piece {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -100,19 +104,20 @@ func (t *Tape) get(number int64) *piece {
 			t.begin(n)
 		}
 	}
-	t.clock++
-	p.used = t.clock
 	return p
 }
 
-// begin asks for a piece, with the lock held. A piece that failed is asked for anew.
+// begin asks for a piece and notes a use of it, with the lock held. A piece that failed is asked for anew.
 func (t *Tape) begin(number int64) *piece {
+	// To be wanted ahead is a use. By the time at which it was asked for a piece is older than all behind it, and
+	// would be dropped just before it is read.
+	t.clock++
 	if p := t.pieces[number]; p != nil && !p.failed() {
+		p.used = t.clock
 		return p
 	}
 	for len(t.pieces) >= mostHeld && t.drop() {
 	}
-	t.clock++
 	p := &piece{done: make(chan struct{}), used: t.clock}
 	t.pieces[number] = p
 	t.running.Go(func() {
@@ -134,7 +139,8 @@ func (p *piece) failed() bool {
 	}
 }
 
-// drop forgets the piece that was not used for the longest time, of those that are there.
+// drop forgets the piece that was not used for the longest time, of those that are there; false where none is. One
+// on its way stays: its memory is not free before its request ends. Readers that hold a dropped piece keep it.
 func (t *Tape) drop() bool {
 	oldest := int64(-1)
 	for number, p := range t.pieces {

@@ -65,6 +65,21 @@ func TestSmallReadsInOrderFetchEachByteOnceWhoeverMakesThem(t *testing.T) {
 	assert.Equal(t, int64(12), s.requests.Load())
 }
 
+func TestAnObjectOfMorePiecesThanAreHeldIsFetchedOnce(t *testing.T) {
+	const pieces = 2*mostHeld + 3
+	for _, step := range []int64{pieceBytes / 3, pieceBytes, 2 * pieceBytes} {
+		s := &stored{content: make([]byte, pieces*pieceBytes)}
+		tape := New(t.Context(), s)
+		for at := int64(0); at < s.Size(); at += step {
+			to := make([]byte, min(step, s.Size()-at))
+			_, err := tape.ReadAt(to, at)
+			require.NoError(t, err)
+		}
+		require.NoError(t, tape.Close())
+		assert.Equal(t, int64(pieces), s.requests.Load(), "in steps of %d bytes", step)
+	}
+}
+
 func TestAReadAcrossPiecesAndBehindTheEndIsThatOfAFile(t *testing.T) {
 	s := object(2*pieceBytes + 5)
 	tape := New(t.Context(), s)
