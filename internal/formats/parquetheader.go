@@ -52,13 +52,13 @@ func (c *parquetColumn) readHeader() (h pageHeader, begin int64, err error) {
 func (h *pageHeader) field(t *thriftReader, id int, kind byte) bool {
 	switch {
 	case kind == thriftI32 && id == 1:
-		h.typ = format.PageType(t.number())
+		h.typ = format.PageType(t.number32())
 	case kind == thriftI32 && id == 2:
-		h.size = t.number()
+		h.size = t.number32()
 	case kind == thriftI32 && id == 3:
-		h.stored = t.number()
+		h.stored = t.number32()
 	case kind == thriftI32 && id == 4:
-		h.crc, h.hasCRC = uint32(t.number()), true
+		h.crc, h.hasCRC = uint32(t.number()), true // of its 32 bits, also where a writer took them for unsigned
 	case kind == thriftStruct && (id == 5 || id == 7 || id == 8):
 		v2 := id == 8
 		h.compressed = v2 // unless it says otherwise
@@ -70,7 +70,7 @@ func (h *pageHeader) field(t *thriftReader, id int, kind byte) bool {
 			if kind != thriftI32 {
 				return false
 			}
-			switch n := t.number(); {
+			switch n := t.number32(); {
 			case id == 1:
 				h.values = n
 			case id == 2 && !v2, id == 4 && v2:

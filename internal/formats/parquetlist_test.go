@@ -102,6 +102,18 @@ func TestLevelsThatMakeNoListsAreErrors(t *testing.T) {
 	}
 }
 
+func TestLengthsOfLevelsThatOverflowTogetherAreAnErrorAndNoPanic(t *testing.T) {
+	const much = 1 << 62 // twice as much is negative
+	body := make([]byte, 8)
+	page := together(thriftNumber32(1, int(format.DataPageV2)), thriftNumber32(1, len(body)), thriftNumber32(1, len(body)), []byte{5<<4 | thriftStruct},
+		thriftNumber32(1, 1), thriftNumber32(1, 0), thriftNumber32(1, 1), thriftNumber32(1, int(format.Plain)), thriftNumber32(1, much), thriftNumber32(1, much), []byte{0, 0}, body)
+	for _, codec := range []format.CompressionCodec{format.Snappy, format.Uncompressed} {
+		_, _, err := listsOf(t, listFile(page, groupOf(1, chunkOf(4, len(page), 1, codec))))
+		require.ErrorIs(t, err, ErrBad)
+		require.ErrorContains(t, err, "the number 4611686018427387904, which has 32 bits")
+	}
+}
+
 func TestListsOfMoreNumbersThanAFileMayHaveAreALimit(t *testing.T) {
 	const many = leastListed + 1
 	page := listPage(many, together(runOf(1, 0), runOf(many-1, 1)), runOf(many, 2))

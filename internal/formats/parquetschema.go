@@ -30,17 +30,17 @@ func readElement(t *thriftReader) parquetElement {
 	t.fields(1, func(id int, kind byte) bool {
 		switch {
 		case id == 1 && kind == thriftI32:
-			e.leaf, e.typ = true, format.Type(t.number())
+			e.leaf, e.typ = true, format.Type(t.number32())
 		case id == 2 && kind == thriftI32:
-			e.width = t.number()
+			e.width = t.number32()
 		case id == 3 && kind == thriftI32:
-			e.repetition = t.number()
+			e.repetition = t.number32()
 		case id == 4 && kind == thriftBinary:
 			e.name = string(t.bytes())
 		case id == 5 && kind == thriftI32:
-			e.children = t.number()
+			e.children = t.number32()
 		case id == 6 && kind == thriftI32:
-			e.converted(t.number())
+			e.converted(t.number32())
 		case id == 10 && kind == thriftStruct:
 			t.fields(2, func(id int, kind byte) bool { return e.logical(t, id, kind) })
 		default:

@@ -55,6 +55,17 @@ func (t *thriftReader) number() int64 {
 	return int64(v>>1) ^ -int64(v&1)
 }
 
+// number32 is a number of a type of 32 bits. It is written as any other, so that nothing but this bounds it; two of
+// them can be added without an overflow.
+func (t *thriftReader) number32() int64 {
+	n := t.number()
+	if n != int64(int32(n)) {
+		t.fail("the number %d, which has 32 bits", n)
+		return 0
+	}
+	return n
+}
+
 func (t *thriftReader) bytes() []byte {
 	n := t.varint()
 	if n > uint64(len(t.data)-t.at) {
@@ -74,6 +85,8 @@ func (t *thriftReader) fields(depth int, each func(id int, kind byte) bool) {
 		if kind == 0 {
 			return
 		}
+		// A field says how far its number lies behind that of the one before, 1 to 15; a number that does not follow
+		// so stands behind the byte.
 		if delta := int(head >> 4); delta > 0 {
 			id += delta
 		} else {
@@ -89,7 +102,7 @@ func (t *thriftReader) fields(depth int, each func(id int, kind byte) bool) {
 func (t *thriftReader) list(want byte, each func(i int)) {
 	head := t.byte()
 	n := uint64(head >> 4)
-	if n == 15 {
+	if n == 15 { // fifteen and more stand behind the byte
 		n = t.varint()
 	}
 	if head&15 != want && n > 0 {
@@ -129,7 +142,7 @@ func (t *thriftReader) skip(kind byte, depth int) {
 		}
 	case thriftMap:
 		n := t.varint()
-		if n == 0 {
+		if n == 0 { // an empty map has no byte of types
 			return
 		}
 		kinds := t.byte()
