@@ -127,6 +127,9 @@ func TestManifestThatPromisesTooMuchIsRefused(t *testing.T) {
 		"does not fit":                  func(m *Manifest) { m.Index.Batches[0].Length = 1<<63 - 8 },
 		"with -8 bytes":                 func(m *Manifest) { m.Index.Batches[0].Length = -8 },
 		"index.batches[0] at -8":        func(m *Manifest) { m.Index.Batches[0].Offset = -8 },
+		"index.size is -92233720368547": func(m *Manifest) {
+			m.Index.Size, m.Index.Batches[0].Offset, m.Index.Batches[0].Length = -1<<63, 8, 1<<63-16
+		},
 		"unknown type":                  func(m *Manifest) { m.Fields[0].Type = "blob" },
 		"stands there twice":            func(m *Manifest) { m.Fields[1].Name = m.Fields[0].Name },
 		"unknown dtype":                 func(m *Manifest) { m.Fields[5].DType = "float128" },

@@ -209,6 +209,9 @@ func (m *Manifest) checkIndex() error {
 	if len(x.Batches) == 0 {
 		return fmt.Errorf("rows is 0: a dataset has at least one sample")
 	}
+	if x.Size < 0 { // what is subtracted from it below would wrap around
+		return fmt.Errorf("index.size is %d, it cannot be negative", x.Size)
+	}
 	at := x.Batches[0].Offset
 	for i, b := range x.Batches {
 		// The sum cannot overflow: length is compared with what is left first.
