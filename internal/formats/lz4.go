@@ -33,8 +33,8 @@ func ReadLZ4(r io.ReaderAt, offset, length, most int64, wanted func(head []byte)
 	if length > blocks.MostBytes {
 		return f, &WalkError{offset, fmt.Errorf("%w: a frame of LZ4 of %d bytes (expected at most %d)", ErrLimit, length, int64(blocks.MostBytes))}
 	}
-	wrong := func(err error) (LZ4File, error) {
-		return f, &WalkError{offset, fmt.Errorf("%w: the frame of LZ4: %v", ErrBad, err)}
+	wrong := func(err error) (LZ4File, error) { // of the disk or the store, too, which is to be found in it
+		return f, &WalkError{offset, fmt.Errorf("%w: the frame of LZ4: %w", ErrBad, err)}
 	}
 	z := lz4.NewReader(io.NewSectionReader(r, offset, length))
 	f.Head = make([]byte, HeadBytes)

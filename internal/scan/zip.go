@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"unicode/utf8"
 
@@ -25,9 +26,12 @@ const encrypted = 1
 // behind its local header, whose length differs from what the directory says. A member that is deflated is a
 // block of its own.
 func scanZip(p *part) error {
-	archive, err := zip.NewReader(p.file, p.size)
+	// The library reads where a hostile directory says. Outside of the file that is its end; the system's own answer to
+	// such a place would look like an error of the disk.
+	archive, err := zip.NewReader(io.NewSectionReader(p.file, 0, p.size), p.size)
 	if err != nil && (archive == nil || !errors.Is(err, zip.ErrInsecurePath)) { // names are names only here
-		return fmt.Errorf("%w: the zip archive's directory: %v", formats.ErrBad, err)
+		// The library reads, too: what the disk or the store said has to be found in it, and is not the archive's fault.
+		return fmt.Errorf("%w: the zip archive's directory: %w", formats.ErrBad, err)
 	}
 	var members []*zip.File
 	for _, f := range archive.File {
@@ -37,7 +41,7 @@ func scanZip(p *part) error {
 		}
 		offset, err := f.DataOffset()
 		if err != nil {
-			return fmt.Errorf("%w: the member %.80q has no local header where the directory says: %v", formats.ErrBad, f.Name, err)
+			return fmt.Errorf("%w: the member %.80q has no local header where the directory says: %w", formats.ErrBad, f.Name, err)
 		}
 		switch size := f.CompressedSize64; {
 		case f.Flags&encrypted != 0:

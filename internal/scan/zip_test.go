@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headrace/headrace/internal/blocks"
+	"github.com/headrace/headrace/internal/catalog"
 	"github.com/headrace/headrace/internal/fault"
 	"github.com/headrace/headrace/internal/store"
 	"github.com/headrace/headrace/mmap"
@@ -83,6 +84,18 @@ func zipped(t *testing.T, method uint16, names ...string) []byte {
 	}
 	require.NoError(t, w.Close())
 	return b.Bytes()
+}
+
+func TestAZipThatCannotBeReadIsAnErrorOfTheDiskAndNotABadFile(t *testing.T) {
+	file := put(t, map[string][]byte{"a.zip": zipped(t, zip.Store, "a/1.jpg")}) + "/a.zip"
+	f, err := os.Open(file)
+	require.NoError(t, err)
+	info, err := f.Stat()
+	require.NoError(t, err)
+	require.NoError(t, f.Close())
+	err = catalog.FormatError(file, scanZip(newPart(f, info.Size(), &Options{})))
+	require.Equal(t, fault.KindIO, fault.KindOf(err))
+	require.ErrorIs(t, err, os.ErrClosed)
 }
 
 func TestAFlatZipIsUnlabelledAndWarnedOf(t *testing.T) {
