@@ -2,6 +2,7 @@ package formats
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -102,7 +103,11 @@ func (w *RecordIO) frame(at int64) (flag uint32, length int64, err error) {
 		return 0, 0, &WalkError{at, fmt.Errorf("%w: no frame begins here: the magic is %#x (expected %#x)", ErrBad, magic, uint32(blocks.RecordIOMagic))}
 	}
 	flag, length = blocks.ParseRecordIO(binary.LittleEndian.Uint32(head[4:]))
-	if left := w.size - at - blocks.RecordIOHead; flag > recordLast || length > left {
+	left := w.size - at - blocks.RecordIOHead
+	if flag > recordLast { // three bits have room for flags that are none
+		return 0, 0, &WalkError{at, fmt.Errorf("%w: a part of flag %d and %d bytes, %d are left of the file", ErrBad, flag, length, left)}
+	}
+	if length > left {
 		return 0, 0, &WalkError{at, fmt.Errorf("%w: a part of flag %d and %d bytes, %d are left of the file", ErrTruncated, flag, length, left)}
 	}
 	return flag, length, nil
@@ -181,7 +186,8 @@ func ReadRecordKeys(r io.Reader) ([]RecordKey, error) {
 	var keys []RecordKey
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, 2*MaxNameBytes)
-	for lines.Scan() {
+	number := 1 // of the line, empty ones counted, as an editor counts
+	for ; lines.Scan(); number++ {
 		line := strings.TrimSuffix(lines.Text(), "\r")
 		if line == "" {
 			continue
@@ -190,17 +196,17 @@ func ReadRecordKeys(r io.Reader) ([]RecordKey, error) {
 		offset, err := strconv.ParseInt(place, 10, 64)
 		switch {
 		case !ok || err != nil || offset < 0 || strings.IndexByte(key, 0) >= 0:
-			return nil, fmt.Errorf("%w: line %d is %.80q (expected a key, a tab and an offset)", ErrBad, len(keys)+1, line)
+			return nil, fmt.Errorf("%w: line %d is %.80q (expected a key, a tab and an offset)", ErrBad, number, line)
 		case len(keys) == maxRecordKeys:
 			return nil, fmt.Errorf("%w: more than %d lines", ErrLimit, maxRecordKeys)
 		}
 		keys = append(keys, RecordKey{offset, TextName(key)})
 	}
 	if err := lines.Err(); errors.Is(err, bufio.ErrTooLong) {
-		return nil, fmt.Errorf("%w: line %d has more than %d bytes", ErrBad, len(keys)+1, 2*MaxNameBytes)
+		return nil, fmt.Errorf("%w: line %d has more than %d bytes", ErrBad, number, 2*MaxNameBytes)
 	} else if err != nil {
 		return nil, err
 	}
-	slices.SortStableFunc(keys, func(a, b RecordKey) int { return int(min(max(a.Offset-b.Offset, -1), 1)) })
+	slices.SortStableFunc(keys, func(a, b RecordKey) int { return cmp.Compare(a.Offset, b.Offset) })
 	return keys, nil
 }

@@ -96,6 +96,9 @@ func TestDamagedRecordsAreNamedByRecordAndOffset(t *testing.T) {
 		_, err := Open(file, Options{})
 		require.ErrorContains(t, err, want)
 		require.ErrorContains(t, err, fmt.Sprintf("%s: record 1 at byte %d", file, second))
+		if want == "a part of flag 7 and 100 bytes" {
+			require.Equal(t, fault.KindBadFile, fault.KindOf(err), "nothing of it is missing")
+		}
 	}
 	require.NoError(t, os.WriteFile(file, word(1, 100)(bytes.Clone(whole)), 0o644))
 	_, err := Open(file, Options{})
@@ -111,6 +114,7 @@ func TestKeysThatAreNotThoseOfTheRecordsAreAnErrorThatNamesTheLine(t *testing.T)
 		"line 1 is \"a\\t9223372036854775808\"": "a\t9223372036854775808\n",
 		"at byte 9223372036854775807: bad: the .idx file has the key \"a\" here, where": "a\t9223372036854775807\n",
 		"the .idx file has the key \"b\" here, where no record begins, or twice":        "a\t0\nb\t0\n",
+		"line 4 is \"b\"":      "\na\t0\n\nb\n",
 		"line 2 has more than": "a\t0\n" + string(bytes.Repeat([]byte("x"), 10_000)),
 	} {
 		dir := put(t, map[string][]byte{"a.rec": rec, "a.idx": []byte(idx)})
