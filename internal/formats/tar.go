@@ -54,8 +54,13 @@ func (f tarField) putOctal(block []byte, v int64) {
 func (f tarField) number(block []byte) (int64, error) {
 	b := f.of(block)
 	if b[0]&0x80 != 0 {
-		// GNU's base-256, for 8 GiB and more or for negative numbers: no image is that large.
-		return 0, fmt.Errorf("%w: a number is stored in base 256", ErrBad)
+		// GNU's form of what eleven octal digits have no room for ("Extensions to the Standard" in its manual): 0x80
+		// begins a positive number, of a member of 8 GiB and more, which is right and not read; 0xff a negative one.
+		kind := ErrBad
+		if b[0] == 0x80 {
+			kind = ErrUnsupported
+		}
+		return 0, fmt.Errorf("%w: a number is stored in base 256 (expected octal digits, which members of less than 8 GiB have)", kind)
 	}
 	s := strings.Trim(string(b), " \x00")
 	if end := strings.IndexByte(s, 0); end >= 0 {

@@ -110,7 +110,7 @@ func TestHostileHeadersAreErrorsOfTheirKind(t *testing.T) {
 	}{
 		"size behind the end": {header("a", 1<<20, func([]byte) {}), ErrTruncated},
 		"size of 8 GiB - 1":   {header("a", maxTarSize, func([]byte) {}), ErrTruncated},
-		"base 256":            {header("a", 0, func(b []byte) { b[124] = 0x80; b[135] = 1 }), ErrBad},
+		"base 256":            {header("a", 0, func(b []byte) { b[124] = 0x80; b[135] = 1 }), ErrUnsupported},
 		"negative":            {header("a", 0, func(b []byte) { copy(b[124:], bytes.Repeat([]byte{255}, 12)) }), ErrBad},
 		"no number":           {header("a", 0, func(b []byte) { copy(b[124:], "0000000000x") }), ErrBad},
 		"symbolic link":       {header("a", 0, func(b []byte) { b[tarType] = '2' }), ErrUnsupported},
