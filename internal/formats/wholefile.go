@@ -83,7 +83,9 @@ func ReadWhole(codec uint8, r io.ReaderAt, size, most int64) (*WholeFile, error)
 		}
 	}
 	length, more := int64(min(head.FrameContentSize, math.MaxInt64)), ""
-	if !head.HasFCS {
+	// A frame says how long it is itself. Several of them one behind the other, as pzstd and `cat` make, are one file (RFC
+	// 8878, 3), of which the first one's length is no more than a part.
+	if !head.HasFCS || zstdFrameEnd(stored, &head) != int64(len(stored)) {
 		more = " or more"
 		var err error
 		if length, err = blocks.Length(codec, stored, most); err != nil {
@@ -104,6 +106,27 @@ func ReadWhole(codec uint8, r io.ReaderAt, size, most int64) (*WholeFile, error)
 		z.findRaw(stored, int64(head.HeaderSize))
 	}
 	return z, nil
+}
+
+// zstdFrameEnd is where the frame ends that stored begins with: behind its last block, and its checksum if it has one;
+// -1 where its blocks lead out of the file.
+func zstdFrameEnd(stored []byte, head *zstd.Header) int64 {
+	at := int64(head.HeaderSize)
+	for last := false; !last; {
+		if at+zstdBlockHead > int64(len(stored)) {
+			return -1
+		}
+		last = stored[at]&1 != 0
+		kind, length := blocks.ParseZstdBlock(stored[at:])
+		if kind == zstdRLEBlock { // one byte stands for all
+			length = 1
+		}
+		at += zstdBlockHead + length
+	}
+	if head.HasCheckSum {
+		at += 4
+	}
+	return at
 }
 
 // findRaw goes through the blocks of the frame. How long a compressed block is once it is decompressed stands

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"testing"
 
+	"github.com/klauspost/compress/zstd"
 	"github.com/stretchr/testify/require"
 
 	"github.com/headrace/headrace/internal/blocks"
@@ -27,6 +28,24 @@ func zstdFrame(size int, kinds []byte, contents [][]byte) []byte {
 		out = append(out, content...)
 	}
 	return out
+}
+
+func TestFramesOneBehindTheOtherAreOneFile(t *testing.T) {
+	for _, checksum := range []bool{false, true} {
+		encoder, err := zstd.NewWriter(nil, zstd.WithEncoderCRC(checksum))
+		require.NoError(t, err)
+		var whole, stored []byte
+		for _, c := range []string{"a", "bc", "def"} {
+			part := bytes.Repeat([]byte(c), 1000)
+			whole, stored = append(whole, part...), encoder.EncodeAll(part, stored)
+		}
+		z, err := ReadWhole(blocks.Zstd, bytes.NewReader(stored), int64(len(stored)), blocks.MostBytes)
+		require.NoError(t, err)
+		require.Equal(t, whole, z.Data)
+		cut := stored[:len(stored)-1]
+		_, err = ReadWhole(blocks.Zstd, bytes.NewReader(cut), int64(len(cut)), blocks.MostBytes)
+		require.ErrorIs(t, err, ErrBad)
+	}
 }
 
 func TestStretchesOfRawBlocksArePlacesInTheFile(t *testing.T) {
