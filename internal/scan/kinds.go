@@ -1,6 +1,7 @@
 package scan
 
 import (
+	"errors"
 	"io"
 	"path/filepath"
 	"strings"
@@ -34,20 +35,25 @@ func kindOf(path string, folder *litFolder) (kind, error) {
 	if info.Size() == 0 {
 		return kindOfBlank(path), nil
 	}
+	return kindOfFile(path, f, info.Size(), folder)
+}
+
+// kindOfFile is kindOf for an open file of so many bytes, one at least.
+func kindOfFile(path string, f io.ReaderAt, size int64, folder *litFolder) (kind, error) {
 	head := make([]byte, formats.TarBlock)
 	n, err := f.ReadAt(head, 0)
-	if n == 0 && err != nil {
-		return kind{}, nil
+	if n == 0 && err != nil && !errors.Is(err, io.EOF) { // of what cannot be read no kind can be denied
+		return kind{}, catalog.IOError(path, "cannot read it", err)
 	}
 	// Before the first bytes, which are the number of items and may be any.
-	chunk := formats.IsLitData(f, info.Size())
+	chunk := formats.IsLitData(f, size)
 	if !chunk && folder != nil {
 		chunk, _ = folder.names(path) // an index that is of something else, or damaged, names nothing
 	}
 	if chunk {
 		return kind{name: "litdata"}, nil
 	}
-	return kindOfBytes(path, head[:n], f, info.Size()), nil
+	return kindOfBytes(path, head[:n], f, size), nil
 }
 
 // kindOfBlank is the kind of a file without bytes. TFRecords and RecordIO have nothing but records, so those that

@@ -1,6 +1,7 @@
 package scan
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 	"github.com/headrace/headrace/internal/fault"
 	"github.com/headrace/headrace/internal/formats"
 	"github.com/headrace/headrace/internal/remote"
+	"github.com/headrace/headrace/mmap"
 )
 
 // Open opens a packed dataset, an index, an image folder, or containers: a file, a folder of files, a
@@ -136,7 +138,7 @@ func containersIn(dir string) ([]string, error) {
 	if err != nil {
 		return nil, catalog.FormatError(dir, err)
 	}
-	var files, beside, blank []string
+	var files, beside, unclear []string
 	for _, e := range entries {
 		// Of a million loose images none is opened.
 		if e.IsDir() || e.Name()[0] == '.' || formats.HasImageExtension(e.Name()) || isDerived(dir, e.Name()) {
@@ -148,9 +150,10 @@ func containersIn(dir string) ([]string, error) {
 			continue
 		}
 		switch kind, err := kindOf(path, nil); {
-		case err == nil && kind.blank:
-			blank = append(blank, path)
-		case err != nil || kind.name == "":
+		case errors.Is(err, mmap.ErrNotRegular):
+		case err != nil || kind.blank:
+			unclear = append(unclear, path)
+		case kind.name == "":
 		case kind.beside:
 			beside = append(beside, path)
 		default:
@@ -161,7 +164,7 @@ func containersIn(dir string) ([]string, error) {
 		files = beside
 	}
 	known := endingsOf(files)
-	for _, path := range blank {
+	for _, path := range unclear {
 		if known[filepath.Ext(path)] {
 			files = append(files, path)
 		}
@@ -170,8 +173,9 @@ func containersIn(dir string) ([]string, error) {
 	return files, nil
 }
 
-// endingsOf are those of containers. A file without bytes that has one is one more of them, and is to be an error;
-// programs leave other empty files beside what they have written.
+// endingsOf are those of containers. A file without bytes that has one is one more of them, and is to be an error; so is
+// one that cannot be opened or read, for its samples would be missing in silence. Programs leave other empty files beside
+// what they have written.
 func endingsOf(containers []string) map[string]bool {
 	known := map[string]bool{}
 	for _, file := range containers {

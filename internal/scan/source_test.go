@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"github.com/headrace/headrace/internal/catalog"
 	"github.com/headrace/headrace/internal/fault"
@@ -46,6 +47,28 @@ func TestAnEmptyClassOfAnImageFolderIsAnErrorWhateverElseLiesThere(t *testing.T)
 	require.ErrorContains(t, err, "found no valid file for the classes b")
 	require.Equal(t, fault.KindEmpty, fault.KindOf(err))
 	require.Equal(t, catalog.Listed, open(t, put(t, map[string][]byte{"a/1.jpg": {1}, "labels.tar": fixture(t, "webdataset.tar")}), Options{}).Kind())
+}
+
+func TestAContainerOfAFolderThatCannotBeOpenedIsAnErrorAndNotLeftOut(t *testing.T) {
+	dir := put(t, map[string][]byte{"a.tar": fixture(t, "webdataset.tar")})
+	rows := open(t, dir, Options{}).Len()
+	require.NoError(t, os.Symlink("nowhere", dir+"/README"))
+	require.Equal(t, rows, open(t, dir, Options{}).Len(), "what ends otherwise is no container")
+	require.NoError(t, unix.Mkfifo(dir+"/fifo.tar", 0o600))
+	require.Equal(t, rows, open(t, dir, Options{}).Len(), "nor is what is no file")
+	require.NoError(t, os.Symlink("nowhere", dir+"/b.tar"))
+	_, err := Open(dir, Options{})
+	require.ErrorContains(t, err, "b.tar: cannot open it: no such file or directory")
+	require.Equal(t, fault.KindIO, fault.KindOf(err))
+}
+
+func TestAFileThatCannotBeReadIsAnErrorOfTheDiskAndOfNoUnknownKind(t *testing.T) {
+	f, err := os.Open("testdata/webdataset.tar")
+	require.NoError(t, err)
+	require.NoError(t, f.Close())
+	_, err = kindOfFile(f.Name(), f, 10_240, nil)
+	require.ErrorContains(t, err, "testdata/webdataset.tar: cannot read it")
+	require.Equal(t, fault.KindIO, fault.KindOf(err))
 }
 
 func TestFilesOfSeveralKindsAreRefused(t *testing.T) {
