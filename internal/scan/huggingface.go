@@ -95,8 +95,14 @@ func selectRows(t *catalog.Table, files []string, a *awayFiles) error {
 	if len(rows) == 0 {
 		return catalog.NewError(fault.KindEmpty, remote.Display(files[0]), "the selection has no row")
 	}
+	pickRows(t, rows)
+	return nil
+}
+
+// pickRows leaves in a table these rows alone, in this order: whatever has an entry a row.
+func pickRows(t *catalog.Table, rows []int64) {
 	t.Shard, t.Offset, t.Length, t.Label = pick(t.Shard, rows), pick(t.Offset, rows), pick(t.Length, rows), pick(t.Label, rows)
-	t.Blocks, t.Frames = pick(t.Blocks, rows), pick(t.Frames, rows)
+	t.Blocks, t.Raw, t.Frames = pick(t.Blocks, rows), pick(t.Raw, rows), pick(t.Frames, rows)
 	for i := range t.Fields {
 		t.Ints[i], t.Numbers[i], t.Extents[i] = pick(t.Ints[i], rows), pick(t.Numbers[i], rows), pick(t.Extents[i], rows)
 		t.Texts[i], t.FieldBlocks[i] = pickNames(t.Texts[i], rows), pick(t.FieldBlocks[i], rows)
@@ -110,7 +116,6 @@ func selectRows(t *catalog.Table, files []string, a *awayFiles) error {
 	keys := pickNames(&t.Keys, rows) // a row may be there twice
 	t.Keys = formats.Names{}
 	uniqueKeys(t, keys)
-	return nil
 }
 
 // pick is the values of some rows; nil of a column that there is not.

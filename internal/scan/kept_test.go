@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -271,5 +272,35 @@ func TestAKeptTableWhoseImagesOfPixelsAreLargerThanTheirBytesIsNotTaken(t *testi
 		require.NoError(t, err)
 		_, err = decodeTable(data)
 		require.ErrorIs(t, err, errKept, what)
+	}
+}
+
+func TestAKeptTableWhoseImageLiesOutsideOfItsBlockIsNotTaken(t *testing.T) {
+	table, err := scan([]string{"testdata/deflated.zip"}, "zip", Options{})
+	require.NoError(t, err)
+	row := slices.IndexFunc(table.Blocks, func(b catalog.BlockPlace) bool { return b.Codec != 0 })
+	require.GreaterOrEqual(t, row, 0)
+	for inner, want := range map[uint32]error{0: nil, 1: errKept} {
+		table.Blocks[row].Inner = inner
+		data, err := encodeTable(table)
+		require.NoError(t, err)
+		_, err = decodeTable(data)
+		require.ErrorIs(t, err, want)
+	}
+}
+
+func TestASelectionOfRowsIsOneOfEveryColumn(t *testing.T) {
+	table := &catalog.Table{Shards: make([]catalog.ShardInfo, 1), Shard: make([]uint32, 3), Offset: []int64{1, 2, 3}, Length: make([]uint32, 3),
+		Label: make([]int64, 3), Blocks: make([]catalog.BlockPlace, 3), Raw: make([]catalog.RawSize, 3), Frames: make([]catalog.Frame, 3)}
+	for _, key := range []string{"a", "b", "c"} {
+		table.Keys.Append(key)
+	}
+	pickRows(table, []int64{2, 0})
+	require.Equal(t, []int64{3, 1}, table.Offset)
+	columns := reflect.ValueOf(table).Elem()
+	for i := range columns.NumField() {
+		if name := columns.Type().Field(i).Name; isNumbers(columns.Field(i).Type()) {
+			require.Equal(t, 2, columns.Field(i).Len(), name)
+		}
 	}
 }

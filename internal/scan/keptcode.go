@@ -200,6 +200,9 @@ func fits(t *catalog.Table) bool {
 			return false
 		}
 		if t.Blocks != nil && t.Blocks[i].Codec != 0 {
+			if t.Blocks[i].Check(uint64(length)) != nil {
+				return false
+			}
 			length = int64(t.Blocks[i].Stored)
 		}
 		if !inside(t.Offset[i], length, size) || t.Frames != nil && !inside(t.Frames[i].Offset, t.Frames[i].Length, size) {
