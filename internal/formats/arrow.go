@@ -5,9 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
-
-	"github.com/apache/arrow-go/v18/arrow/float16"
 
 	"github.com/headrace/headrace/internal/flat"
 )
@@ -39,11 +36,16 @@ type Arrow struct {
 }
 
 const (
+	// A file begins and ends with the magic, a stream with the marker that goes before each message since Arrow 0.15
+	// ("Encapsulated message format"). Streams of before that begin with a length, by which nothing can be
+	// recognised.
 	arrowMagic       = "ARROW1"
 	arrowContinues   = 0xffffffff
 	maxArrowMetadata = 64 << 20
-	arrowChunkRows   = 4096
-	maxArrowChunk    = 1 << 20 // bytes of texts that are read together
+	// Rows are read so many at a time, which is a multiple of 8: the bits that say what is null then begin with a
+	// byte.
+	arrowChunkRows = 4096
+	maxArrowChunk  = 1 << 20 // bytes of texts that are read together
 )
 
 // IsArrow recognises a stream or a file.
@@ -61,6 +63,8 @@ func NewArrow(r io.ReaderAt, size, most int64) (*Arrow, error) {
 	if err := readAt(r, head[:], 0); err != nil {
 		return nil, err
 	}
+	// Hugging Face's save_to_disk writes streams, Feather and most tools files. Both begin their own way, so no name
+	// is asked.
 	if a.file = string(head[:6]) == arrowMagic; a.file {
 		return a, a.openFile()
 	}
@@ -81,6 +85,7 @@ func NewArrow(r io.ReaderAt, size, most int64) (*Arrow, error) {
 // openFile reads the footer of a file: metadata, its length, and the magic again.
 func (a *Arrow) openFile() error {
 	var tail [10]byte
+	// Behind the footer stand its length and the magic; a file that was cut has neither.
 	at := a.size - int64(len(tail))
 	if at < 8 {
 		return &WalkError{a.size, fmt.Errorf("%w: an Arrow file of %d bytes", ErrTruncated, a.size)}
@@ -102,6 +107,8 @@ func (a *Arrow) openFile() error {
 		return err
 	}
 	footer := flat.Root(data)
+	// A Block of File.fbs has 24 bytes: the message's offset, the length of its metadata, and that of its body. The
+	// message says both lengths itself, and is compared with the file there.
 	places := func(field uint64) (at []int64) {
 		blocks, _, count := footer.Vector(field, 24)
 		for i := range count {
@@ -130,10 +137,12 @@ func (a *Arrow) message(at int64) (flat.Table, int64, error) {
 		return flat.Table{}, 0, err
 	}
 	length := int64(binary.LittleEndian.Uint32(head[4:]))
+	// The place is inside of the file and the length below 2^32: the sum cannot overflow.
 	body := at + int64(len(head)) + length
 	switch {
 	case binary.LittleEndian.Uint32(head[:]) != arrowContinues:
 		return wrong(ErrBad, "no message of Arrow stands here")
+	// The end of a stream ("IPC Streaming Format").
 	case length == 0:
 		return flat.Table{}, 0, io.EOF
 	case length > maxArrowMetadata:
@@ -195,6 +204,7 @@ func (a *Arrow) wrong(err error) error {
 func (a *Arrow) nextBatch() error {
 	at, dictionary := a.at, len(a.first) > 0
 	switch {
+	// A row may have an entry of any dictionary of a file, wherever that stands; in a stream it stands before.
 	case dictionary: // before all rows
 		at, a.first = a.first[0], a.first[1:]
 	case a.file && len(a.blocks) == 0:
@@ -209,9 +219,11 @@ func (a *Arrow) nextBatch() error {
 	case err != nil:
 		return err
 	}
+	// What dictionaries hold is counted with what the batch will: they live side by side.
 	a.next, a.base, a.batch = 0, 0, arrowBatch{at: at, body: body, most: a.most, held: a.held, length: message.I64(flat.MessageBodyLength)}
 	a.at = body + a.batch.length
-	// A footer may name one batch without rows millions of times.
+	// A footer may name one batch without rows millions of times: its bytes count each time, and those of all batches of a
+	// writer are the file's.
 	if a.walked += a.at - at; a.walked > a.size {
 		return a.wrong(fmt.Errorf("%w: record batches that overlap: up to this one they have %d bytes in a file of %d", ErrBad, a.walked, a.size))
 	}
@@ -249,162 +261,4 @@ func (a *Arrow) readChunk() error {
 		}
 	}
 	return nil
-}
-
-// arrowChunk is some rows of a leaf.
-type arrowChunk struct {
-	field  *arrowField
-	valid  [][]byte // bits of it and of the structs around it
-	raw    []byte   // numbers, or the offsets of values
-	body   int64    // of the batch
-	batch  *arrowBatch
-	values arrowBuffer
-	views  []arrowBuffer // what views are of
-	data   []byte        // of the values from byte first, where they are asked for
-	first  int64
-	gaps   arrowBuffer // of lists where some number is null: the bits of all numbers
-}
-
-// value is the value in a row of the chunk.
-func (c *arrowChunk) value(r io.ReaderAt, row int, leaf *Leaf) (v Value, err error) {
-	for _, bits := range c.valid {
-		if bits != nil && bits[row>>3]>>(row&7)&1 == 0 {
-			return Value{Null: true}, nil
-		}
-	}
-	f := c.field
-	if f.dictionary != nil {
-		return f.dictionary.value(c, row, leaf, r)
-	}
-	if leaf.Kind == IntLeaf || leaf.Kind == FloatLeaf {
-		f.number(&v, c.raw, row)
-		return v, nil
-	}
-	in := c.values
-	from, to := c.first+int64(row)*int64(f.width), c.first+int64(row+1)*int64(f.width)
-	switch {
-	case f.element > 0:
-		from, to = c.list(row)
-	case f.offsets > 0:
-		from, to = f.offset(c.raw, row), f.offset(c.raw, row+1)
-	case f.views:
-		if in, from, to, err = c.view(row); err != nil {
-			return v, fmt.Errorf("%w (in the column %.80q)", err, leaf.Path[0])
-		}
-	}
-	if from < 0 || to < from || to > in.size {
-		return v, fmt.Errorf("%w: the column %.80q: a value from byte %d to %d of %d", ErrBad, leaf.Path[0], from, to, in.size)
-	}
-	if c.gaps.size > 0 {
-		if null, err := c.hasNull(r, from/int64(f.element), to/int64(f.element)); null || err != nil {
-			return Value{Null: true}, err
-		}
-	}
-	if v.Block = in.block(c.body); v.Block != nil {
-		v.Offset, v.Length = from, to-from
-		v.Data, err = c.batch.stretch(r, in, from, to-from)
-		return v, err
-	}
-	v.Offset, v.Length = c.body+in.offset+from, to-from
-	switch {
-	case !leaf.Want || v.Length > maxShortValue:
-	case f.offsets > 0 && from >= c.first && to-c.first <= int64(len(c.data)):
-		v.Data = c.data[from-c.first : to-c.first]
-	default:
-		v.Data = make([]byte, v.Length)
-		err = readAt(r, v.Data, v.Offset)
-	}
-	return v, err
-}
-
-// view is where the value in a row lies: in the view itself, or where that says, by the number of a buffer and
-// an offset in it, behind the length and the value's first four bytes.
-func (c *arrowChunk) view(row int) (in arrowBuffer, from, to int64, err error) {
-	le := binary.LittleEndian
-	raw := c.raw[row*viewBytes:][:viewBytes]
-	length := int64(int32(le.Uint32(raw)))
-	if length <= inlineView {
-		from = c.first + int64(row)*viewBytes + 4
-		return c.values, from, from + length, nil
-	}
-	number := le.Uint32(raw[8:])
-	if uint64(number) >= uint64(len(c.views)) {
-		return in, 0, 0, fmt.Errorf("%w: a view of buffer %d of %d", ErrBad, number, len(c.views))
-	}
-	from = int64(int32(le.Uint32(raw[12:])))
-	return c.views[number], from, from + length, nil
-}
-
-// hasNull is true of a list of which a number is null.
-func (c *arrowChunk) hasNull(r io.ReaderAt, first, end int64) (bool, error) {
-	const most = 1 << 15 // numbers whose bits are read at once: a list may be as long as the file
-	for ; first < end; first = min(first-first%8+most, end) {
-		upTo := min(first-first%8+most, end)
-		bits, err := c.batch.stretch(r, c.gaps, first/8, (upTo+7)/8-first/8)
-		if err != nil {
-			return false, err
-		}
-		for n := first; n < upTo; n++ {
-			if bits[n/8-first/8]>>(n%8)&1 == 0 {
-				return true, nil
-			}
-		}
-	}
-	return false, nil
-}
-
-// list is where the numbers in a row lie among those of all rows; -1 where that says nothing sensible.
-func (c *arrowChunk) list(row int) (from, to int64) {
-	f := c.field
-	width := int64(f.element)
-	if f.listed > 0 {
-		bytes := int64(f.listed) * width
-		return c.first + int64(row)*bytes, c.first + int64(row+1)*bytes
-	}
-	from, to = f.offset(c.raw, row), f.offset(c.raw, row+1)
-	if from < 0 || to < from || to > c.values.size/width {
-		return -1, -1
-	}
-	return from * width, to * width
-}
-
-// offset is number n of the offsets of values. One beyond 2^63 is negative, and refused as such.
-func (f *arrowField) offset(raw []byte, n int) int64 {
-	if f.offsets == 4 {
-		return int64(int32(binary.LittleEndian.Uint32(raw[4*n:])))
-	}
-	return int64(binary.LittleEndian.Uint64(raw[8*n:]))
-}
-
-// number reads the number in a row.
-func (f *arrowField) number(v *Value, raw []byte, row int) {
-	le := binary.LittleEndian
-	if f.width == 0 { // bits
-		v.Int = int64(raw[row>>3] >> (row & 7) & 1)
-		v.Float = float64(v.Int)
-		return
-	}
-	b := raw[row*f.width:][:f.width]
-	if f.float {
-		switch f.width {
-		case 2:
-			v.Float = float64(float16.FromLEBytes(b).Float32())
-		case 4:
-			v.Float = float64(math.Float32frombits(le.Uint32(b)))
-		default:
-			if v.Float = math.Float64frombits(le.Uint64(b)); f.unsigned { // beyond 2^63 only a float has room for it
-				v.Float = float64(le.Uint64(b))
-			}
-		}
-		return
-	}
-	var bits uint64
-	for i, c := range b {
-		bits |= uint64(c) << (8 * i)
-	}
-	if v.Int = int64(bits); !f.unsigned {
-		shift := 64 - 8*f.width
-		v.Int = v.Int << shift >> shift
-	}
-	v.Float = float64(v.Int)
 }
