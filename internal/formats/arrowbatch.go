@@ -50,11 +50,14 @@ func (b *arrowBatch) open(r io.ReaderAt, t flat.Table, fields []arrowField) erro
 	nodes, _, count := t.Vector(flat.BatchNodes, 16)
 	buffers, _, places := t.Vector(flat.BatchBuffers, 16)
 	counts, _, views := t.Vector(flat.BatchVariadicCounts, 8)
+	// Nodes and buffers are found by counting alone, depth first: one too few or too many, and every column behind it
+	// would be another one's.
 	if count != len(fields) {
 		return fmt.Errorf("%w: a record batch of %d arrays (expected %d, as the schema has fields)", ErrBad, count, len(fields))
 	}
 	for i := range places {
 		x := arrowBuffer{offset: flat.I64(buffers, uint64(16*i)), length: flat.I64(buffers, uint64(16*i+8))}
+		// Compared with the body before anything is added: places outside of it are outside of the file, perhaps.
 		if x.offset < 0 || x.length < 0 || x.offset > b.length || x.length > b.length-x.offset {
 			return fmt.Errorf("%w: a buffer at %d of %d bytes in a body of %d", ErrBad, x.offset, x.length, b.length)
 		}
@@ -71,6 +74,8 @@ func (b *arrowBatch) open(r io.ReaderAt, t flat.Table, fields []arrowField) erro
 		b.lengths, b.nulls = append(b.lengths, flat.I64(nodes, uint64(16*i))), append(b.nulls, flat.I64(nodes, uint64(16*i+8)))
 		b.first = append(b.first, place)
 		place += fields[i].buffers
+		// How many buffers a column of views has the batch says, in a list of its own (variadicBufferCounts in
+		// Message.fbs).
 		if fields[i].views {
 			more := int64(-1)
 			if views > 0 {
@@ -97,6 +102,7 @@ func (b *arrowBatch) compressed(r io.ReaderAt, codec uint8) error {
 	}
 	for i := range b.buffers {
 		x := &b.buffers[i]
+		// Nothing, for which writers leave out the length before it.
 		if x.length == 0 {
 			continue
 		}
@@ -109,6 +115,7 @@ func (b *arrowBatch) compressed(r io.ReaderAt, codec uint8) error {
 		}
 		x.offset, x.length = x.offset+int64(len(raw)), x.length-int64(len(raw))
 		switch x.size = int64(binary.LittleEndian.Uint64(raw[:])); {
+		// BodyCompressionMethod.BUFFER of Message.fbs: -1 stands before what is as it was.
 		case x.size == -1:
 			x.size = x.length
 		case x.size < 0:
@@ -125,6 +132,7 @@ func (b *arrowBatch) compressed(r io.ReaderAt, codec uint8) error {
 // content is what a compressed buffer decodes to.
 func (b *arrowBatch) content(r io.ReaderAt, x arrowBuffer) ([]byte, error) {
 	data, have := b.decoded[x.offset]
+	// Two buffers of a hostile batch may name one place and two sizes.
 	if have && int64(len(data)) == x.size {
 		return data, nil
 	}
@@ -158,6 +166,7 @@ func (b *arrowBatch) valid(r io.ReaderAt, field int, from, rows int64) ([]byte, 
 		return nil, fmt.Errorf("%w: an array of %d values in a batch of %d rows", ErrBad, b.lengths[field], b.rows)
 	}
 	bits := b.buffers[b.first[field]]
+	// Writers may leave out the bits only where nothing is null ("Validity bitmaps").
 	if bits.size == 0 && b.nulls[field] == 0 {
 		return nil, nil
 	}
@@ -188,6 +197,7 @@ func (b *arrowBatch) readLists(r io.ReaderAt, c *arrowChunk, field int, from, ro
 			return fmt.Errorf("%w: %d numbers of lists are null and no bits say which", ErrBad, b.nulls[field+1])
 		}
 	}
+	// A list that has no fixed length is a pair of offsets into the numbers of all lists.
 	if f.listed == 0 {
 		width := int64(f.offsets)
 		c.raw, err = b.stretch(r, b.buffers[b.first[field]+1], from*width, (rows+1)*width)
@@ -238,6 +248,8 @@ func (b *arrowBatch) read(r io.ReaderAt, c *arrowChunk, field int, from, rows in
 		return err
 	}
 	c.values = b.buffers[b.first[field]+2]
+	// Texts that are asked for are keys and labels, a few bytes each and side by side: one read in place of
+	// thousands.
 	if want && c.values.codec == blocks.None {
 		first, last := f.offset(c.raw, 0), f.offset(c.raw, int(rows))
 		if first >= 0 && last >= first && last <= c.values.size && last-first <= maxArrowChunk {

@@ -85,6 +85,8 @@ func (a *Arrow) readDictionary(message flat.Table) error {
 		return nil
 	}
 	if t.U8(flat.DictionaryIsDelta) == 0 {
+		// A file may be read in any order, so one dictionary cannot take another one's place in it ("IPC File
+		// Format").
 		if a.file && d.parts != nil {
 			return fmt.Errorf("%w: a second dictionary of a column (expected further entries of the first)", ErrBad)
 		}
@@ -97,6 +99,7 @@ func (a *Arrow) readDictionary(message flat.Table) error {
 	if err := b.open(a.r, t.Table(flat.DictionaryData), []arrowField{d.field}); err != nil {
 		return err
 	}
+	// An entry has a byte at least, or buffers that overlap.
 	if b.rows > max(a.size, leastTable) {
 		return fmt.Errorf("%w: a dictionary of %d entries in a file of %d bytes", ErrLimit, b.rows, a.size)
 	}
@@ -114,6 +117,7 @@ func (a *Arrow) readDictionary(message flat.Table) error {
 	if err := b.read(a.r, &e.chunk, 0, 0, b.rows, want); err != nil {
 		return err
 	}
+	// A dictionary stays until the end, so that entries can be looked up from any batch.
 	for _, x := range append(e.chunk.views[:len(e.chunk.views):len(e.chunk.views)], e.chunk.values) {
 		if x.codec == 0 {
 			continue
@@ -139,6 +143,7 @@ func (d *arrowDictionary) value(c *arrowChunk, row int, leaf *Leaf, r io.ReaderA
 	if n.Int < 0 || n.Int >= d.rows {
 		return Value{}, fmt.Errorf("%w: the column %.80q: entry %d of a dictionary of %d", ErrBad, leaf.Path[0], n.Int, d.rows)
 	}
+	// Deltas add parts behind the first, so that an entry's number says which part it is in.
 	i := sort.Search(len(d.parts), func(i int) bool { return d.parts[i].end > n.Int })
 	e := d.parts[i]
 	return e.chunk.value(r, int(n.Int-(e.end-e.batch.rows)), leaf)

@@ -37,6 +37,7 @@ func (a *Arrow) schema(schema flat.Table, at int64) error {
 	if !schema.Present() {
 		return wrong(fmt.Errorf("%w: the schema is missing", ErrBad))
 	}
+	// Such a file is right, and machines that write one are few.
 	if schema.U16(flat.SchemaEndianness) != 0 {
 		return wrong(fmt.Errorf("%w: big-endian values", ErrUnsupported))
 	}
@@ -88,6 +89,7 @@ func (a *Arrow) field(t flat.Table, path []string, around []int, inList bool) er
 	if err := checkName(path, bytes); err != nil {
 		return err
 	}
+	// With no room to spare, so that two children do not write into one array.
 	path = append(path[:len(path):len(path)], t.Text(flat.FieldName))
 	number := len(a.fields)
 	f := arrowField{leaf: -1, around: around}
@@ -97,6 +99,7 @@ func (a *Arrow) field(t flat.Table, path []string, around []int, inList bool) er
 	if err != nil {
 		return fmt.Errorf("%w: the column %.80q", err, path[0])
 	}
+	// The type of the field is that of the entries then (Schema.fbs, DictionaryEncoding).
 	if t.Field(flat.FieldDictionary) != 0 { // its values are elsewhere, and here stand their numbers
 		if f, err = a.encoded(t.Table(flat.FieldDictionary), f, &leaf, !nested && !inList); err != nil {
 			return fmt.Errorf("%w: the column %.80q", err, path[0])
@@ -188,6 +191,7 @@ func (f *arrowField) describe(kind uint8, t flat.Table, leaf *Leaf) (nested bool
 		if err := whole(t.U32(0)); err != nil {
 			return false, err
 		}
+		// Fields are int64 or float64: beyond 2^63 only a float has room.
 		if f.unsigned = t.U8(1) == 0; f.unsigned && f.width == 8 {
 			leaf.Kind, f.float = FloatLeaf, true
 		}
@@ -202,6 +206,7 @@ func (f *arrowField) describe(kind uint8, t flat.Table, leaf *Leaf) (nested bool
 		number(IntLeaf, 0)
 	case flat.TypeDate:
 		number(IntLeaf, 8)
+		// DateUnit.DAY has 32 bits, the default MILLISECOND has 64.
 		if t.Field(0) != 0 && t.U16(0) == 0 {
 			f.width = 4
 		}

@@ -65,7 +65,8 @@ type BetonValue struct {
 }
 
 const (
-	betonVersion    = 2
+	betonVersion = 2
+	// Sizes of the structs of ffcv/types.py: HeaderType, FieldDescType and its name, and ALLOC_TABLE_TYPE.
 	betonHead       = 24
 	betonField      = 1041
 	betonName       = 16
@@ -97,6 +98,7 @@ func IsBeton(r io.ReaderAt, size int64) bool {
 	le := binary.LittleEndian
 	page, table, name := int64(le.Uint32(b[4:])), le.Uint64(b[16:]), b[betonHead+1:]
 	kind := b[betonHead]
+	// All bits of the sign count: other containers of a few small numbers begin alike.
 	return le.Uint16(b[:]) == betonVersion && le.Uint16(b[2:]) > 0 && page >= 512 && page <= maxBetonPage && page&(page-1) == 0 &&
 		table <= uint64(size) && (BetonKind(kind) < betonKinds || kind == math.MaxUint8) && strings.Trim(string(name), "\x00") != "" &&
 		!slices.ContainsFunc(name, func(c byte) bool { return c >= utf8.RuneSelf })
@@ -119,6 +121,8 @@ func NewBeton(r io.ReaderAt, size int64) (*Beton, error) {
 		return nil, &WalkError{0, fmt.Errorf("%w: a beton of version %d (expected %d)", ErrUnsupported, le.Uint16(head[:]), betonVersion)}
 	case fields > maxBetonFields:
 		return nil, &WalkError{2, fmt.Errorf("%w: %d fields (expected at most %d)", ErrLimit, fields, maxBetonFields)}
+	// The writer fills in the header last (DatasetWriter.finalize in ffcv/writer.py), so a table at byte 0 is a file that
+	// was not finished.
 	case b.at > size || table > uint64(size) || int64(table) < b.at:
 		return nil, &WalkError{0, fmt.Errorf("%w: %d fields up to byte %d, and a table of allocations at %d, in a file of %d bytes (its writer did not end, or it was cut)", ErrTruncated, fields, b.at, table, size)}
 	}
@@ -130,7 +134,10 @@ func NewBeton(r io.ReaderAt, size int64) (*Beton, error) {
 		}
 		align = max(align, a)
 	}
+	// A NumPy struct with align=True ends at a multiple of its widest member, so that rows in an array are aligned as
+	// well.
 	b.row = roundUp(b.row, align)
+	// Divided, not multiplied: the count is a number of 64 bits from the file.
 	if b.row == 0 || samples > uint64(int64(table)-b.at)/uint64(b.row) {
 		return nil, &WalkError{8, fmt.Errorf("%w: %d rows of %d bytes, the table of allocations begins at %d", ErrTruncated, samples, b.row, table)}
 	}
@@ -149,6 +156,7 @@ func (b *Beton) addField(at int64) (align int64, err error) {
 	name, _, _ := strings.Cut(string(d[1:1+betonName]), "\x00")
 	f := BetonField{Name: TextName(name), Kind: BetonKind(d[0])}
 	if f.Kind >= betonKinds {
+		// Type 255 is a Field that a program wrote itself; only its code knows what it stored.
 		return 0, &WalkError{at, fmt.Errorf("%w: the field %.80q of type %d, which is a class of its writer's own", ErrUnsupported, f.Name, d[0])}
 	}
 	if f.Kind == BetonArray || f.Kind == BetonTensor {
@@ -219,6 +227,7 @@ func (b *Beton) readTable(at, size int64) error {
 		}
 		for i := 0; i < len(part); i += betonAllocation {
 			a := allocation{binary.LittleEndian.Uint64(part[i+8:]), binary.LittleEndian.Uint64(part[i+16:])}
+			// Here, once for all: no value can lead out of the file by its allocation later.
 			if a.ptr > uint64(size) || a.size > uint64(size)-a.ptr {
 				return &WalkError{at + int64(i), fmt.Errorf("%w: an allocation of %d bytes at %d, the file has %d", ErrBad, a.size, a.ptr, size)}
 			}
@@ -282,6 +291,7 @@ func (b *Beton) value(f *BetonField, v *BetonValue) error {
 	default:
 		ptr, length = le.Uint64(row), uint64(f.bytes)
 	}
+	// The row of an image has its place and not its length, so the table is looked into for each.
 	place, found := slices.BinarySearch(b.ptrs, ptr)
 	if !found {
 		if (f.Kind == BetonBytes || f.Kind == BetonJSON) && length == 0 {
@@ -291,6 +301,7 @@ func (b *Beton) value(f *BetonField, v *BetonValue) error {
 	}
 	allocated := b.sizes[place]
 	switch {
+	// What was allocated for a JPEG is what it has: the writer allocates its exact bytes.
 	case f.Kind == BetonImage && !v.Raw:
 		length = allocated
 	case f.Kind == BetonImage:

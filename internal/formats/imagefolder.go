@@ -61,6 +61,7 @@ func ListFolder(root string, allowEmpty bool, more []string) (*Listing, error) {
 		return nil, err
 	}
 	l := &Listing{Root: root, more: more}
+	// A class that leads back keeps its number and has no files.
 	links := map[string]bool{} // of the classes; of each, whether it leads back
 	for _, e := range entries {
 		if !isDir(root, e) {
@@ -98,6 +99,7 @@ func ListFolder(root string, allowEmpty bool, more []string) (*Listing, error) {
 
 // lacking refuses a listing without files, or of which some classes have none.
 func (l *Listing) lacking(missing []string, allowEmpty bool) error {
+	// Without a file there is no dataset, whatever is allowed.
 	if l.Len() == 0 {
 		missing = l.Classes
 	}
@@ -115,6 +117,7 @@ func (l *Listing) walkClasses(links map[string]bool, add func(label int, dirs []
 		dirs []directory
 		err  error
 	}
+	// Where there are no threads left fewer do.
 	workers, short := processors.Take(min(len(l.Classes), 4*processors.Cores()), 1)
 	if workers < 1 {
 		return short

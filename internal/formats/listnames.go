@@ -13,6 +13,7 @@ func ListNames(root string, names []string, allowEmpty bool, more []string) (*Li
 	folders := map[string]map[string][]string{} // files by class and directory
 	for _, name := range names {
 		class, rest, below := strings.Cut(name, "/")
+		// What lies in no folder has no class; torchvision passes it over as well.
 		if !below || class == "" {
 			continue
 		}

@@ -72,9 +72,11 @@ func IsLitData(r io.ReaderAt, size int64) bool {
 		return true
 	}
 	samples, begin := int64(binary.LittleEndian.Uint32(head[:])), int64(binary.LittleEndian.Uint32(head[4:]))
+	// The first item begins right behind the offsets, which no other container's numbers say by chance.
 	if samples == 0 || begin != 4+4*(samples+1) || begin > size || readAt(r, head[:4], begin-4) != nil {
 		return false
 	}
+	// The last offset is the end of the file, or of what stands before a footer of Arrow.
 	if end := int64(binary.LittleEndian.Uint32(head[:])); end < begin || end != size && end+litFooterEnd > size {
 		return end > size // it was cut
 	}
@@ -97,6 +99,7 @@ func NewLitData(r io.ReaderAt, size int64, index *LitIndex, samples, most int64)
 		}
 		return l, l.checkSamples(samples)
 	}
+	// Files of such a dataset may be left as they were: LitData decompresses a chunk beside itself when it reads.
 	if index.level == "chunk" && string(head[:4]) == "\x28\xb5\x2f\xfd" {
 		if err := l.openWhole(); err != nil {
 			return nil, err
@@ -117,6 +120,7 @@ func NewLitData(r io.ReaderAt, size int64, index *LitIndex, samples, most int64)
 	if err := l.checkSamples(samples); err != nil {
 		return nil, err
 	}
+	// A sample takes memory of the index even where its bytes are none.
 	if tooManyRows(l.samples, int64(len(l.Leaves)), size) {
 		return nil, &WalkError{0, fmt.Errorf("%w: %d items of %d leaves in a file of %d bytes", ErrLimit, l.samples, len(l.Leaves), size)}
 	}
@@ -151,6 +155,7 @@ func (l *LitData) openFooter(header int64) error {
 	switch {
 	case string(end[4:]) != litFooter:
 		return &WalkError{at, fmt.Errorf("%w: %d items without a byte, and no Arrow file of them at the end", ErrTruncated, l.samples)}
+	// Compared with what stands between, before it is subtracted from a place.
 	case length > at-header:
 		return &WalkError{at, fmt.Errorf("%w: an Arrow file of %d bytes between byte %d and %d", ErrBad, length, header, at)}
 	}
@@ -176,6 +181,8 @@ func (l *LitData) shifted(err error) error {
 func (l *LitData) nextRow(values []Value) (int64, error) {
 	at, err := l.arrow.Next(values)
 	if errors.Is(err, io.EOF) && l.next != l.samples {
+		// The index tells how many there are, and so does the chunk's head: a file that was cut and mended would lack
+		// some in silence.
 		return 0, &WalkError{l.shift, fmt.Errorf("%w: an Arrow file of %d rows (expected %d)", ErrBad, l.next, l.samples)}
 	}
 	if err != nil {
@@ -214,6 +221,7 @@ func (l *LitData) Next(values []Value) (int64, error) {
 	case l.frames > 0:
 		err = l.nextFrame()
 	case l.index.level == "sample":
+		// Offsets are those of frames in the file; sizes of leaves are those of what a frame decodes to.
 		err = l.decode(Block{Offset: begin, Stored: end - begin}, begin)
 		end = begin + int64(len(l.body))
 	}
@@ -256,6 +264,7 @@ func (l *LitData) item() (begin, end int64, err error) {
 		limit = int64(len(l.body))
 	}
 	switch {
+	// Items follow each other in every form. One that began again in an earlier one would be decoded over and over.
 	case end < begin || begin < l.end:
 		return 0, 0, &WalkError{l.offsets + 4*l.next, fmt.Errorf("%w: an item from byte %d to %d, the one before ends at %d", ErrBad, begin, end, l.end)}
 	case end > limit:
@@ -267,6 +276,7 @@ func (l *LitData) item() (begin, end int64, err error) {
 
 // leavesOf fills values with the leaves of an item from one offset to another.
 func (l *LitData) leavesOf(values []Value, begin, end int64) error {
+	// An item has no count of its leaves: the index says it.
 	at := begin + 4*int64(len(l.Leaves))
 	if at > end {
 		return fmt.Errorf("%w: an item of %d bytes (expected at least %d, the sizes of its leaves)", ErrBad, end-begin, at-begin)
@@ -285,6 +295,7 @@ func (l *LitData) leavesOf(values []Value, begin, end int64) error {
 		}
 		at += length
 	}
+	// Bytes left over mean that the index is another dataset's.
 	if at != end {
 		return fmt.Errorf("%w: the leaves of an item have %d bytes, the item %d", ErrBad, at-begin, end-begin)
 	}
@@ -305,6 +316,7 @@ func (l *LitData) value(i int, at, length int64) (v Value, err error) {
 		if err != nil {
 			return v, err
 		}
+		// A bool.
 		if width == 1 {
 			raw = []byte{raw[0], 0, 0, 0, 0, 0, 0, 0}
 		}

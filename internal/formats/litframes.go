@@ -55,8 +55,11 @@ func (l *LitData) nextFrame() error {
 	offset := le.Uint64(raw[8:])
 	b := Block{Offset: int64(offset), Stored: int64(le.Uint32(raw[16:])), Size: int64(le.Uint32(raw[20:]))}
 	switch {
+	// A frame without items would be decoded without an end, and one that begins elsewhere holds other items than the
+	// offsets say.
 	case first != l.next || items == 0:
 		return &WalkError{at, fmt.Errorf("%w: a frame of %d items from item %d (expected %d)", ErrBad, items, first, l.next)}
+	// Frames follow each other too: one that was used twice would make a small file take hours.
 	case offset < uint64(l.stored) || offset > uint64(l.size):
 		return &WalkError{at, fmt.Errorf("%w: a frame at byte %d (expected from %d to %d)", ErrBad, offset, l.stored, l.size)}
 	case b.Stored > l.size-b.Offset:
@@ -94,6 +97,7 @@ func (l *LitData) decode(b Block, base int64) error {
 	if err := readAt(l.r, stored, b.Offset); err != nil {
 		return err
 	}
+	// Chunks and single items say their length in zstd's own head alone, where their writer put it.
 	if b.Size == 0 {
 		var head zstd.Header
 		if err := head.Decode(stored); err != nil {
@@ -107,6 +111,8 @@ func (l *LitData) decode(b Block, base int64) error {
 			}
 		}
 	}
+	// A bomb is refused by what is said before a byte of it is decoded; all blocks together count, for each alone may
+	// be small.
 	if l.decoded += min(b.Size, maxLitDecoded); b.Size > l.most || l.decoded > maxLitDecoded {
 		return wrong(ErrLimit, "a block of %d bytes once it is decoded (expected at most %d, %s, and %d in a chunk)", b.Size, l.most, blocks.NameOfBlock, int64(maxLitDecoded))
 	}

@@ -56,6 +56,7 @@ func ParseLitIndex(text []byte) (*LitIndex, error) {
 	c := index.Config
 	x := &LitIndex{Chunks: *index.Chunks, byName: make(map[string]int)}
 	switch {
+	// What LitData writes in each case stands in litdata/streaming/writer.py (get_config).
 	case len(c.Encryption) > 0 && string(c.Encryption) != "null":
 		return nil, fmt.Errorf("%w: the chunks are encrypted", ErrUnsupported)
 	case c.Loader != nil && *c.Loader != "PyTreeLoader" && *c.Loader != "":
@@ -71,6 +72,7 @@ func ParseLitIndex(text []byte) (*LitIndex, error) {
 	}
 	for i, chunk := range x.Chunks {
 		x.byName[chunk.Name] = i
+		// Names of an index are opened, so none may lead out of its folder.
 		if chunk.Name == "" || !filepath.IsLocal(chunk.Name) || filepath.Base(chunk.Name) != chunk.Name || chunk.Samples < 0 {
 			return nil, fmt.Errorf("%w: a chunk called %.80q of %d samples (expected the name of a file beside the index)", ErrBad, chunk.Name, chunk.Samples)
 		}
@@ -86,6 +88,7 @@ func (x *LitIndex) readLeaves(c *litConfig) error {
 	if c.Spec != nil {
 		var protocol int
 		var spec litSpec
+		// torch.utils._pytree.treespec_dumps: the protocol's number and the tree.
 		if err := json.Unmarshal([]byte(*c.Spec), &[]any{&protocol, &spec}); err != nil || protocol != 1 {
 			return fmt.Errorf("%w: a data_spec of protocol %d (expected 1, that of PyTorch's TreeSpec)", ErrUnsupported, protocol)
 		}
@@ -111,6 +114,7 @@ func (s *litSpec) leaves(path []string, to *[][]string) error {
 	if len(*to) > maxTableLeaves || len(path) > maxTableFields {
 		return fmt.Errorf("%w: a data_spec of more than %d leaves", ErrLimit, maxTableLeaves)
 	}
+	// A leaf has no type and no children.
 	if s.Type == nil {
 		*to = append(*to, path)
 		return nil
@@ -121,6 +125,7 @@ func (s *litSpec) leaves(path []string, to *[][]string) error {
 	}
 	for i := range s.Children {
 		name := strconv.Itoa(i)
+		// A tree of something else than a dict has its numbers for names, and so has a dict whose keys are no texts.
 		if len(keys) == len(s.Children) {
 			name = keys[i]
 		}
@@ -159,6 +164,7 @@ func litLeaf(format string) (Leaf, int64) {
 		return Leaf{Kind: IntLeaf}, 1
 	case "float":
 		return Leaf{Kind: FloatLeaf}, 8
+	// Said by name, or the user would look for a damaged file.
 	case "pickle", "graph":
 		return Leaf{Kind: RefusedLeaf, Type: "a pickle, which can run any code when it is read"}, 0
 	case LitNumpy, LitTensor:

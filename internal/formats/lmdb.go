@@ -29,7 +29,8 @@ type LMDBEntry struct {
 }
 
 const (
-	lmdbMagic      = 0xBEEFC0DE
+	lmdbMagic = 0xBEEFC0DE
+	// pgno of 8 bytes, and pad, flags, lower and upper of 2 each (MDB_page).
 	lmdbHeader     = 16 // of a page; the meta follows it
 	lmdbNodeHeader = 8
 	lmdbNone       = 1<<64 - 1 // the root of an empty database
@@ -106,10 +107,13 @@ func (w *LMDB) open() (tree lmdbTree, err error) {
 			return tree, &WalkError{at, fmt.Errorf("%w: LMDB's data format %d (expected 1, that of LMDB 0.9)", ErrUnsupported, version)}
 		}
 		page := int64(le.Uint32(b[24:])) // md_pad of the first tree
+		// The system's page size where it was written: 4 KiB mostly, 16 KiB on Apple's machines.
 		if page < 256 || page > 1<<16 || page&(page-1) != 0 || n == 1 && page != w.page {
 			return tree, &WalkError{at, fmt.Errorf("%w: pages of %d bytes", ErrBad, page)}
 		}
 		w.page = page
+		// Transactions write the two metas in turn, so that one is whole whenever a machine stops
+		// (mdb_env_pick_meta).
 		if txn := le.Uint64(b[metaBytes-8:]); n == 0 || txn > w.transaction {
 			w.transaction, tree = txn, treeOf(b[24+lmdbTreeBytes:])
 		}
@@ -172,6 +176,7 @@ func (w *LMDB) environment(main lmdbTree, name string, each func(LMDBEntry) erro
 
 // tree calls each for the entries of one tree, with the tree that an entry's value is.
 func (w *LMDB) tree(tree lmdbTree, each func(LMDBEntry, *lmdbTree) error) error {
+	// Several values of a key lie in pages of another form; no loader writes images so.
 	if tree.flags&lmdbDupSort != 0 {
 		return fmt.Errorf("%w: a database with several values a key (dupsort)", ErrUnsupported)
 	}
@@ -186,10 +191,13 @@ func (w *LMDB) visit(tree lmdbTree, number uint64, depth int, each func(LMDBEntr
 	wrong := func(at int64, format string, a ...any) error {
 		return &WalkError{at, fmt.Errorf("%w: "+format, append([]any{ErrBad}, a...)...)}
 	}
+	// Unsigned, so that no number of a child becomes negative.
 	if number >= uint64(w.size/w.page) {
 		return wrong(-1, "page %d of %d", number, w.size/w.page)
 	}
 	at := int64(number) * w.page
+	// A page that is its own child, or the child of two, ends here and not in hours (CVE-2019-16224 to 16228 were of
+	// such files).
 	if w.pages--; w.pages < 0 || depth > lmdbMostDepth {
 		return wrong(at, "the tree and its values use more pages than there are, or it is more than %d deep", lmdbMostDepth)
 	}
@@ -199,6 +207,7 @@ func (w *LMDB) visit(tree lmdbTree, number uint64, depth int, each func(LMDBEntr
 	}
 	le := binary.LittleEndian
 	flags, lower := le.Uint16(b[10:]), int64(le.Uint16(b[12:]))
+	// Pages of a file that was written to since have other numbers or uses; node pointers are of two bytes.
 	if le.Uint64(b) != number || flags != lmdbBranch && flags != lmdbLeaf || lower < lmdbHeader || lower > w.page || lower%2 != 0 {
 		return wrong(at, "page %d says that it is page %d, of flags %#x with nodes up to %d", number, le.Uint64(b), flags, lower)
 	}
@@ -208,6 +217,7 @@ func (w *LMDB) visit(tree lmdbTree, number uint64, depth int, each func(LMDBEntr
 			return wrong(at, "a node at %d of the page", node)
 		}
 		lo, hi, nodeFlags := le.Uint16(b[node:]), le.Uint16(b[node+2:]), le.Uint16(b[node+4:])
+		// mn_ksize of MDB_node; the first key of a branch has none, and is not asked for.
 		key, data := node+lmdbNodeHeader, node+lmdbNodeHeader+int64(le.Uint16(b[node+6:]))
 		if data > w.page {
 			return wrong(at+node, "a key that ends behind its page")
@@ -219,6 +229,7 @@ func (w *LMDB) visit(tree lmdbTree, number uint64, depth int, each func(LMDBEntr
 			continue
 		}
 		e := LMDBEntry{Key: keyText(tree, b[key:data]), Offset: at + data, Length: int64(lo) | int64(hi)<<16}
+		// Of a value on pages of its own the node has the number of the first one.
 		inline := e.Length
 		if nodeFlags&lmdbBig != 0 {
 			inline = 8
@@ -240,6 +251,8 @@ func (w *LMDB) visit(tree lmdbTree, number uint64, depth int, each func(LMDBEntr
 			if first >= uint64(w.size/w.page) {
 				return wrong(at+node, "a value on page %d of %d", first, w.size/w.page)
 			}
+			// Pages of one value lie side by side, and only the first has a header: the value is one stretch of the
+			// file.
 			if e.Offset = int64(first)*w.page + lmdbHeader; e.Length > w.size-e.Offset {
 				return wrong(at+node, "a value of %d bytes on page %d ends behind the file", e.Length, first)
 			}

@@ -83,6 +83,7 @@ func readMDSConfig(r io.ReaderAt, size int64) (c mdsConfig, samples int64, err e
 	}
 	samples = int64(binary.LittleEndian.Uint32(head[:4]))
 	table, first := 4+4*(samples+1), int64(binary.LittleEndian.Uint32(head[4:]))
+	// Between the table and the first sample stands the configuration, whose length nothing else says.
 	switch length := first - table; {
 	case first > size:
 		return c, 0, &WalkError{4, fmt.Errorf("%w: the first sample begins at %d of %d", ErrTruncated, first, size)}
@@ -123,6 +124,7 @@ func NewMDS(r io.ReaderAt, size int64) (*MDS, error) {
 		if c.Sizes[i] != nil { // the reader takes a size of 0 for one that varies
 			column.Size = *c.Sizes[i]
 		}
+		// Below the file's size, or the sums of a sample could overflow.
 		if column.Size < 0 || column.Size > size || !utf8.ValidString(name) {
 			return nil, &WalkError{at, fmt.Errorf("%w: the column %.80q of %d bytes", ErrBad, name, column.Size)}
 		}
@@ -137,6 +139,7 @@ func (m *MDS) Next(places [][2]int64) (int64, error) {
 	if m.next == m.samples {
 		return 0, io.EOF
 	}
+	// A pair of offsets is what a sample needs, so the last one is read again with those that follow.
 	if len(m.table) < 8 {
 		m.table = make([]byte, 4*(min(tableAhead, m.samples-m.next)+1))
 		if err := readAt(m.r, m.table, 4+4*m.next); err != nil {
@@ -149,6 +152,8 @@ func (m *MDS) Next(places [][2]int64) (int64, error) {
 		return 0, &WalkError{begin, fmt.Errorf("%w: "+format, append([]any{ErrBad}, a...)...)}
 	}
 	switch {
+	// The format's own reader takes the difference without a look at it (MDSReader.get_sample_data); here a sample
+	// lies behind the one before it, and inside of the file.
 	case end < begin || begin < m.end:
 		return wrong("a sample from byte %d to %d, the one before ends at %d", begin, end, m.end)
 	case end > m.size:
@@ -182,6 +187,7 @@ func (m *MDS) Next(places [][2]int64) (int64, error) {
 		places[i] = [2]int64{at, length}
 		at += length
 	}
+	// Sizes that do not fill the sample are those of other columns than the configuration says.
 	if at != end {
 		return wrong("the columns of a sample end at %d, the sample at %d", at, end)
 	}

@@ -23,6 +23,7 @@ const (
 	maxNPYDim = 32
 )
 
+// NumPy writes them sorted by name (numpy.lib.format.write_array_header).
 // npyWords are the three entries of the header's dict, which is a literal of Python.
 var npyWords = regexp.MustCompile(`'descr':\s*'([<>|=])([a-zA-Z])(\d*)'.*'fortran_order':\s*(True|False).*'shape':\s*\(([0-9, ]*)\)`)
 
@@ -39,6 +40,7 @@ func ReadNPY(r io.ReaderAt, offset, length int64) (n NPY, err error) {
 		return n, err
 	}
 	first, size := int64(10), int64(binary.LittleEndian.Uint16(head[8:]))
+	// Version 1 counts the header in two bytes, 2 and 3 in four; 3 has UTF-8 where the others have Latin-1.
 	if head[6] > 1 {
 		first, size = 12, int64(binary.LittleEndian.Uint32(head[8:]))
 	}
@@ -60,6 +62,7 @@ func ReadNPY(r io.ReaderAt, offset, length int64) (n NPY, err error) {
 	}
 	n.Data, n.DType = first+size, npyTypes[string(found[2])+string(found[3])]
 	switch {
+	// Before the type, which has no name here either: why it is refused matters more.
 	case string(found[2]) == "O":
 		return n, fmt.Errorf("%w: an .npy file of objects, which is a pickle and can run any code when it is read", ErrUnsupported)
 	case n.DType == "" || string(found[1]) == ">":
@@ -75,6 +78,7 @@ func ReadNPY(r io.ReaderAt, offset, length int64) (n NPY, err error) {
 		}
 		n.Shape = append(n.Shape, v)
 	}
+	// Of one axis both orders are the same.
 	if string(found[4]) == "True" && len(n.Shape) > 1 {
 		return n, fmt.Errorf("%w: an .npy file in Fortran's order", ErrUnsupported)
 	}

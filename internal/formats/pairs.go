@@ -29,6 +29,7 @@ func ListPairs(first, second string, rule PairRule) (firsts, seconds Names, err 
 			return firsts, seconds, err
 		}
 	}
+	// Both ways: a forgotten file of either folder is to be named.
 	if !rule.Skip {
 		for i, root := range []string{first, second} {
 			other := []string{second, first}[i]

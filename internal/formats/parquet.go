@@ -53,6 +53,7 @@ func IsParquet(head []byte) bool {
 // NewParquet reads the footer. Compressed pages of more than most bytes are refused.
 func NewParquet(r io.ReaderAt, size, most int64) (*Parquet, error) {
 	p := &Parquet{r: r, size: size, most: most, Metadata: make(map[string]string), group: -1}
+	// The footer's length and the magic end a file; pages stand before, and are read by the footer's word alone.
 	at := size - 8
 	if at < 4 {
 		return nil, &WalkError{size, fmt.Errorf("%w: a Parquet file of %d bytes", ErrTruncated, size)}
@@ -68,6 +69,7 @@ func NewParquet(r io.ReaderAt, size, most int64) (*Parquet, error) {
 	switch {
 	case string(tail[4:]) == parquetEncrypted:
 		return wrong(ErrUnsupported, "the footer is encrypted")
+	// A writer that was killed leaves no footer, and a copy that was cut loses it: both are files that end too early.
 	case string(tail[4:]) != parquetMagic:
 		return wrong(ErrTruncated, "a Parquet file without its footer at the end")
 	case length > at-4:
@@ -99,6 +101,8 @@ func (p *Parquet) footer(t *thriftReader) error {
 					t.err = fmt.Errorf("%w: more than %d fields", ErrLimit, maxTableFields)
 				}
 			})
+		// Row groups are checked against the columns, so the schema has to stand before them. Thrift's writers go by
+		// the numbers of fields, and that of the schema is 2.
 		case id == 4 && kind == thriftList:
 			if err = p.schema(schema); err == nil {
 				t.list(thriftStruct, func(int) { p.rowGroup(t) })
@@ -136,6 +140,7 @@ func (p *Parquet) keyValue(t *thriftReader) {
 		}
 		return true
 	})
+	// Of interest is Hugging Face's alone; pandas and Spark add a few.
 	if len(p.Metadata) < 16 {
 		p.Metadata[key] = value
 	}
@@ -179,6 +184,7 @@ func (p *Parquet) columnChunk(t *thriftReader) parquetChunk {
 	size, first, dictionary := int64(-1), int64(-1), int64(0)
 	t.fields(2, func(id int, kind byte) bool {
 		switch {
+		// file_path: a summary file of Dask or Spark (_metadata) has the columns of others.
 		case id == 1 && kind == thriftBinary && len(t.bytes()) > 0:
 			t.err = fmt.Errorf("%w: columns in other files", ErrUnsupported)
 		case id == 1 && kind == thriftBinary: // an empty path is this file
@@ -208,13 +214,16 @@ func (p *Parquet) columnChunk(t *thriftReader) parquetChunk {
 		}
 		return true
 	})
+	// Before the places are compared, which are right by no rule here.
 	if t.err == nil && c.values == 0 && size >= 0 {
 		// Of a row group without rows, whose pages nobody reads. pyarrow places such columns before the magic.
 		return c
 	}
+	// A dictionary stands before the data pages. Some writers say 0, or the same place, where there is none.
 	if c.at = first; dictionary > 0 && dictionary < first {
 		c.at = dictionary
 	}
+	// From here on a column lies inside of the file and behind its magic; pages are compared with the column alone.
 	if t.err == nil && (c.at < 4 || size < 0 || c.at > p.size || size > p.size-c.at) {
 		t.fail("a column from byte %d of %d bytes in a file of %d", c.at, size, p.size)
 	}
@@ -232,6 +241,7 @@ func (p *Parquet) checkGroups() error {
 				return fmt.Errorf("%w: columns that overlap: up to row group %d they have %d bytes in a file of %d", ErrBad, n, bytes, p.size)
 			}
 		}
+		// Added to no sum that could overflow: such a number alone is too many.
 		if g.rows > p.size+leastTable {
 			total = g.rows
 		} else {
@@ -245,6 +255,8 @@ func (p *Parquet) checkGroups() error {
 			if c.leaf < 0 || p.Leaves[c.leaf].Kind == RefusedLeaf {
 				continue
 			}
+			// Rows are read from all columns side by side, so one with fewer values would go on in the next row
+			// group.
 			if n := g.chunks[i].values; n < g.rows || n > g.rows && !c.listed {
 				return fmt.Errorf("%w: the column %.80q has %d values in a row group of %d rows", ErrBad, p.Leaves[c.leaf].Path[0], n, g.rows)
 			}
@@ -264,6 +276,7 @@ func (p *Parquet) Next(values []Value) (int64, error) {
 		p.left = g.rows
 		for i := range p.columns {
 			p.columns[i].start(p, g.chunks[i], &p.held)
+			// Here, where it is known which columns were asked for, and before a value is read.
 			if err := p.checkListed(&p.columns[i], g.chunks[i]); err != nil {
 				return 0, &WalkError{g.chunks[i].at, err}
 			}

@@ -11,6 +11,7 @@ import (
 func (p *Parquet) CheckPages(wrong func(column string, offset int64, want, found uint32)) error {
 	for _, g := range p.groups {
 		for i := range p.columns {
+			// No page is decoded here, so none is held.
 			budget := int64(0)
 			c := parquetColumn{}
 			c.start(p, g.chunks[i], &budget)
@@ -25,6 +26,7 @@ func (p *Parquet) CheckPages(wrong func(column string, offset int64, want, found
 				if err != nil {
 					return &WalkError{at, err}
 				}
+				// Few writers note one: pyarrow where it is asked to (write_page_checksum).
 				if c.at = begin + h.stored; !h.hasCRC {
 					continue
 				}

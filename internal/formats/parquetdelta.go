@@ -40,10 +40,14 @@ func newDelta(data []byte, most int64, alone bool) (d *delta, behind []byte, err
 	if count > uint64(most) {
 		return nil, nil, fmt.Errorf("%w: %d DELTA_BINARY_PACKED numbers in a page of %d values", ErrBad, count, most)
 	}
+	// The format asks for blocks of a multiple of 128 and miniblocks of one of 32. Whole bytes are what reading
+	// needs: 8 numbers of any width are such.
 	if minis == 0 || block > maxDeltaBlock || block%minis != 0 || block/minis%8 != 0 || block == 0 {
 		return nil, nil, fmt.Errorf("%w: blocks of %d DELTA_BINARY_PACKED numbers in %d parts", ErrBad, block, minis)
 	}
 	d = &delta{data: data, left: int64(count), value: int64(head[3]>>1) ^ -int64(head[3]&1), minis: int64(minis), mini: int64(block / minis), alone: alone}
+	// Gone through once before a number is taken, for what stands behind the numbers begins where they end, and no
+	// length says where.
 	walk := *d
 	for walk.left > 0 {
 		if !walk.begun {
@@ -61,6 +65,7 @@ func newDelta(data []byte, most int64, alone bool) (d *delta, behind []byte, err
 // part goes to the next miniblock.
 func (d *delta) part() error {
 	if len(d.widths) == 0 {
+		// The head of a block: the least step, in zigzag, and a byte of width for each miniblock.
 		least, n := binary.Varint(d.data)
 		if n <= 0 || d.minis > int64(len(d.data)-n) {
 			return fmt.Errorf("%w: a block of DELTA_BINARY_PACKED numbers without its head, %d are missing", ErrBad, d.left)
@@ -70,6 +75,7 @@ func (d *delta) part() error {
 	d.width, d.widths = uint(d.widths[0]), d.widths[1:]
 	size, have := d.mini/8*int64(d.width), int64(len(d.data))
 	needed := (min(d.left, d.mini)*int64(d.width) + 7) / 8
+	// All miniblocks are full of bytes by the format, also the last one, whose numbers may end before.
 	if d.width > 64 || needed > have || size > have && !d.alone {
 		return fmt.Errorf("%w: DELTA_BINARY_PACKED numbers of %d bits, %d are missing and %d bytes are left", ErrBad, d.width, d.left, have)
 	}
@@ -92,6 +98,7 @@ func (d *delta) next() (int64, error) {
 		}
 	}
 	d.inMini, d.left = d.inMini-1, d.left-1
+	// Sums wrap around: a writer takes differences in the same arithmetic.
 	d.value += d.least + int64(d.step())
 	return d.value, nil
 }

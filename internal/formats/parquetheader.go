@@ -42,6 +42,7 @@ func (c *parquetColumn) readHeader() (h pageHeader, begin int64, err error) {
 			return h, 0, t.err
 		case h.stored < 0 || h.size < 0 || h.stored > c.chunk.end-begin:
 			return h, 0, fmt.Errorf("%w: a page of %d bytes, %d once it is decoded, in a column that has %d left", ErrBad, h.stored, h.size, c.chunk.end-begin)
+		// Which of them holds would decide where the next page begins.
 		case c.chunk.codec == format.Uncompressed && h.size != h.stored:
 			return h, 0, fmt.Errorf("%w: an uncompressed page of two sizes, %d and %d", ErrBad, h.stored, h.size)
 		}

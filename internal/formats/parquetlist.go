@@ -79,6 +79,7 @@ func (p *Parquet) checkListed(c *parquetColumn, chunk parquetChunk) error {
 	if !c.listed || p.Leaves[c.leaf].Kind != ArrayLeaf || p.Leaves[c.leaf].Skip {
 		return nil
 	}
+	// Below 2^55: the count of values, which a row group has in 64 bits, cannot overflow the sum.
 	most := max(leastListed, listedPerByte*min(p.size, 1<<50))
 	if p.listed += min(chunk.values, most+1); p.listed > most {
 		return fmt.Errorf("%w: lists of more than %d numbers in a file of %d bytes (in the column %.80q)", ErrLimit, most, p.size, p.Leaves[c.leaf].Path[0])
@@ -110,11 +111,13 @@ func (c *parquetColumn) nextList(v *Value) error {
 		switch again := p.repeats.value; {
 		case again == 0 && l.begun:
 			return c.endList(v)
+		// Levels are read with widths that have room for more than there are.
 		case again > 1 || depth > c.present || again == 1 && !l.begun:
 			return fmt.Errorf("%w: levels %d and %d of a list (expected at most 1 and %d, and 0 where a row begins)", ErrBad, again, depth, c.present)
 		case again == 1 && (depth <= c.there || l.null || l.empty):
 			return fmt.Errorf("%w: a list that goes on behind its end", ErrBad)
 		case again == 1:
+			// A run of numbers of one list at once: levels of lists are mostly such runs.
 			n = min(p.repeats.left, p.depths.left, p.left)
 		}
 		l.begun = true
@@ -147,6 +150,7 @@ func (c *parquetColumn) takeNumbers(n int64) error {
 			if err != nil {
 				return err
 			}
+			// One that is longer is told by its length alone, so its bytes need not be held.
 			if l.length += c.element; l.length <= maxHeldList {
 				l.held = append(l.held, raw[:c.element]...)
 			}
@@ -162,6 +166,7 @@ func (c *parquetColumn) takeNumbers(n int64) error {
 	case l.scattered:
 	case l.length == 0:
 		l.body, l.from = p.body, from
+	// The list began in another page, between which and this one stands a header.
 	case l.page != p.header:
 		if err := c.scatter(); err != nil {
 			return err

@@ -75,6 +75,7 @@ func (c *parquetColumn) start(p *Parquet, chunk parquetChunk, budget *int64) {
 	if c.r == nil {
 		c.r, c.budget, c.most = NewWindow(p.r), budget, p.most
 	}
+	// Memory of the row group before, which nothing looks at any more.
 	*budget -= c.heldPage + c.heldEntries
 	c.heldPage, c.heldEntries = 0, 0
 	c.chunk, c.at, c.values = chunk, chunk.at, chunk.values
@@ -89,6 +90,7 @@ func (c *parquetColumn) read(v *Value, leaf *Leaf, last bool) error {
 	if err := c.nextList(v); err != nil {
 		return err
 	}
+	// Lists are counted by rows and pages by values: only behind the last row is one too many seen.
 	if last && c.values+c.page.left > 0 {
 		return fmt.Errorf("%w: more lists than the row group has rows", ErrBad)
 	}
@@ -116,6 +118,7 @@ func (c *parquetColumn) next(v *Value, leaf *Leaf) error {
 	}
 	*v = Value{}
 	switch {
+	// Booleans in runs are told by the same reader as indices, and stand for themselves.
 	case p.indices != nil && c.typ == format.Boolean:
 		n, err := p.indices.next()
 		v.Int, v.Float = int64(n), float64(n)
@@ -178,6 +181,7 @@ func (c *parquetColumn) nextPage() error {
 		return err
 	}
 	c.at = begin + h.stored
+	// The format reserves the type, and no writer uses it.
 	if h.typ == format.IndexPage {
 		return nil
 	}
@@ -195,6 +199,7 @@ func (c *parquetColumn) nextPage() error {
 		if h.values == 0 { // nothing is decoded for it
 			return nil
 		}
+		// Taken off before the page is read: pages together promise no more than their column.
 		c.values -= h.values
 		return c.readData(h, begin)
 	}
@@ -217,6 +222,8 @@ func (c *parquetColumn) load(slot *int64, h *pageHeader, at, stored, size int64,
 	if err := readAt(c.r, raw, at); err != nil {
 		return b, err
 	}
+	// The CRC covers the page as it is stored, levels included; of version 2 these are not compressed and not read
+	// here.
 	if whole := h.stored == stored; whole && h.hasCRC {
 		if found := crc32.ChecksumIEEE(raw); found != h.crc {
 			return b, fmt.Errorf("%w: the page has another checksum (expected %08x, found %08x)", ErrBad, h.crc, found)
@@ -247,6 +254,8 @@ func (c *parquetColumn) take(slot *int64, bytes int64) error {
 
 // readDictionary takes the column's dictionary. Its values may be images, which lie in it.
 func (c *parquetColumn) readDictionary(h pageHeader, at int64) (err error) {
+	// By the format there is one at most, and before the data pages. A second one would give earlier indices other
+	// values.
 	if c.dictionary.data != nil {
 		return fmt.Errorf("%w: a second dictionary in a row group", ErrBad)
 	}
@@ -261,6 +270,7 @@ func (c *parquetColumn) readDictionary(h pageHeader, at int64) (err error) {
 	if least == 0 { // the length before each value
 		least = 4
 	}
+	// A value has its width at least, so that entries cannot take more memory than a page has bytes.
 	if c.typ == format.Boolean || h.values < 0 || h.values > body.end/least {
 		return fmt.Errorf("%w: a dictionary of %d values in %d bytes", ErrBad, h.values, body.end)
 	}
@@ -292,6 +302,7 @@ func (c *parquetColumn) readData(h pageHeader, at int64) (err error) {
 	compressed := c.chunk.codec != format.Uncompressed && (!v2 || h.compressed)
 	levels := int64(0) // bytes before the values that are never compressed
 	if v2 {
+		// Of two numbers of 32 bits (number32): the sum cannot overflow.
 		if levels = h.definition + h.repeated; h.definition < 0 || h.repeated < 0 || levels > h.stored || levels > h.size {
 			return fmt.Errorf("%w: levels of %d and %d bytes in a page of %d", ErrBad, h.definition, h.repeated, h.stored)
 		}
@@ -302,6 +313,8 @@ func (c *parquetColumn) readData(h pageHeader, at int64) (err error) {
 			return fmt.Errorf("%w: an uncompressed page of two sizes, %d and %d", ErrBad, h.stored, h.size)
 		}
 	}
+	// Images of such a page are read where they lie when they are wanted; to load the page would read all of them
+	// now.
 	inPlace := !compressed && c.staysInPlace(h.encoding)
 	if inPlace {
 		p.body = parquetBody{at: at + levels, end: at + h.stored}
@@ -317,6 +330,7 @@ func (c *parquetColumn) readData(h pageHeader, at int64) (err error) {
 		p.indices = &hybrid{data: p.body.data[p.next:], width: 1, plain: true}
 	case h.encoding == format.Plain:
 	case h.encoding == format.RLE && c.typ == format.Boolean:
+		// Runs of booleans have their length before them, which the page's end says as well.
 		if p.body.end-p.next < 4 {
 			return fmt.Errorf("%w: a page without the length of its runs", ErrBad)
 		}

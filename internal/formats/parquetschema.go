@@ -56,6 +56,7 @@ func (e *parquetElement) converted(n int64) {
 	switch n {
 	case 0, 4, 19: // UTF8, ENUM, JSON
 		e.text = true
+	// A group around what is repeated, whose own name is the writer's business ("Nested Types" in LogicalTypes.md).
 	case 1, 2, 3: // MAP, MAP_KEY_VALUE, LIST
 		e.list = true
 	case 5:
@@ -82,6 +83,7 @@ func (e *parquetElement) logical(t *thriftReader, id int, kind byte) bool {
 		e.refused = "of decimals"
 	case 6, 7, 8: // DATE, TIME, TIMESTAMP
 		e.time = true
+	// FLOAT16, of FIXED_LEN_BYTE_ARRAY(2).
 	case 15:
 		e.half = true
 	case 10:
@@ -112,6 +114,7 @@ func (p *Parquet) schema(all []parquetElement) error {
 			return err
 		}
 	}
+	// Elements that no group claims would shift the columns of row groups, which have no names.
 	if next != len(all) || len(p.columns) == 0 {
 		return fmt.Errorf("%w: a schema of %d fields, of which %d belong to others", ErrBad, len(all), next)
 	}
@@ -134,6 +137,7 @@ func (p *Parquet) element(all []parquetElement, next *int, path []string, presen
 	switch {
 	case e.repetition < 0 || e.repetition > 2 || e.leaf && e.children > 0:
 		return fmt.Errorf("%w: the field %.80q of repetition %d with %d fields in it", ErrBad, e.name, e.repetition, e.children)
+	// Each optional level on the way raises the definition level of a value that is there.
 	case e.repetition == 1:
 		present++
 	case e.repetition == 2 && !inList:

@@ -69,6 +69,7 @@ func (c *parquetColumn) readLengths(h pageHeader) (err error) {
 		return nil
 	}
 	// A length takes a byte or two, so this is mostly enough, and no more than eight times as much is read in vain.
+	// Values may be images, so the page is not read whole for the lengths before them.
 	for most := max(512, 2*h.values); ; most *= 8 {
 		n := min(most, left)
 		if n > blocks.MostBytes {
@@ -167,6 +168,7 @@ func (c *parquetColumn) apart() ([]byte, error) {
 		if p.unread == 0 {
 			return nil, fmt.Errorf("%w: a page with more values than bytes for them", ErrBad)
 		}
+		// First bytes of all values stand first, then all second ones.
 		for at := p.next; at < p.body.end; at += p.split {
 			value = append(value, p.body.data[at])
 		}
@@ -177,6 +179,7 @@ func (c *parquetColumn) apart() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	// The prefix is of the value before, which a page does not begin with.
 	if shared > int64(len(p.previous)) {
 		return nil, fmt.Errorf("%w: a value that begins as %d bytes of one that has %d", ErrBad, shared, len(p.previous))
 	}

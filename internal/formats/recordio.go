@@ -51,6 +51,7 @@ func IsRecordIO(head []byte) bool {
 	if len(head) < 4 {
 		return false
 	}
+	// The old one too, so that such a file is refused by its name and not taken for something unknown.
 	magic := binary.LittleEndian.Uint32(head)
 	return magic == blocks.RecordIOMagic || magic == oldRecordIO
 }
@@ -64,6 +65,7 @@ func (w *RecordIO) Next() (IORecord, error) {
 		return IORecord{}, io.EOF
 	}
 	r := IORecord{Offset: w.at}
+	// A record ends with a frame of flag 0 or 3, and only the frames before it say where that stands.
 	for at := w.at; ; {
 		flag, length, err := w.frame(at)
 		if err != nil {
@@ -130,6 +132,7 @@ func (h *IRHeader) Bytes() int64 { return IRHeaderBytes + 4*h.Labels }
 // Header reads the header of a record. One label that stands behind it is the label.
 func (w *RecordIO) Header(r *IORecord) (h IRHeader, err error) {
 	le := binary.LittleEndian
+	// The header, and the one label that may stand behind it.
 	b := make([]byte, min(r.Length, IRHeaderBytes+4))
 	if err := w.read(r, b); err != nil {
 		return h, err
@@ -157,6 +160,7 @@ func (w *RecordIO) read(r *IORecord, b []byte) error {
 		if err != nil {
 			return err
 		}
+		// It was left out where the record was split, and is a part of the record (RecordIOReader::NextRecord).
 		if at > r.Offset { // the magic between two parts
 			n := copy(b, magicOfRecords)
 			b = b[n:]

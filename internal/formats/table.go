@@ -48,6 +48,7 @@ const maxTableLeaves, maxTableFields = 1024, 4096
 
 // checkName refuses a field inside those of path whose name is too long, theirs before it.
 func checkName(path []string, bytes int) error {
+	// All levels together: thousands of fields in each other would take the square of their names.
 	for _, name := range path {
 		bytes += len(name)
 	}

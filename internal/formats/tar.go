@@ -80,6 +80,7 @@ func (f tarField) number(block []byte) (int64, error) {
 func byteSum(block *[TarBlock]byte) int64 {
 	const lanes = 0x00ff00ff00ff00ff
 	sum := uint64(0)
+	// A walk is mostly this sum, once for each member.
 	for at := 0; at < TarBlock; at += 8 {
 		word := binary.LittleEndian.Uint64(block[at:])
 		sum += word&lanes + word>>8&lanes
@@ -100,6 +101,7 @@ func hasChecksum(block []byte) bool {
 	if stored == sum {
 		return true
 	}
+	// Old writers took bytes for signed; both sums are the same where no byte is above 127.
 	_, signed := checksums(block)
 	return stored == signed
 }

@@ -16,6 +16,7 @@ func MemberName(key string, extension int) string {
 	var b strings.Builder
 	for i := range len(key) {
 		c := key[i]
+		// A part that begins with two underscores is metadata to WebDataset; one is enough to escape.
 		start := i == 0 || key[i-1] == '/'
 		if plainByte(c) && !(start && (c == '/' || c == '_')) {
 			b.WriteByte(c)
@@ -46,6 +47,7 @@ func MemberExtension(path, fallback string) string {
 		return fallback
 	}
 	ext := strings.ToLower(path[dot+1:])
+	// And a long one would leave no room for the name in a header.
 	if ext == "" || ext == "cls" || len(ext) > 16 {
 		return fallback
 	}

@@ -94,6 +94,7 @@ func (w *TarWalker) Next() (TarMember, error) {
 		w.at = content + size + padding(size)
 		switch kind {
 		case 'x', 'X', 'g', 'L', 'K': // X is Solaris' name of x
+			// Archives of our own have neither, and no link whose name one could be long.
 			if (kind == 'K' || kind == 'X') && !w.namesOnly {
 				return TarMember{}, w.wrong(at, fmt.Errorf("%w: a member of type %q", ErrUnsupported, kind))
 			}
@@ -101,6 +102,7 @@ func (w *TarWalker) Next() (TarMember, error) {
 			if err != nil {
 				return TarMember{}, w.wrong(at, err)
 			}
+			// A global header is of all members behind it, and a path of all is no path.
 			if kind != 'g' {
 				long = paxNames{cmp.Or(extra.path, long.path), cmp.Or(extra.link, long.link)}
 			}
@@ -124,6 +126,7 @@ func (w *TarWalker) Next() (TarMember, error) {
 			long, m.Header = paxNames{}, w.at
 			continue
 		}
+		// The name in the header is cut, or has other letters, where a longer one stands before it.
 		m.Name, m.Offset, m.Size = long.path, content, size
 		if m.Name == "" {
 			m.Name = headerName(block)
@@ -191,6 +194,7 @@ func (w *TarWalker) extra(kind byte, at, size int64) (paxNames, error) {
 	if err := w.read(content, at); err != nil {
 		return paxNames{}, err
 	}
+	// GNU's long names end with a NUL.
 	name, _, _ := strings.Cut(string(content), "\x00")
 	switch kind {
 	case 'L':
@@ -207,6 +211,7 @@ func namesOfPax(s string) (names paxNames, err error) {
 	for s != "" {
 		digits, _, ok := strings.Cut(s, " ")
 		n, err := strconv.ParseUint(digits, 10, 31)
+		// The length counts its own digits, the blank and the end of the line.
 		if !ok || err != nil || n <= uint64(len(digits))+1 || n > uint64(len(s)) || s[n-1] != '\n' {
 			return names, fmt.Errorf("%w: a pax record that begins with %.20q", ErrBad, s)
 		}
@@ -219,6 +224,7 @@ func namesOfPax(s string) (names paxNames, err error) {
 			names.path = value
 		case key == "linkpath":
 			names.link = value
+		// Python's tarfile writes a size only for members of 8 GiB and more.
 		case key == "size" || strings.HasPrefix(key, "GNU.sparse."):
 			return names, fmt.Errorf("%w: the pax record %.40q", ErrUnsupported, key)
 		}

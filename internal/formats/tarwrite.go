@@ -25,6 +25,7 @@ func (t *TarWriter) Member(name string, size int64, content io.Reader) (int64, e
 	if err != nil {
 		return 0, err
 	}
+	// The header has said how long the content is: less would shift all members behind it, and more is not written.
 	n, err := io.Copy(t.w, io.LimitReader(content, size))
 	t.n += n
 	if err == nil && n < size {

@@ -20,6 +20,7 @@ func TextName(name string) string {
 	var b strings.Builder
 	for len(name) > 0 {
 		r, n := utf8.DecodeRuneInString(name)
+		// A replacement character that stands in the name as such has three bytes.
 		if r == utf8.RuneError && n == 1 || readsAsEscape(name) {
 			writeEscape(&b, name[0])
 		} else {

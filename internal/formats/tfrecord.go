@@ -40,6 +40,7 @@ func NewTFRecordWalker(r io.ReaderAt, size int64) *TFRecordWalker {
 
 // unmask undoes what TensorFlow does to a checksum that is stored beside its bytes.
 func unmask(crc uint32) uint32 {
+	// Masked so that the sum of bytes that hold sums is none of them (tensorflow/core/lib/hash/crc32c.h).
 	crc -= 0xa282ead8
 	return crc>>17 | crc<<15
 }
@@ -138,6 +139,7 @@ func ReadExample(r io.ReaderAt, record TFRecord) ([]Feature, error) {
 	err := eachField(r, record.Offset, end, func(f wireField) error {
 		switch {
 		case f.number == 2 && f.typ == protowire.BytesType:
+			// Its context is field 1, as an Example's features are; field 2 tells the two apart.
 			return fmt.Errorf("%w: the record is a tf.train.SequenceExample", ErrUnsupported)
 		case f.number != 1 || f.typ != protowire.BytesType:
 			return fmt.Errorf("%w: the record is no tf.train.Example: field %d of wire type %d", ErrUnsupported, f.number, f.typ)
@@ -150,6 +152,7 @@ func ReadExample(r io.ReaderAt, record TFRecord) ([]Feature, error) {
 			if err != nil {
 				return err
 			}
+			// An Example of photographs has a dozen features, for which a map costs more than to look at each.
 			i := slices.IndexFunc(features[:min(len(features), fewFeatures)], func(f Feature) bool { return f.Name == feature.Name })
 			if later, again := seen[feature.Name]; again {
 				i = later
@@ -217,6 +220,7 @@ func readList(r io.ReaderAt, kind FeatureKind, at, end int64) (Feature, error) {
 		if err := found.add(r, f); err != nil {
 			return err
 		}
+		// What is not asked for is not read: a list of a million numbers costs two.
 		if found.Count > 1 {
 			return errEnough
 		}
@@ -225,6 +229,8 @@ func readList(r io.ReaderAt, kind FeatureKind, at, end int64) (Feature, error) {
 	if err == errEnough {
 		err = nil
 	}
+	// Only one packed stretch alone is the numbers themselves; else they have tags or lengths between them, and the
+	// whole list is kept to be read number by number.
 	if found.Count > 1 && kind != BytesFeature && (!found.Packed || fields > 1 || found.Offset+found.Length < end) {
 		found.Packed, found.Offset, found.Length = false, at, end-at
 	}
@@ -236,6 +242,7 @@ func ReadNumbers(r io.ReaderAt, list *Feature, most int) (data []byte, err error
 	err = eachField(r, list.Offset, list.Offset+list.Length, func(f wireField) error {
 		switch {
 		case list.Kind == FloatFeature && f.typ != protowire.VarintType:
+			// Before memory is taken: the length is the file's word.
 			if f.end-f.at > int64(most) || (f.end-f.at)%4 != 0 {
 				return fmt.Errorf("%w: a list of floats in %d bytes (expected at most %d)", ErrLimit, f.end-f.at, most)
 			}
@@ -289,6 +296,7 @@ func (v *Feature) add(r io.ReaderAt, f wireField) error {
 			v.Packed, v.Offset, v.Length = true, f.at, size
 		}
 	case v.Kind == IntFeature && packed:
+		// A varint of 64 bits has ten bytes at most.
 		b := make([]byte, min(size, 10))
 		if err := readAt(r, b, f.at); err != nil {
 			return err
@@ -330,6 +338,7 @@ func eachField(r io.ReaderAt, at, end int64, each func(wireField) error) error {
 			return &WalkError{at, err}
 		}
 		f, next := parseField(b, at)
+		// A field ends inside of its message, so that no inner length leads out of the record.
 		if next < 0 || next > end-at {
 			return &WalkError{at, fmt.Errorf("%w: a protobuf field that is none, or ends behind its message", ErrBad)}
 		}
@@ -365,6 +374,7 @@ func parseField(b []byte, at int64) (f wireField, size int64) {
 		f.end = f.at + 8
 	case protowire.BytesType:
 		length, m := protowire.ConsumeVarint(b[n:])
+		// Added to a place in a file this stays below 2^63.
 		if m < 0 || length > 1<<62 {
 			return f, -1
 		}

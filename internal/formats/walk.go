@@ -33,6 +33,8 @@ func walkClass(root, class string, link bool, more []string) ([]directory, error
 // descend lists one directory, then those in it. The caller sorts: os.walk's order is its own.
 // holders are the directories whose links led here, more are further extensions of images.
 func descend(root, path string, holders, more []string, dirs *[]directory) error {
+	// Also the end of a tree of links that lead round in a way that device and inode do not show, as on some network
+	// file systems.
 	if len(path) > MaxNameBytes {
 		return fmt.Errorf("%w: a path below %s has %d bytes (expected at most %d)", ErrLimit, root, len(path), MaxNameBytes)
 	}
@@ -159,6 +161,7 @@ func compareNames(a, b string) int {
 	for len(a) > 0 && len(b) > 0 {
 		ra, na := decodeEscaped(a)
 		rb, nb := decodeEscaped(b)
+		// Code points are below 2^21: the difference cannot overflow.
 		if ra != rb {
 			return int(ra - rb)
 		}

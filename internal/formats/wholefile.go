@@ -34,10 +34,11 @@ type rawPart struct {
 func (p *rawPart) end() int64 { return p.offset + zstdBlockHead + p.length }
 
 const (
-	zstdBlockHead  = 3
-	zstdMostBlock  = 128 << 10
-	zstdRawBlock   = 0
-	zstdRLEBlock   = 1
+	zstdBlockHead = 3
+	zstdMostBlock = 128 << 10
+	zstdRawBlock  = 0
+	zstdRLEBlock  = 1
+	// Shorter stretches stand in photographs more than once.
 	zstdKnownBytes = 64 // by which the place of a raw block is looked for
 	zstdMostTries  = 16
 )
@@ -58,6 +59,7 @@ func WholeCodec(name string, head []byte) uint8 {
 			return codec
 		}
 	}
+	// A name is believed where the codec has no magic (brotli, snappy): a file called .zstd without a frame is none.
 	if codec := WholeEndings[path.Ext(name)]; wholeMagic[codec] == "" {
 		return codec
 	}
@@ -78,6 +80,7 @@ func ReadWhole(codec uint8, r io.ReaderAt, size, most int64) (*WholeFile, error)
 	}
 	var head zstd.Header
 	if codec == blocks.Zstd {
+		// A frame to be skipped has nothing in it; who begins with one (pzstd) wrote no shard that is read here.
 		if err := head.Decode(stored); err != nil || head.Skippable {
 			return nil, &WalkError{0, fmt.Errorf("%w: no frame of zstd begins here (%v)", ErrBad, err)}
 		}
@@ -144,6 +147,7 @@ func (z *WholeFile) findRaw(stored []byte, offset int64) {
 			next, behind = offset+zstdBlockHead+1, behind+length
 		case next > int64(len(stored)):
 			return
+		// A compressed block decodes to 128 KiB at most (RFC 8878, 3.1.1.2.4), and nothing says to how much.
 		case kind != zstdRawBlock:
 			behind += zstdMostBlock
 		case length > 0:
@@ -171,6 +175,7 @@ func placeOf(data, part []byte, at, most int64, budget *int64) int64 {
 	end := min(at+most+int64(len(part)), int64(len(data)))
 	known := part[:min(len(part), zstdKnownBytes)]
 	for tries := 0; tries < zstdMostTries && at < end; tries, at = tries+1, at+1 {
+		// A budget for all blocks: each may be looked for in vain through all that stands behind.
 		if *budget -= end - at; *budget < 0 {
 			break
 		}
@@ -191,6 +196,7 @@ func (z *WholeFile) Place(at, length int64) (offset int64, block *Block) {
 	first := sort.Search(len(z.raw), func(i int) bool { return z.raw[i].at+z.raw[i].length > at })
 	for i := first; i < len(z.raw) && z.raw[first].at <= at; i++ {
 		p := &z.raw[i]
+		// Only blocks that follow each other in the file and in what it becomes are one stretch with heads between.
 		if i > first && (p.at != z.raw[i-1].at+z.raw[i-1].length || p.offset != z.raw[i-1].end()) {
 			break
 		}

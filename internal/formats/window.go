@@ -26,6 +26,7 @@ func (w *Window) ReadAt(b []byte, at int64) (int, error) {
 	if inside := at - w.at; inside >= 0 && inside <= int64(len(w.held)) && int64(len(w.held))-inside >= int64(len(b)) {
 		return copy(b, w.held[inside:]), nil
 	}
+	// To read ahead of so much would only copy it.
 	if len(b) >= mostWindow {
 		return w.r.ReadAt(b, at)
 	}
@@ -36,11 +37,13 @@ func (w *Window) ReadAt(b []byte, at int64) (int, error) {
 		w.want = min(2*w.want, mostWindow)
 	}
 	size := max(w.want, len(b))
+	// Memory grows with what is wanted: thousands of small containers are walked with a page each.
 	if cap(w.space) < size {
 		w.space = make([]byte, size)
 	}
 	n, err := w.r.ReadAt(w.space[:size], at)
 	w.at, w.held = at, w.space[:n]
+	// At the end of a file less comes than was asked for ahead, which is enough all the same.
 	if n >= len(b) {
 		return copy(b, w.held), nil
 	}
