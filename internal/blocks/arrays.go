@@ -41,6 +41,7 @@ func fletcher32(data []byte) uint32 {
 	const most = 360 // words before a sum could overflow
 	one, two := uint32(0), uint32(0)
 	fold := func() { one, two = one&0xFFFF+one>>16, two&0xFFFF+two>>16 }
+	// Big-endian, also where the machine is little-endian: HDF5 sums bytes and not numbers.
 	for len(data) > 1 {
 		part := data[:min(len(data)&^1, 2*most)]
 		data = data[len(part):]
@@ -50,6 +51,7 @@ func fletcher32(data []byte) uint32 {
 		}
 		fold()
 	}
+	// An odd byte is the high one of a word.
 	if len(data) == 1 {
 		one += uint32(data[0]) << 8
 		two += one
@@ -79,6 +81,7 @@ func sizedLZ4(to, from []byte) error {
 	if len(from) < 4 {
 		return errors.New("the LZ4 block has no length")
 	}
+	// Python's lz4 stores it so (store_size=True), which numcodecs.LZ4 does in C.
 	if said := binary.LittleEndian.Uint32(from); int64(said) != int64(len(to)) {
 		return differs(int(said), len(to))
 	}
@@ -98,6 +101,7 @@ func piecesOfLZ4(to, from []byte) error {
 	from = from[12:]
 	for len(to) > 0 {
 		length := min(piece, int64(len(to)))
+		// A piece of no bytes would never come to an end.
 		if length == 0 || len(from) < 4 {
 			return fmt.Errorf("the LZ4 block ends %d bytes early", len(to))
 		}

@@ -59,6 +59,7 @@ func Known(codec uint8) bool {
 // zstds, gzips and zlibs are decoders with buffers of their own, which take longer to make than a small block to
 // decode. A decoder of zstd is told not to grow what it is given.
 var (
+	// One thread each: blocks are decoded on the threads of a loader, which are as many as there are cores.
 	zstds = sync.Pool{New: func() any {
 		d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecodeAllCapLimit(true), zstd.WithDecoderMaxWindow(MostBytes))
 		if err != nil {
@@ -78,6 +79,7 @@ func Decode(codec uint8, to, from []byte) (err error) {
 			err = fmt.Errorf("the block is malformed: %v", r)
 		}
 	}()
+	// The sum is of what is stored, so a changed byte is told as such and not as one that does not decode.
 	if from, err = summed(codec, from); err != nil {
 		return err
 	}
@@ -126,6 +128,7 @@ func unsnap(to, from []byte) error {
 	if n != len(to) {
 		return differs(n, len(to))
 	}
+	// Into the memory that is there: with the length right the library allocates nothing.
 	_, err = snappy.Decode(to, from)
 	return err
 }
@@ -154,6 +157,7 @@ func unzstd(to, from []byte) error {
 		return errors.New("no decoder of zstd can be made")
 	}
 	defer zstds.Put(d)
+	// A capacity of the length that was said, which the decoder may not grow: a bomb ends as an error.
 	out, err := d.DecodeAll(from, to[:0:len(to)])
 	if err != nil {
 		return fmt.Errorf("the zstd block: %w", err)
@@ -183,6 +187,7 @@ func fill(to []byte, r io.Reader) error {
 		}
 		return err
 	}
+	// A stream that goes on decodes to another length than was said; to read past it also has its checksum compared.
 	var more [1]byte
 	switch n, err := io.ReadFull(r, more[:]); {
 	case n > 0:

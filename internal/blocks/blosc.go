@@ -33,8 +33,10 @@ func unblosc(to, from []byte) error {
 		return fmt.Errorf("a Blosc frame of version %d is %w (expected 1 or 2)", version, ErrUnknown)
 	case int64(size) != int64(len(to)):
 		return differs(int(size), len(to))
+	// cbytes counts the header too.
 	case int64(stored) != int64(len(from)):
 		return fmt.Errorf("the Blosc frame says that it has %d bytes (expected %d)", stored, len(from))
+	// A frame of memcpy has no places of blocks, whatever the codec in its flags.
 	case flags&bloscStored != 0:
 		if len(from)-bloscHeader != len(to) {
 			return differs(len(from)-bloscHeader, len(to))
@@ -51,12 +53,15 @@ func unblosc(to, from []byte) error {
 	var shuffled []byte
 	for number := int64(0); number*block < int64(size); number++ {
 		whole := to[number*block : min((number+1)*block, int64(size))]
+		// Behind the header stands where each block begins (bstarts).
 		at := bloscHeader + 4*number
 		if at+4 > int64(len(from)) {
 			return errors.New("the Blosc frame ends among the places of its blocks")
 		}
 		room := whole
 		if flags&bloscBits != 0 && len(whole)%8 == 0 {
+			// C-Blosc shuffles bits of whole groups of eight values only, and copies a block that is none (bitshuffle
+			// in shuffle.c).
 			if shuffled == nil {
 				shuffled = make([]byte, len(whole))
 			}

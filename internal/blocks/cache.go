@@ -61,6 +61,7 @@ func (c *Cache) Copy(to []byte, from int64, b Block, fetch func() ([]byte, error
 	if err := c.limits.check(b); err != nil {
 		return err
 	}
+	// Not kept: a copy of the parts is what a cache would make as well.
 	if Interrupted(b.Codec) {
 		stored, err := fetch()
 		if err != nil {
@@ -84,6 +85,7 @@ func (c *Cache) Prepare(b Block, fetch func() ([]byte, error)) bool {
 		return false
 	}
 	c.mu.Lock()
+	// There, or on its way to somebody.
 	if c.entries[b] != nil {
 		c.mu.Unlock()
 		return false
@@ -137,6 +139,7 @@ func (c *Cache) Decoded() int64 {
 // take returns a block with its bytes or its error, counted as in use.
 func (c *Cache) take(b Block, make func(room []byte) ([]byte, error)) *entry {
 	c.mu.Lock()
+	// Asked again after each wait: an entry that failed is forgotten, and another one may be there.
 	for e := c.entries[b]; e != nil; e = c.entries[b] {
 		e.users++
 		c.recent.MoveToFront(e.place)
@@ -159,6 +162,7 @@ func (c *Cache) take(b Block, make func(room []byte) ([]byte, error)) *entry {
 		}
 	}
 	room := c.roomFor(int64(b.Size))
+	// What it holds, not what it needs: memory that is used again may be larger.
 	e.bytes = max(int64(b.Size), int64(cap(room)))
 	c.used += e.bytes
 	c.mu.Unlock()
@@ -234,6 +238,7 @@ const leastReused = 1 << 20
 func (c *Cache) roomFor(size int64) []byte {
 	room := c.spare
 	c.spare = nil
+	// Larger by a quarter at most, or a cache of small blocks would hold memory of large ones.
 	if held := int64(cap(room)); held < size || held-size > held/4 || c.used+held > c.limits.Cached {
 		return nil
 	}

@@ -54,6 +54,7 @@ func join(codec uint8, to []byte, skip, size int64, from []byte) error {
 		add(part)
 		begin += used
 	}
+	// Every length is the file's word: the sum of the parts has to be that of the index.
 	if at != size {
 		return fmt.Errorf("the parts hold %d bytes (expected %d)", at, size)
 	}

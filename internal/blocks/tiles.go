@@ -31,6 +31,7 @@ func (t *Tiles) Check() error {
 		if length < 1 || step < 1 || length > MostBytes || step > MostBytes || axis == 0 && length > step {
 			return fmt.Errorf("tiles of %v do not make a block of %v", t.Chunk, t.Shape)
 		}
+		// Both factors are below 2^29 and the count is capped: no product overflows.
 		count = min(count*((length+step-1)/step), MostBytes+1)
 	}
 	size := volume(t.Chunk)
@@ -84,6 +85,7 @@ func (t *Tiles) assembled(room []byte, fetch func(Block) ([]byte, error)) ([]byt
 	if room == nil {
 		room = make([]byte, t.Size())
 	}
+	// One chunk's memory serves all, for they are put to their places one by one.
 	block, chunk := room[:t.Size()], make([]byte, size)
 	at, filled := [4]int64{}, -1 // filled: with what the chunk is from end to end
 	for i := range t.Parts {
