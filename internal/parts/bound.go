@@ -11,12 +11,14 @@ func withBlocks(g geometry, blockBytes int64) geometry {
 // killed says nothing, so under another one's bound it is looked now and then.
 func (c *Cache) follow() {
 	c.followed++
+	// Asked at every change of the tables, so it has to be cheap where nobody came or went.
 	if c.joined == c.head.joined && (c.limit.bound >= c.own.bound || c.followed%64 != 0) {
 		return
 	}
 	c.joined = c.head.joined
 	c.findRanks()
 	bound := c.own.bound
+	// The smallest: who set a bound on the directory is to see it kept, whatever others let it have.
 	for n := range uint32(mostSlots) {
 		if s := &c.head.slots[n]; s.bound != 0 && c.alive(n) {
 			bound = min(bound, int64(s.bound))
@@ -52,6 +54,7 @@ func (c *Cache) shrink() {
 		}
 	}
 	h.entryTop, h.blockTop = min(h.entryTop, uint64(c.limit.entries)), min(h.blockTop, uint64(c.limit.blocks))
+	// The lists of free ones lead behind the new ends.
 	c.rebuild()
 	h.busy = 1
 	_ = c.data.Truncate(int64(h.blockTop * h.blockBytes))

@@ -84,6 +84,8 @@ func Open(path string, bytes int64) (c *Cache, warning string, err error) {
 	}
 	registry.Lock()
 	defer registry.Unlock()
+	// Locks of fcntl are a process's own (fcntl(2)): two Caches of one directory would not see each other's, and to
+	// close a file of the one would give up those of the other.
 	if c := registry.caches[key]; c != nil {
 		root.Close()
 		c.uses++
@@ -125,6 +127,7 @@ func (c *Cache) begin(g geometry) error {
 	if err := c.headTable.grow(headBytes); err != nil {
 		return err
 	}
+	// Only who is alone may change the form of what others have mapped.
 	alone := !c.others()
 	h := c.head
 	fresh := h.magic != magic || h.buckets == 0 || h.buckets > 1<<24 || h.blockBytes != 1<<10 && h.blockBytes != 4<<10
@@ -167,6 +170,7 @@ func (c *Cache) begin(g geometry) error {
 				return err
 			}
 		}
+		// The bucket's file has no entries of its own: it is filled anew whatever is in it.
 		if status, err := t.table.file.Stat(); err == nil && t.least > status.Size() && t.table != &c.bucketTable {
 			h.busy, t.least = 1, 0 // cut: what is left is looked through
 		}
@@ -176,6 +180,8 @@ func (c *Cache) begin(g geometry) error {
 	}
 	c.entries, c.buckets, c.blocks = view[entry](&c.entryTable), view[uint32](&c.bucketTable)[:h.buckets], view[uint32](&c.blockTable)
 	c.own, c.limit, c.joined = g, g, ^uint64(0)
+	// Held until the file is closed, by the system if by nobody else: others see by it that somebody has the
+	// directory.
 	if err := unix.FcntlFlock(c.locks.Fd(), unix.F_SETLK, lockOf(unix.F_RDLCK, 1+mostSlots)); err != nil {
 		return err
 	}
@@ -261,6 +267,7 @@ func (c *Cache) takesNoMore(err error) {
 // present looks now and then whether the directory is still there: what is written to one that was removed
 // nobody else finds, and its room is not given back.
 func (c *Cache) present() bool {
+	// Once in 64 is soon enough for a call of the system.
 	if c.checked++; c.checked%64 != 1 {
 		return true
 	}

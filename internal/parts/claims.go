@@ -20,6 +20,7 @@ func (u *User) settle(p *Part) {
 // lasting is a context for a request that ends with another one, but for what somebody else waits for: who leaves
 // finishes that, for as long as the other would wait.
 func (u *User) lasting(ctx context.Context, run []Part) (lasting context.Context, stop func()) {
+	// Else a rank that leaves would have the others wait for what nobody fetches, and then fetch it anew.
 	lasting, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	ended := context.AfterFunc(ctx, func() {
 		if !u.awaited(run) {
@@ -71,6 +72,7 @@ func (u *User) lookFor(p *Part, waits bool) {
 	e, i := c.find(&p.Key)
 	switch {
 	case e == nil:
+		// A part of more than a quarter would push out most of what is there for the sake of one.
 		if c.full.Load() || int64(len(p.Bytes)) > c.limit.bound/4 || len(p.Bytes) == 0 {
 			return
 		}
@@ -83,6 +85,7 @@ func (u *User) lookFor(p *Part, waits bool) {
 	case e.gen.Load()%states == present:
 		p.state = read
 		u.used(e, p)
+	// Its own claim too: two samples of one loader may want one part at once.
 	case e.owner == u.number || c.counts(e.owner):
 		switch {
 		case !waits:
@@ -96,6 +99,7 @@ func (u *User) lookFor(p *Part, waits bool) {
 		if c.alive(e.owner) {
 			return
 		}
+		// Whatever it had begun to write may be half of it.
 		c.giveBlocks(e)
 		c.turn(e, claimed)
 		e.owner = u.number
@@ -177,6 +181,7 @@ func (u *User) await(ctx context.Context, p *Part) bool {
 func (u *User) keep(p *Part) {
 	c := u.cache
 	crc := crc32.Checksum(p.Bytes, castagnoli)
+	// Who reads it finds that out and says so; here it is enough that it is not kept for others.
 	if p.CRC != nil && *p.CRC != crc {
 		u.release(p)
 		return
@@ -192,6 +197,7 @@ func (u *User) keep(p *Part) {
 		u.used(e, p)
 		need := c.blocksOf(int64(e.length))
 		value := c.score(e)
+		// Somebody wants it now, so nothing is wanted sooner.
 		if e.waited != 0 {
 			value = 0
 		}
@@ -201,6 +207,7 @@ func (u *User) keep(p *Part) {
 		}
 		list = c.spans(e)
 	})
+	// Outside of the lock, which all processes of the machine wait for: a claim keeps the blocks.
 	at := 0
 	for _, s := range list {
 		n, err := c.data.WriteAt(p.Bytes[at:at+int(s.length)], s.at)
@@ -216,6 +223,7 @@ func (u *User) keep(p *Part) {
 	}
 	c.with(func() {
 		if e := c.still(p.at, p.gen); e != nil {
+			// Only now may others read it: until here it was a claim, which a process that is killed leaves.
 			c.turn(e, present)
 			c.head.bytes += uint64(e.length)
 			c.head.kept++

@@ -30,9 +30,11 @@ func inspect(root *os.Root, path string) (directory, error) {
 	if unix.Fstatfs(int(dot.Fd()), &system) != nil || unix.Fstat(int(dot.Fd()), &status) != nil {
 		return directory{}, refuse("a directory that can be opened")
 	}
+	// Mappings of one file on two machines do not see each other's writes, and their locks come and go with a server.
 	if name := elsewhere(int64(system.Type)); name != "" {
 		return directory{}, refuse("a directory of a local file system; this one is " + name)
 	}
+	// Whoever else could write there could put bytes of theirs into a training.
 	if int(status.Uid) != os.Geteuid() {
 		return directory{}, refuse("a directory of one's own")
 	}

@@ -35,6 +35,8 @@ type standing struct {
 
 // ahead is how far away a use is, in 1,024ths of a step.
 func (s standing) ahead(next uint64) uint64 {
+	// Capped so that the shift cannot overflow. In steps and not uses, for jobs whose batches differ in size share
+	// the cache.
 	return min(next-min(next, s.position), 1<<50) << 10 / s.step
 }
 
@@ -68,6 +70,7 @@ func (c *Cache) standings() map[uint64]standing {
 			continue
 		}
 		at, position := found[s.job], s.position.Load()
+		// The last of the ranks: what one of them has passed another one may yet want.
 		if at.step == 0 || position < at.position {
 			at.position, at.step = position, max(1, s.step)
 		}
@@ -85,6 +88,7 @@ const unwanted = 1 << 62
 
 // distance is how far away the next use of an entry is, in 1,024ths of its job's steps.
 func (c *Cache) distance(e *entry, jobs map[uint64]standing) uint64 {
+	// An index, which is read when a dataset is opened and by nobody's order.
 	if e.sample == Whole {
 		if c.inUse(e.dataset) {
 			return 0
@@ -104,6 +108,7 @@ func (c *Cache) distance(e *entry, jobs map[uint64]standing) uint64 {
 			return min(at.distance(e.next, age), c.wantedElsewhere(e, jobs))
 		}
 	}
+	// The entry is given to that job, so that the search is done once.
 	// Of another job of the same dataset that has come since.
 	for _, u := range c.users {
 		if at := jobs[u.job]; u.dataset == e.dataset && at.after != nil {
@@ -154,6 +159,8 @@ func (c *Cache) evict(entries, bytes int64, value uint64) bool {
 			fresh = true
 		}
 		v := c.victims[0]
+		// Nothing that is kept is wanted later than the newcomer: an old list may be wrong about that, a fresh one is
+		// not.
 		if v.score <= value && entries == 0 {
 			if fresh {
 				return false
@@ -163,6 +170,7 @@ func (c *Cache) evict(entries, bytes int64, value uint64) bool {
 		}
 		c.victims = c.victims[1:]
 		e := c.still(v.at, v.gen)
+		// Used, or another part, since the list was made.
 		if e == nil || e.next != v.next || e.stamp != v.stamp {
 			continue
 		}
@@ -192,5 +200,6 @@ func (c *Cache) choose() {
 		}
 	}
 	slices.SortFunc(all, func(a, b victim) int { return cmp.Compare(b.score, a.score) })
+	// A hundredth lasts for a while: all entries are looked at and sorted under everybody's lock.
 	c.victims = slices.Clone(all[:min(len(all), len(all)/100+1)])
 }

@@ -23,6 +23,8 @@ func (c *Cache) with(change func()) bool {
 			c.rebuild()
 		}
 		c.head.busy = 1
+		// Positions go to the others with whatever change comes next: each by itself would take the lock for every
+		// batch.
 		for n, u := range c.users {
 			c.head.slots[n].position.Store(u.position.Load())
 			if u.plan.Known != nil {
@@ -42,6 +44,8 @@ func (c *Cache) with(change func()) bool {
 
 // guarded is false where the tables' memory, or what stands in it, cannot be used.
 func (c *Cache) guarded(do func()) (ok bool) {
+	// A page of a mapping that has no disk or file under it faults when it is touched; as a panic of this goroutine
+	// it ends here.
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		if p := recover(); p != nil {
@@ -60,6 +64,8 @@ func (c *Cache) guarded(do func()) (ok bool) {
 // lock takes the tables from all other processes. The lock is the process's, so that it ends with it also where a
 // forked child lives on; that two Caches of one directory are none of one process, the registry sees to.
 func (c *Cache) lock() bool {
+	// A lock that waits (F_SETLKW) could not be given up, and a process that was stopped with it would stop all
+	// others.
 	began, pause := time.Now(), 20*time.Microsecond
 	for {
 		switch err := unix.FcntlFlock(c.locks.Fd(), unix.F_SETLK, lockOf(unix.F_WRLCK, 0)); err {
@@ -70,6 +76,7 @@ func (c *Cache) lock() bool {
 		default:
 			return false
 		}
+		// Waited for once: every further part would cost as long.
 		if c.stuck || time.Since(began) > patience {
 			c.stuck = true
 			return false
@@ -93,6 +100,7 @@ func (c *Cache) alive(n uint32) bool {
 	if c.users[n] != nil {
 		return true
 	}
+	// F_GETLK says nothing of this process's own locks, so these were looked up first.
 	l := lockOf(unix.F_WRLCK, 1+int64(n))
 	return unix.FcntlFlock(c.locks.Fd(), unix.F_GETLK, l) == nil && l.Type != unix.F_UNLCK
 }

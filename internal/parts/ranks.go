@@ -21,6 +21,7 @@ func (c *Cache) findRanks() {
 // next is a sample's first use at or behind a position, of all that are known of the ranks that are here.
 func (s standing) next(sample int64, position uint64) uint64 {
 	use := s.after(sample, position)
+	// Bounded, for a rank may be one of thousands; where none of so many uses is here the last is as good a guess.
 	for range mostAsked {
 		if s.here(use) {
 			break

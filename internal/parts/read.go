@@ -48,6 +48,7 @@ func (u *User) Read(ctx context.Context, list []Part, fetch func(ctx context.Con
 	for i := range list {
 		u.take(&list[i])
 	}
+	// What is missing lies between what is there, in runs: each run is a request.
 	requests = u.fetchRuns(ctx, list, fetch)
 	// First what others may be waiting for, then what others have.
 	for i := range list {
@@ -93,6 +94,7 @@ func (u *User) Peek(p *Part) bool {
 		if gen%states == present && int64(e.length) == int64(len(p.Bytes)) {
 			place, crc = c.spans(e), e.crc
 		}
+		// It changed while it was read. What changes behind this the checksum tells.
 		if e.gen.Load() != gen {
 			place = nil
 		}
@@ -134,6 +136,7 @@ func (u *User) fetchRuns(ctx context.Context, list []Part, fetch func(ctx contex
 			}
 		}
 		requests++
+		// The last run needs no goroutine of its own: mostly it is the only one.
 		if to == len(list) {
 			one(list[from:to], from, to)
 		} else {
@@ -165,6 +168,7 @@ func (u *User) take(p *Part) {
 		return
 	}
 	p.state = away
+	// Overwritten since it was found, or damaged on the disk: the store has it.
 	u.drop(p)
 	c.with(func() {
 		u.lookFor(p, false)

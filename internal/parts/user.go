@@ -64,6 +64,7 @@ func (c *Cache) Join(p Plan) *User {
 			if c.alive(n) {
 				continue
 			}
+			// The lock is what makes a slot alive; the system gives it up when the process ends, in whatever way.
 			if unix.FcntlFlock(c.locks.Fd(), unix.F_SETLK, lockOf(unix.F_WRLCK, 1+int64(n))) != nil {
 				continue
 			}
@@ -111,6 +112,7 @@ func (u *User) Leave() {
 	defer c.mu.Unlock()
 	delete(c.users, u.number)
 	if !c.off.Load() {
+		// Last: until then nobody else takes the slot.
 		_ = unix.FcntlFlock(c.locks.Fd(), unix.F_SETLK, lockOf(unix.F_UNLCK, 1+int64(u.number)))
 	}
 }
