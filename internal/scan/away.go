@@ -59,6 +59,7 @@ func OpenAway(ctx context.Context, sources []string, o Options) (*catalog.Datase
 	if o.Root != "" {
 		return nil, catalog.NewError(fault.KindArgument, remote.Display(sources[0]), "root is for an index of containers, and these are containers themselves")
 	}
+	// The list of a store is asked for before any object is: it tells what is there, and its sizes.
 	found, err := expandAllAway(ctx, sources, o.Storage)
 	if err != nil {
 		return nil, err
@@ -66,6 +67,7 @@ func OpenAway(ctx context.Context, sources []string, o Options) (*catalog.Datase
 	files, named := found.files, found.named
 	o.rows = found.rows
 	source := remote.Display(sources[0])
+	// Kept until it is known what the files are: of an LMDB a split is a database, whatever the files are called.
 	chosen, wrong := chooseSplit(source, files, named, &o)
 	if wrong == nil {
 		files = chosen
@@ -125,6 +127,7 @@ func (a *awayFiles) place(files []string) error {
 			base, own, _ = strings.Cut(file, "?")
 			base, _, _ = strings.Cut(base, "#")
 		}
+		// A query goes to every object below, so it has to be one that all may have.
 		if i > 0 && own != query {
 			return catalog.NewError(fault.KindArgument, remote.Display(file), "the addresses differ in their queries, so that no address is above all of them")
 		}
@@ -132,6 +135,7 @@ func (a *awayFiles) place(files []string) error {
 		if query = own; i == 0 {
 			a.below = folder
 		}
+		// Up, folder by folder, until the address is above this one, too.
 		for !strings.HasPrefix(base, a.below+"/") {
 			up := strings.LastIndexByte(a.below, '/')
 			if up < 0 || strings.HasSuffix(a.below[:up+1], "://") {
@@ -183,6 +187,7 @@ func (a *awayFiles) open(files []string) ([]kind, error) {
 	}
 	close(next)
 	workers.Wait()
+	// By the order of files, so that the same error is told each time.
 	for _, err := range errs { // the first that is not of being cancelled because of another
 		if err != nil && fault.KindOf(err) != fault.KindClosed {
 			return nil, catalog.OutOfStore(err)
@@ -205,6 +210,7 @@ func (a *awayFiles) look(ctx context.Context, i int, file string) (kind, error) 
 	if object.Size() == 0 {
 		return kindOfBlank(object.URL()), nil
 	}
+	// A tar's header is the longest that a kind is known by.
 	head := make([]byte, min(formats.TarBlock, object.Size()))
 	if err := object.ReadAt(ctx, head, 0); err != nil {
 		return kind{}, err
@@ -273,11 +279,13 @@ func (r *reading) ReadAt(to []byte, offset int64) (int, error) {
 func (a *awayFiles) walk(i int, walk func(*part) error, o *Options) (*part, catalog.ShardInfo, error) {
 	object := a.objects[i]
 	r := &reading{ctx: a.ctx, object: object}
+	// Two requests of their own: the pieces of a tape would fetch megabytes for the last 64 KiB.
 	ends, err := catalog.EndsOf(r, object.Size())
 	if err != nil {
 		return nil, catalog.ShardInfo{}, catalog.OutOfStore(err)
 	}
 	shard := catalog.ShardInfo{Name: a.names[i], Size: object.Size(), Ends: fmt.Sprintf("%08x", ends), Version: object.Version()}
+	// What the walk may keep: a row of a table for each few kilobytes of a container.
 	if short := headroom.Memory(min(shard.Size/64, 256<<20)); short != nil {
 		return nil, shard, short
 	}
@@ -288,6 +296,7 @@ func (a *awayFiles) walk(i int, walk func(*part) error, o *Options) (*part, cata
 	p.beside = a.readBeside
 	err = walk(p)
 	shard.Rows = int64(p.rows())
+	// What a store said is not the container's fault, however deep in a walker's error it is.
 	if of := (*remote.Error)(nil); errors.As(err, &of) {
 		err = catalog.OutOfStore(of)
 	}

@@ -66,6 +66,7 @@ func (p *part) betonCell(f *formats.BetonField, v *formats.BetonValue) (cell, er
 	case formats.BetonInt:
 		c.kind = intCell
 	case formats.BetonImage:
+		// No rows: native refuses an image without pixels, and this says where it is.
 		if v.Raw && v.Length == 0 {
 			return c, fmt.Errorf("%w: an image of %d x %d pixels", formats.ErrBad, v.Width, v.Height)
 		}
@@ -74,6 +75,7 @@ func (p *part) betonCell(f *formats.BetonField, v *formats.BetonValue) (cell, er
 		}
 	case formats.BetonJSON:
 		c.kind = textCell
+		// ffcv/fields/json.py writes the NUL so that a JSON may be found in a longer buffer.
 		if c.length > 0 {
 			c.length--
 		}

@@ -39,6 +39,7 @@ func scanImageFiles(p *part) error {
 }
 
 func (p *part) addFile(name string, offset, size int64) error {
+	// The index has 32 bits for it.
 	if size > maxLength {
 		return fmt.Errorf("%w: an image of %d bytes (expected at most %d)", formats.ErrLimit, size, int64(maxLength))
 	}
@@ -70,6 +71,7 @@ func topFolder(parts []*part) string {
 	for _, p := range parts {
 		for i := range p.keys.Len() {
 			first, _, inside := strings.Cut(string(p.keys.Bytes(i)), "/")
+			// A second folder at the top: these are the classes.
 			if !inside || any && first+"/" != top {
 				return ""
 			}
@@ -102,6 +104,7 @@ func imageFiles(root, format string, shards []catalog.ShardInfo, parts []*part, 
 	case !labelled && o.Format == "tar":
 		return nil, catalog.NewError(fault.KindUnsupported, where(root, shards), "not every image lies in the folder of a class; without format= the samples are WebDataset's")
 	}
+	// Stable, so that files of one name in two archives stand in the order of these.
 	slices.SortStableFunc(entries, func(a, b entry) int { return formats.CompareImagePaths(a.name, b.name) })
 	t := &catalog.Table{Root: root, Shards: shards}
 	t.Source = catalog.SourceInfo{Format: format, Image: "member"}
@@ -116,6 +119,7 @@ func imageFiles(root, format string, shards []catalog.ShardInfo, parts []*part, 
 	for _, e := range entries {
 		p, label := parts[e.shard], int64(catalog.NoLabel)
 		if labelled {
+			// Sorted by class, so a new folder is a new class; the first may be called as the variable begins.
 			if folder, _, _ := strings.Cut(e.name, "/"); class != folder || len(t.Classes) == 0 {
 				class = folder
 				t.Classes = append(t.Classes, formats.TextName(folder))

@@ -145,6 +145,7 @@ const (
 
 // numberLabel keeps whole numbers, those written as floats too; a fraction is no class.
 func numberLabel(v float64) label {
+	// From 2^53 on a float64 has neighbours further apart than 1, and would be another class than was meant.
 	if v == math.Trunc(v) && math.Abs(v) < 1<<53 {
 		return label{kind: intLabel, number: int64(v)}
 	}
@@ -153,6 +154,7 @@ func numberLabel(v float64) label {
 
 // wordLabel is the label that a text is: a number where it says one, none where it is empty.
 func wordLabel(text string) (label, error) {
+	// Programs write a line's end behind a class, and those of C a NUL.
 	text = strings.Trim(text, " \t\r\n\x00")
 	if text == "" {
 		return label{}, nil
@@ -197,6 +199,7 @@ func jsonLabel(data []byte, path string) (l label, name string, list json.RawMes
 		if !ok {
 			continue
 		}
+		// Two usual names: which of them is meant is for the user to say.
 		if name != "" {
 			return label{}, "", nil, fmt.Errorf("%w: json.%s and json.%s may both be the label; label= says which", formats.ErrUnsupported, name, candidate)
 		}
@@ -207,6 +210,7 @@ func jsonLabel(data []byte, path string) (l label, name string, list json.RawMes
 			list = raw
 		}
 	}
+	// A member whose name has the dot goes before, as a column's does.
 	if first, rest, nested := strings.Cut(path, "."); name == "" && nested {
 		if raw, ok := object[first]; ok {
 			return jsonLabel(raw, rest)
@@ -229,6 +233,7 @@ func withoutNaN(data []byte) []byte {
 	made := make([]byte, 0, len(data))
 	for inText := false; len(data) > 0; {
 		switch {
+		// An escaped quote ends no text.
 		case data[0] == '\\' && inText && len(data) > 1:
 			made, data = append(made, data[:2]...), data[2:]
 			continue
@@ -265,6 +270,7 @@ func valueLabel(raw json.RawMessage) (label, error) {
 		}
 		return label{kind: intLabel}, nil
 	case float64:
+		// JSON's numbers are read as float64, which rounds identifiers beyond 2^53.
 		if exact, err := strconv.ParseInt(string(raw), 10, 64); err == nil {
 			return label{kind: intLabel, number: exact}, nil
 		}

@@ -42,6 +42,7 @@ func expandAllAway(ctx context.Context, sources []string, storage remote.Storage
 		if err != nil {
 			return all, catalog.OutOfStore(err)
 		}
+		// Numbers of rows count from the first of that dataset's files, and would mean others behind another one's.
 		if found.rows != nil && len(sources) > 1 { // the rows count from the first of that one's files
 			return all, catalog.NewError(fault.KindUnsupported, remote.Display(source), "a selection of rows was saved with this dataset, so that it is not one of several sources; index it alone and concatenate them")
 		}
@@ -75,6 +76,8 @@ func expandAway(ctx context.Context, source string, storage remote.Storage) (exp
 		_, key, _ := strings.Cut(rest, "/")
 		if !wild && key != "" && !strings.HasSuffix(key, "/") { // else a bucket, or a folder of one
 			_, err := remote.Open(ctx, text+query, storage)
+			// Only a name that is certainly no object is looked below: a store has no folders that could be asked
+			// for.
 			if err == nil || !errors.Is(err, fs.ErrNotExist) || len(texts) > 1 || strings.HasPrefix(text, "http") {
 				all.files = append(all.files, text+query) // what is wrong with it is found when it is opened
 				continue
@@ -120,6 +123,7 @@ func listed(ctx context.Context, text string, wild bool, storage remote.Storage)
 	}
 	var found expanded
 	for _, entry := range entries {
+		// The pattern's own text was tried before, so it is understood.
 		if matched, _ := path.Match(text, entry.URL); matched {
 			found.files = append(found.files, entry.URL)
 		}
@@ -141,6 +145,8 @@ func directlyBelow(ctx context.Context, prefix string, entries []remote.Entry, s
 			names[name] = true
 		}
 	}
+	// Before the files are looked at: a saved dataset may have others beside its own, and an order that names do not
+	// say.
 	if names[savedStateName] {
 		if found, err := savedAway(ctx, prefix, storage); found.files != nil || err != nil {
 			return found, err

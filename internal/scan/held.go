@@ -26,6 +26,7 @@ const (
 
 // noteValue keeps the place of a cell that is bytes, text or an array, or what it holds.
 func (p *part) noteValue(col *column, row int, c *cell, image bool) error {
+	// One value without a place, and none of the column is told by places: a field is read in one way.
 	if c.held || col.nowhere {
 		return p.hold(col, row, c)
 	}
@@ -36,6 +37,8 @@ func (p *part) noteValue(col *column, row int, c *cell, image bool) error {
 	if c.block == nil && col.texts == nil {
 		return nil
 	}
+	// Decided by the first value that is seen, and given up when it turns out wrong; held from the middle on, those
+	// before would be missing.
 	first := col.seen == 1
 	if !first && col.texts == nil || image || c.block == nil ||
 		c.length > maxHeldValue || tooBulky(col.held+c.length, col.seen) || p.held+c.length > p.mostHeld() {
@@ -59,6 +62,7 @@ func (c *column) locate(row int, at *cell) {
 	if at.block == nil {
 		return
 	}
+	// Values of one block follow each other, so the last one is mostly it.
 	if n := len(c.blocks); n == 0 || c.blocks[n-1] != *at.block {
 		c.blocks = append(c.blocks, *at.block)
 	}
@@ -77,6 +81,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // giveUp lets go of the values of a column that have places, but for their checksums. Those that follow are not held either.
 func (p *part) giveUp(col *column) {
 	if col.texts != nil {
+		// Of values that are let go the sum is taken now, for the block is not decoded again for it.
 		for row := range min(int64(len(col.within)), col.texts.Len()) {
 			if in := &col.within[row]; in.block > 0 {
 				in.sum = crc32.Checksum(col.texts.Bytes(row), castagnoli)
@@ -139,6 +144,7 @@ func (p *part) holdNext(col *column, row int, c *cell) error {
 	if err != nil {
 		return err
 	}
+	// Rows that lack the column have an empty value, so that numbers of rows and values agree.
 	for col.texts.Len() < int64(row) {
 		col.texts.Append("")
 	}

@@ -56,6 +56,7 @@ func savedFiles(dir string) (data, indices []string, err error) {
 // savedBy is savedFiles of the text of a state, whose path is for errors.
 func savedBy(path string, text []byte, join func(name string) string) (data, indices []string, err error) {
 	var state savedState
+	// Many programs write a state.json.
 	if json.Unmarshal(text, &state) != nil || state.Data == nil {
 		return nil, nil, nil // a state of something else
 	}
@@ -70,6 +71,7 @@ func savedBy(path string, text []byte, join func(name string) string) (data, ind
 
 func savedNames(path string, list []savedFile, join func(name string) string) (files []string, err error) {
 	for _, n := range list {
+		// Names of a file are opened, so none may lead out of its folder.
 		if n.Name == "" || !filepath.IsLocal(n.Name) || filepath.Base(n.Name) != n.Name {
 			return nil, catalog.NewError(fault.KindBadFile, path, "a data file called %.80q (expected the name of a file beside it)", n.Name)
 		}
@@ -177,6 +179,7 @@ func readRowNumbers(f io.ReaderAt, size, most int64) (rows []int64, err error) {
 			return nil, err
 		}
 		// An unsigned number of 64 bits is a float, and exact where it can be a row.
+		// Turned round, so that what is no number is refused as well.
 		if n := value[0].Float; value[0].Null || !(n >= 0 && n < float64(most)) {
 			return nil, &formats.WalkError{Offset: at, Err: fmt.Errorf("%w: row %v of %d is selected", formats.ErrBad, n, most)}
 		}

@@ -39,18 +39,21 @@ func newKeeper(files []string, kind string, o *Options) *keeper {
 	k := &keeper{files: files}
 	h := sha256.New()
 	words := *o
+	// Where it lies and by whose credentials is no part of what is in it; files are by their paths below.
 	words.Options = catalog.Options{}
 	if err := json.NewEncoder(h).Encode([]any{keptVersion, catalog.CreatedBy, kind, words}); err != nil {
 		return nil
 	}
 	for i, file := range append(files[:len(files):len(files)], append(o.rows, beside(files, choose(o.Label, labelNames).names)...)...) {
 		s, ok := stampOf(file)
+		// A file beside them need not be there, and its absence is part of the key.
 		if !ok && i < len(files) || ok && time.Since(time.Unix(0, s.time)) < settled {
 			return nil
 		}
 		if i < len(files) {
 			k.stamps = append(k.stamps, s)
 		}
+		// One file by two paths is scanned twice, which is better than two files by one.
 		path, err := filepath.Abs(file)
 		if err != nil {
 			return nil
@@ -105,6 +108,7 @@ func scanOrKept(files []string, kind string, o Options) (*catalog.Dataset, error
 		return catalog.FromTable(t)
 	}
 	t := k.find()
+	// Ranks of a machine open their datasets at the same moment; without a turn each would scan.
 	if t == nil {
 		defer k.cache.Turn(k.key)()
 		k.cache.Look()
@@ -133,6 +137,7 @@ func (k *keeper) find() *catalog.Table {
 	if !ok || head.Length != headBytes {
 		return nil
 	}
+	// The number is of the one who wrote last: parts of two writers cannot be mixed.
 	id, size := *(*[16]byte)(head.Bytes()), binary.LittleEndian.Uint64(head.Bytes()[16:])
 	if size > uint64(k.most()) || headroom.Memory(2*int64(size)) != nil {
 		return nil
@@ -170,6 +175,7 @@ func (k *keeper) confirmed(t *catalog.Table) bool {
 		f.Close()
 		now.Rows = t.Shards[i].Rows
 		t.Shards[i].Name = names[i] // of any bytes, which JSON does not keep
+		// The checksum of both ends finds a file that was written over in place with its time put back.
 		if err != nil || now != t.Shards[i] {
 			return false
 		}
@@ -198,6 +204,7 @@ func (k *keeper) put(t *catalog.Table) {
 	if !k.unchanged(t) {
 		return
 	}
+	// Else the table of a file that was written to during the scan would be kept as that of the older one.
 	for i, file := range k.files { // and still are now that they were read
 		if s, ok := stampOf(file); !ok || s != k.stamps[i] {
 			return

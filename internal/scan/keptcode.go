@@ -89,6 +89,7 @@ func decodeTable(data []byte) (*catalog.Table, error) {
 			return nil, err
 		}
 	}
+	// Of a damaged table no number is used: it is what later code trusts to lie in its container.
 	if len(d.data) > 0 || !fits(t) {
 		return nil, errKept
 	}
@@ -106,6 +107,7 @@ func (d *keptReader) count(size int) (n int, ok bool, err error) {
 	if d.data = d.data[8:]; found == noColumn {
 		return 0, false, nil
 	}
+	// Before anything is allocated: the count is the file's word.
 	if found > uint64(len(d.data)/size) {
 		return 0, false, errKept
 	}

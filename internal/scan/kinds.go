@@ -71,9 +71,12 @@ func kindOfBlank(path string) kind {
 // kindOfBytes is the kind of a container of so many bytes that begins with head.
 func kindOfBytes(path string, head []byte, r io.ReaderAt, size int64) kind {
 	found := kindOfHead(head)
+	// MDS has no magic and its first bytes are a count, which may be those of anything: so it goes before, where what
+	// follows is its configuration.
 	if codec := formats.WholeCodec(path, head); codec != 0 && formats.IsWholeMDS(codec, r, size) || found.name == "" && formats.IsMDS(r, size) {
 		return kind{name: "mds"}
 	}
+	// The weakest signs come last.
 	if found.name == "" && formats.IsBeton(r, size) {
 		return kind{name: "beton"}
 	}
@@ -93,12 +96,14 @@ func kindOfBytes(path string, head []byte, r io.ReaderAt, size int64) kind {
 func kindOfHead(head []byte) kind {
 	text := string(head)
 	switch {
+	// By checksums first, which say more than a few letters do.
 	case formats.IsTar(head):
 		return kind{name: "tar"}
 	case formats.IsLMDB(head):
 		return kind{name: "lmdb"}
 	case formats.IsTFRecord(head):
 		return kind{name: "tfrecord"}
+	// RFC 1952 and 1950: a zlib head is a multiple of 31.
 	case strings.HasPrefix(text, "\x1f\x8b"), len(head) > 1 && head[0] == 0x78 && (int(head[0])<<8|int(head[1]))%31 == 0:
 		return kind{name: "gzip or zlib", refused: "the file is compressed as a whole, which leaves no way to one sample; decompress it first"}
 	case formats.IsZstd(head):

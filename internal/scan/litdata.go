@@ -41,6 +41,7 @@ func (l *litFolder) of(chunk string) (*formats.LitIndex, error) {
 // in is the index of the chunks of a folder, whose path or address ends with a slash, or is empty.
 func (l *litFolder) in(dir string) (*formats.LitIndex, error) {
 	l.mu.Lock()
+	// Held while the file is read: workers that open chunks of one folder at once wait for one of them.
 	defer l.mu.Unlock()
 	if path := dir + litIndexName; l.path != path {
 		l.path = path
@@ -117,6 +118,7 @@ func scanLitData(p *part) error {
 	if err != nil {
 		return err
 	}
+	// A column of a usual name is the image, whatever its encoding, as in every other container.
 	usual := func(c tableColumn) bool { return slices.Contains(imageNames, c.name) }
 	if encoded := index.Encoded(); !p.image.given && len(encoded) == 1 && !slices.ContainsFunc(tableColumns(l.Leaves), usual) {
 		p.image.names = encoded
@@ -154,6 +156,7 @@ func (p *part) litArray(c *cell, form string) error {
 		orders = []binary.ByteOrder{binary.BigEndian, binary.LittleEndian}
 	}
 	for _, order := range orders {
+		// A scalar of NumPy has no axes, and less than this is none.
 		if len(b) < 2*word {
 			break
 		}
@@ -165,6 +168,8 @@ func (p *part) litArray(c *cell, form string) error {
 		for axis := range axes {
 			shape = append(shape, int64(order.Uint32(b[(2+axis)*word:])))
 		}
+		// The right order is the one whose shape fills the bytes: for the other one a type or a side is 2^24 and
+		// more.
 		if n, ok := arrayBytes(shape, widths[dtype]); !ok || n != c.length-(2+axes)*word {
 			continue
 		}

@@ -42,6 +42,7 @@ func scanLMDB(p *part) error {
 	p.plain = false
 	other, first := 0, ""
 	order := &jumps{ReaderAt: p.file, size: p.size}
+	// On a disk a page elsewhere costs little; in a store it is a request of megabytes.
 	pages := io.ReaderAt(p.file)
 	if p.beside != nil {
 		pages = order
@@ -76,6 +77,7 @@ func scanLMDB(p *part) error {
 		return fault.New(fault.KindArgument, fmt.Sprintf("%v; split= chooses one of the databases%s", several, own))
 	case err != nil:
 		return withWayOut(err)
+	// Some values that are no images are a program's notes; all of them are another kind of dataset.
 	case other > 0 && p.rows() == 0:
 		return fmt.Errorf("%w: none of %d values is an image or a Datum of one, as %.80q; serialised objects can be packed with headrace.pack", formats.ErrUnsupported, other, first)
 	case other > 0:
@@ -146,6 +148,7 @@ func (p *part) valueOf(e formats.LMDBEntry) ([]cell, error) {
 		return nil, err
 	case !d.Encoded && d.Channels != 1 && d.Channels != 3:
 		return nil, fmt.Errorf("%w: %.80q is a Datum of pixels of %d channels (expected 1 or 3); headrace.pack takes a dataset that makes images of them", formats.ErrUnsupported, e.Key, d.Channels)
+	// Before it becomes 32 bits.
 	case !d.Encoded && max(d.Height, d.Width) > maxDatumSide:
 		return nil, fmt.Errorf("%w: %.80q is a Datum of %d x %d pixels", formats.ErrLimit, e.Key, d.Height, d.Width)
 	case !d.Encoded:

@@ -86,6 +86,7 @@ func located(l *Locations) (*catalog.Table, error) {
 	first := make(map[string]int, len(files))
 	for i, file := range l.Files {
 		files[i] = string(file)
+		// One file under two numbers would count its rows and its checks twice.
 		if j, ok := first[files[i]]; ok {
 			return nil, catalog.NewError(fault.KindArgument, files[i], "files[%d] is files[%d] once more", i, j)
 		}
@@ -121,6 +122,7 @@ func (l *Locations) fill(t *catalog.Table, rows int, classes []string) error {
 		}
 		name, size := string(l.Files[file]), t.Shards[file].Size
 		switch {
+		// Compared one by one: the sum of two numbers of the caller could wrap around.
 		case offset < 0 || offset > size:
 			return wrongRow(fault.KindArgument, name, row, "offset is %d (expected 0 to %d, the bytes of the file)", offset, size)
 		case length < 0 || length > size-offset:

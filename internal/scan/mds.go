@@ -27,6 +27,7 @@ func scanMDS(p *part) error {
 		return err
 	}
 	codec := formats.WholeCodec(p.path, head[:n])
+	// A raw shard whose first bytes are by chance a codec's magic.
 	if codec == blocks.None || formats.IsMDS(p.file, p.size) {
 		return p.samplesOfMDS(nil)
 	}
@@ -81,6 +82,7 @@ func (p *part) samplesOfMDS(whole *formats.WholeFile) error {
 				return at(err, begin)
 			}
 		}
+		// Where an error says the sample stands, in the file that the user has.
 		place := begin
 		if whole != nil {
 			place = 0 // of a sample without an image; what begins at begin is no place in the file
@@ -110,6 +112,7 @@ func (p *part) compressed(cells []cell, whole *formats.WholeFile) error {
 			continue
 		}
 		c.data = whole.Data[c.offset:][:c.length:c.length]
+		// A raw block of zstd holds what could not be made smaller: photographs, and neighbours by chance.
 		if i == image || c.length >= leastInPlace {
 			c.offset, c.block = whole.Place(c.offset, c.length)
 		} else {

@@ -45,6 +45,7 @@ func merge(root, format string, shards []catalog.ShardInfo, parts []*part, o *Op
 	if err := o.inspected(t, mergeLabels(t, parts, o)); err != nil {
 		return nil, err
 	}
+	// The table has a label for each row, or nothing of it can be looked at.
 	for len(t.Label) < len(t.Shard) { // behind a label that was refused, of a source that is only inspected
 		t.Label = append(t.Label, catalog.NoLabel)
 	}
@@ -87,6 +88,7 @@ func sumColumns(parts []*part) []*column {
 			}
 			switch {
 			case sum.kind == c.kind:
+			// Whole numbers in one container and fractions in another are floats in both.
 			case isNumber(sum.kind) && isNumber(c.kind):
 				sum.kind = floatCell
 			default:

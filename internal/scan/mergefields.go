@@ -38,6 +38,7 @@ func mergeFields(t *catalog.Table, all []*column, parts []*part, o *Options) err
 		if vector {
 			name = "label"
 		}
+		// A batch could not tell the two apart.
 		for taken[name] || !vector && slices.Contains(ofEverySample, name) {
 			name += "_"
 		}
@@ -54,6 +55,7 @@ func mergeFields(t *catalog.Table, all []*column, parts []*part, o *Options) err
 // addColumn puts together the parts of one column.
 func addColumn(t *catalog.Table, name string, c *column, parts []*part) {
 	// A sample without the vector has an empty one, and of empty ones alone none is of a fixed shape.
+	// Arrow has no list of a fixed length of none.
 	if len(c.shape) == 1 && (c.seen < int64(len(t.Shard)) || c.shape[0] == 0) {
 		c.shape = nil
 	}
@@ -126,6 +128,8 @@ func uniqueKeys(t *catalog.Table, lists ...*formats.Names) {
 	for _, keys := range lists {
 		for i := range keys.Len() {
 			key, shard := string(keys.Bytes(i)), t.Shard[at]
+			// All samples of a key that is there twice are renamed, so that the key of none depends on which came
+			// first.
 			if key == "" || len(key) > formats.MaxNameBytes || count[hash(key)] > 1 {
 				if key = containers[shard] + "/" + key; key[len(key)-1] == '/' || len(key) > formats.MaxNameBytes || count[hash(key)] > 0 {
 					key = fmt.Sprintf("%s/%d", containers[shard], rows[shard])

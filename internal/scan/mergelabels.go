@@ -28,6 +28,7 @@ func mergeLabels(t *catalog.Table, parts []*part, o *Options) error {
 	for _, name := range o.Classes {
 		given[name] = true
 	}
+	// With classes= digits are names where all of them are: "7" is the class of that name and not the eighth.
 	named := seen[textLabel] > 0 || o.Classes != nil && allAre(parts, given)
 	if named {
 		t.Classes = makeTexts(parts, texts)
@@ -41,11 +42,13 @@ func mergeLabels(t *catalog.Table, parts []*part, o *Options) error {
 		if t.Classes, err = ownClasses(t, parts); err != nil {
 			return err
 		}
+		// The classes are the container's own, so a label beyond them is its fault and not the caller's.
 		wrong = fault.KindBadFile
 	}
 	for i, name := range t.Classes {
 		texts[name] = int64(i)
 	}
+	// One fraction, and whole ones among them are measured as well.
 	measured := seen[fractionLabel] > 0 && !named // a column of measured values, of which some are whole
 	for shard, p := range parts {
 		for i := range p.labels {

@@ -140,6 +140,7 @@ func (p *part) add(key string, at int64, cells []cell) error {
 		}
 	}
 	offset, length := at, int64(0) // a sample without an image stands there, and its bytes are no image
+	// Behind the notes, for the column's count is there only then.
 	if image >= 0 {
 		c := &cells[image]
 		if offset, length = c.offset, c.length; length > maxLength {
@@ -198,6 +199,7 @@ func (p *part) noteBlock(row int, offset *int64, c *cell) {
 func (p *part) note(row int, c *cell, image bool) error {
 	col := p.columns[c.name]
 	if col == nil {
+		// A column takes memory for each row, and a hostile container may have another one in each.
 		if len(p.columns) >= maxColumns {
 			return fmt.Errorf("%w: more than %d columns, %.40q is one more", formats.ErrLimit, maxColumns, c.name)
 		}
@@ -210,6 +212,7 @@ func (p *part) note(row int, c *cell, image bool) error {
 		p.order = append(p.order, c.name)
 	}
 	col.seen++
+	// A column that comes late is filled up to its row: many such would take rows times columns.
 	if p.gaps += int64(row - col.rows); p.gaps*cellBytes > max(p.size, leastGaps) {
 		return fmt.Errorf("%w: columns that lack %d rows together, which takes more memory than the file has bytes", formats.ErrLimit, p.gaps)
 	}
@@ -223,6 +226,7 @@ func (p *part) note(row int, c *cell, image bool) error {
 		col.toFloats()
 	case col.kind == floatCell && c.kind == intCell:
 	default:
+		// What it is cannot be said, so it is no field; as image or label it still may be, cell by cell.
 		col.mixed = true
 		return nil
 	}
@@ -246,6 +250,7 @@ func (p *part) note(row int, c *cell, image bool) error {
 
 // like notes that arrays of another type or shape are there: those of one dimension may differ in length.
 func (c *column) like(dtype string, shape []int64) {
+	// An array of several axes has its shape in the field's description alone.
 	if c.dtype != dtype || max(len(c.shape), len(shape)) > 1 && !slices.Equal(c.shape, shape) {
 		c.mixed = true
 	}
@@ -294,6 +299,7 @@ func (p *part) labelOf(cells []cell) (label, error) {
 		if cells[i].name != "json" {
 			continue
 		}
+		// Captions of a page of text are no labels.
 		if p.jsonPath == "" && cells[i].length > maxJSONBytes {
 			continue // nobody asked for a label in it
 		}
@@ -333,6 +339,7 @@ func (p *part) read(c *cell) (label, error) {
 	case listCell, arrayCell:
 		return label{kind: listLabel}, nil
 	}
+	// WebDataset would load them (webdataset/autodecode.py).
 	for _, ending := range []string{"pyd", "pickle", "pkl", "pth"} {
 		if c.name == ending {
 			return label{}, fmt.Errorf("%w: the label is a pickle, which can run any code when it is read%s", formats.ErrUnsupported, packInstead)
@@ -352,6 +359,8 @@ func (p *part) read(c *cell) (label, error) {
 // is known, the walk is elsewhere.
 func (p *part) ahead(c *cell, before []cell) {
 	const most = 4096
+	// The label of a photograph stands behind it: later it would cost a page of the disk, or a piece of a store, once
+	// more.
 	wanted := slices.Contains(p.label.names, c.name)
 	if c.name == "json" {
 		at, err := p.label.find(before, "label")

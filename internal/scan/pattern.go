@@ -20,6 +20,7 @@ const maxFiles = 1 << 20
 // expand is what a source stands for: itself where there is such a file, else what its braces and then its
 // wildcards give. named is false where the files were looked for, not listed by name.
 func expand(source string) (files []string, named bool, err error) {
+	// A file may be called a[1].tar.
 	if _, err := os.Lstat(source); err == nil || !strings.ContainsAny(source, "{*?[") {
 		return []string{source}, true, nil
 	}
@@ -80,6 +81,7 @@ func braces(text string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
+	// Divided, not multiplied: before anything of that number is made.
 	if len(rest) > maxFiles/len(choices) {
 		return nil, tooMany(text)
 	}

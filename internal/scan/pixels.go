@@ -65,6 +65,7 @@ func (p *part) decodePIL(c *cell) error {
 	}
 	le := binary.LittleEndian
 	width, height, name := int64(le.Uint32(b)), int64(le.Uint32(b[4:])), int64(le.Uint32(b[8:]))
+	// Compared before it is sliced by: the length is the file's word.
 	if name > most || head+name > int64(len(b)) {
 		return fmt.Errorf("%w: %d bytes are no image of PIL", formats.ErrBad, c.length)
 	}
@@ -75,6 +76,7 @@ func (p *part) decodePIL(c *cell) error {
 	if known.channels > 1 {
 		c.shape = append(c.shape, known.channels)
 	}
+	// Sides, mode and bytes have to agree, for a loader goes by the sides alone.
 	if n, ok := arrayBytes(c.shape, max(widths[known.dtype], 1)); known.dtype != "" && (!ok || n != c.length) || c.length > maxLength {
 		return fmt.Errorf("%w: an image of PIL of %d x %d pixels of the mode %q in %d bytes", formats.ErrBad, width, height, mode, c.length)
 	}
@@ -115,6 +117,8 @@ func rawOf(shape []int64) catalog.RawSize {
 	}
 	channels := func(n int64) bool { return n == 1 || n == 3 || n == 4 }
 	switch first, last := shape[0], shape[2]; {
+	// Channels last is what NumPy's and PIL's arrays of images have, torch's have them first. An image of 3 x H x 3
+	// pixels is taken for the first of these.
 	case channels(last):
 		raw.Channels, raw.Planar = uint32(last), last == 1
 	case channels(first):

@@ -38,6 +38,7 @@ func scanRecordIO(p *part) error {
 		}
 		key := ""
 		switch {
+		// Keys are sorted and records stand in order, so one that was passed has none.
 		case len(keys) > 0 && keys[0].Offset < record.Offset:
 			return keyOfNone(keys[0])
 		case len(keys) > 0 && keys[0].Offset == record.Offset:
@@ -45,6 +46,7 @@ func scanRecordIO(p *part) error {
 		default:
 			unnamed++
 		}
+		// InsightFace's first record has the numbers of others for labels, and no image.
 		if header.Bytes() == record.Length {
 			empty++
 			continue

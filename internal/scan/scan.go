@@ -44,6 +44,7 @@ func scan(files []string, kind string, o Options) (*catalog.Table, error) {
 	format, images := kind, kind == "zip" || o.Format == "tar"
 	if kind == "tar" && !images {
 		format = "webdataset"
+		// A word about columns says that the archive has samples with such.
 		if o.Format == "" && o.Image == "" && o.Label == "" && arePlain(parts) {
 			// Images in folders and nothing beside them: perhaps the folders are classes.
 			folders, again, err := walkAll(files, names, scanImageFiles, &o)
@@ -56,6 +57,7 @@ func scan(files []string, kind string, o Options) (*catalog.Table, error) {
 		}
 	}
 	var t *catalog.Table
+	// Errors of WebDataset's rules are none where the archive is one of class folders.
 	if err := lateError(files, parts); err != nil && !images {
 		return nil, err
 	}
@@ -102,6 +104,7 @@ func walkAll(files, names []string, walk func(*part) error, o *Options) ([]*part
 		return nil, nil, short
 	}
 	defer processors.Return(workers)
+	// A copy, for the options are the caller's.
 	counted := *o
 	counted.walked = beginWalk(len(files))
 	defer counted.walked.end()

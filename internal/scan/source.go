@@ -92,6 +92,8 @@ func openFolder(source string, o Options) (*catalog.Dataset, error) {
 		}
 		return d, nil
 	}
+	// Only where no class folder has an image: else a folder that lacks one is an error, and not a reason to look for
+	// containers.
 	if o.IndexDir != "" || fault.KindOf(err) != fault.KindEmpty || hasImages(source) {
 		return nil, err
 	}
@@ -160,6 +162,7 @@ func containersIn(dir string) ([]string, error) {
 			files = append(files, path)
 		}
 	}
+	// A database alone is what the folder is of, and its refusal says why it is not read.
 	if files == nil {
 		files = beside
 	}

@@ -48,6 +48,7 @@ func HasImages(path string) bool {
 	if err != nil {
 		return false
 	}
+	// A column of bytes may be images; one called path is a list of files, whatever else it has.
 	has := func(which func(formats.Leaf) bool) bool { return slices.ContainsFunc(t.Leaves, which) }
 	return has(func(l formats.Leaf) bool { return l.Kind == formats.BytesLeaf }) &&
 		!has(func(l formats.Leaf) bool { return len(l.Path) == 1 && l.Path[0] == "path" })
@@ -91,6 +92,7 @@ func (p *part) readTable(leaves []formats.Leaf, metadata string, next func([]for
 		key, pixels := "", false
 		for i := range leaves {
 			v := &values[i]
+			// A refused column has a cell in each row, so that it is told among those that were found.
 			if leaves[i].Kind == formats.RefusedLeaf || !v.Null {
 				c := tableCell(columns[i].name, &leaves[i], v)
 				if leaves[i].Form != "" && leaves[i].Kind == formats.BytesLeaf {
@@ -135,6 +137,7 @@ func tableColumns(leaves []formats.Leaf) []tableColumn {
 	}
 	for i := range leaves {
 		parent, last := leaves[i].Path[:len(leaves[i].Path)-1], leaves[i].Path[len(leaves[i].Path)-1]
+		// datasets.Image: a struct of bytes and path (datasets/features/image.py).
 		if leaves[i].Kind != formats.BytesLeaf || last != "bytes" || len(parent) == 0 {
 			continue
 		}

@@ -41,6 +41,8 @@ func scanWebDataset(p *part) error {
 		if err != nil {
 			return err
 		}
+		// Noted also behind an error that was put off: whether the archive is one of class folders only its end
+		// tells.
 		folders.note(m.Name)
 		if p.late != nil {
 			continue
@@ -49,6 +51,7 @@ func scanWebDataset(p *part) error {
 		if !ok {
 			continue
 		}
+		// Members of a sample stand together; the same key further on is another sample to WebDataset, too.
 		if len(cells) == 0 || key != prefix {
 			if err := end(); err != nil {
 				if err = p.putOff(err, &folders); err != nil {

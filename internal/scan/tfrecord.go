@@ -56,6 +56,7 @@ func scanTFRecord(p *part) error {
 // line each), where they are in a folder: in a store each file would cost a request.
 func (p *part) namesOfTFDS() error {
 	for _, name := range p.label.names {
+		// A name with a slash is slim's (image/class/label), and would lead into another folder.
 		if c := p.columns[name]; p.beside != nil || c == nil || c.labels == 0 || strings.Contains(name, "/") {
 			continue
 		}

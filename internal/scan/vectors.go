@@ -62,6 +62,7 @@ func (p *part) exampleVector(f *formats.Feature) (cell, error) {
 // jsonVector makes a cell of the array of numbers that a member of a JSON object is; false where it is none. JSON has
 // one type of numbers, and so has the vector.
 func jsonVector(name string, raw json.RawMessage) (cell, bool) {
+	// Pointers, for null is no number, and would be 0.
 	var values []*float64
 	if len(raw) > maxHeldValue || json.Unmarshal(raw, &values) != nil || slices.Contains(values, nil) || len(values) == 0 {
 		return cell{}, false
@@ -113,6 +114,7 @@ func (p *part) mdsArray(c *cell, encoding string) error {
 		if at >= len(head) {
 			return wrong
 		}
+		// Six bits for the number of axes and two for the bytes of a side.
 		axes, width := int(head[at]>>2), 1<<(head[at]&3)
 		if at++; at+axes*width > len(head) {
 			return wrong
@@ -136,6 +138,7 @@ func (p *part) mdsArray(c *cell, encoding string) error {
 func arrayBytes(shape []int64, width int64) (int64, bool) {
 	n := width
 	for _, side := range shape {
+		// Divided, not multiplied: sides are numbers of the file.
 		if side < 1 || side > maxLength/n {
 			return 0, false
 		}

@@ -39,6 +39,8 @@ func scanZip(p *part) error {
 		if !formats.HasImageExtension(f.Name) || isDesktops(f.Name) {
 			continue
 		}
+		// The local header has its own lengths of name and extra field, which the directory does not know
+		// (APPNOTE.TXT 4.3.7); NumPy's differ in each file.
 		offset, err := f.DataOffset()
 		if err != nil {
 			return fmt.Errorf("%w: the member %.80q has no local header where the directory says: %w", formats.ErrBad, f.Name, err)
