@@ -127,6 +127,7 @@ func newArrays(c *ArrayConfig) (*arrays, error) {
 		return nil, NewError(fault.KindEmpty, "", "the array holds no image")
 	}
 	low, high := int64(0), int64(0)
+	// Strides may be negative, as those of a flipped array: the first value is not the first byte then.
 	for i, count := range []int64{c.Height, c.Width, c.Channels} {
 		whole, ok := product(c.Strides[i], count-1)
 		if ok && whole < 0 {
@@ -138,6 +139,7 @@ func newArrays(c *ArrayConfig) (*arrays, error) {
 			return refuse("strides %v lead beyond all memory", c.Strides)
 		}
 	}
+	// low is above the least int64, or sum would have failed: its negation fits.
 	length, ok := sum(high+1, -low)
 	if !ok || high == math.MaxInt64 {
 		return refuse("strides %v lead beyond all memory", c.Strides)
@@ -213,6 +215,7 @@ func (a *arrays) place(c *ArrayConfig, sizes []int64) error {
 		begin := s.Offset - a.pixels.Origin // both are checked below: an origin is 0 or more
 		whole, ok := product(s.Stride, s.Rows-1)
 		last, fits := sum(begin, whole)
+		// Images may go backwards in the file: the one that ends last is the first or the last of the stretch.
 		end, ends := sum(max(begin, last), a.length)
 		switch {
 		case s.Rows < 1 || s.Rows > mostRows-rows:
@@ -253,6 +256,7 @@ func (a *arrays) label(labels []int64, classes []string, rows int64) error {
 // at is the stretch of image i, and the image's first byte.
 func (a *arrays) at(i int64) (s *Stretch, offset int64) {
 	n := 0
+	// Most arrays are one stretch, and this is asked for every sample.
 	if len(a.ends) > 1 {
 		n = sort.Search(len(a.ends), func(n int) bool { return a.ends[n] > i })
 	}
@@ -303,6 +307,7 @@ func (a *arrays) fingerprint(rows int64) string {
 		}
 	}
 	h.Write(b)
+	// The first, the last, and some between.
 	for k := int64(0); a.memory != nil && k < min(looked, rows); k++ {
 		_, offset := a.at(k * ((rows - 1) / max(1, min(looked, rows)-1)))
 		if file, err := a.pixels.PPM(unsafe.Slice((*byte)(unsafe.Add(a.memory, offset)), a.length)); err == nil {

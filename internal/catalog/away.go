@@ -37,6 +37,7 @@ func openURL(url string, o Options) (*Dataset, error) {
 	if o.Root != "" && !remote.IsURL(o.Root) {
 		return nil, NewError(fault.KindArgument, shown, "%s", fault.Argument("root", o.Root, "an address, as the dataset has one"))
 	}
+	// No key is looked for that has them: a store knows no wildcards, and would say that there is no such object.
 	if base, _, _ := strings.Cut(url, "?"); strings.ContainsAny(path.Base(base), "*{}") {
 		return nil, noIndexAt(strings.NewReplacer("%7B", "{", "%7D", "}").Replace(shown)) // a pattern, for the command
 	}
@@ -79,6 +80,7 @@ func fetchManifest(ctx context.Context, url string, storage remote.Storage, took
 		return nil, NewError(fault.KindLimit, object.URL(), "the manifest has %d bytes, the limit is %d", object.Size(), maxManifestBytes)
 	}
 	// The text, and what is made of it.
+	// What is made of a text of JSON is taken for three times its length.
 	if short := headroom.Memory(4 * object.Size()); short != nil {
 		return nil, short
 	}
@@ -96,6 +98,7 @@ func IndexedAt(ctx context.Context, url string, storage remote.Storage) (bool, e
 	if err != nil {
 		return false, OutOfStore(err)
 	}
+	// A bucket that does not exist is an error, or what is asked for next says less well what is wrong.
 	_, err = remote.Open(ctx, at, storage)
 	if errors.Is(err, fs.ErrNotExist) && !errors.Is(err, remote.ErrNoBucket) {
 		return false, nil
@@ -144,6 +147,7 @@ func openAway(url string, m *Manifest, o Options, took opening) (*Dataset, error
 		return nil, NewError(fault.KindArgument, shown, "root is for an index of containers, this dataset is %s", m.Kind)
 	case o.Root != "":
 		place.below = o.Root
+	// Versions are those of the objects that were indexed, so they count only where these are read.
 	case m.Kind == Contained.String() && string(m.Root) == strings.TrimSuffix(shown, "/"):
 		place = newAway(url, o.Storage, m.Shards, true) // indexed where they lie, and the index copied to them
 	case m.Kind == Contained.String() && m.Root != ".":
@@ -215,6 +219,7 @@ func readPieces(ctx context.Context, to []byte, read func(ctx context.Context, t
 	var next atomic.Int64
 	for range min(indexPieces, len(to)/indexPiece+1) {
 		readers.Go(func() {
+			// Each takes the next piece that nobody has, so that a slow request holds up one of them.
 			for at := next.Add(indexPiece) - indexPiece; at < int64(len(to)) && ctx.Err() == nil; at = next.Add(indexPiece) - indexPiece {
 				if err := read(ctx, to[at:min(at+indexPiece, int64(len(to)))], at); err != nil {
 					cancel(err) // the first error is the cause; those of the others follow from it

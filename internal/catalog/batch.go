@@ -54,6 +54,7 @@ func (b *batch) sample(i int64) Sample {
 func (x *index) validate(n int) (*batch, error) {
 	slot := &x.batches[n]
 	// A batch that is wrong stays unset: every reader gets the error, and none the rows.
+	// To validate takes milliseconds, for which all threads of a loader wait once a batch.
 	slot.once.Lock()
 	defer slot.once.Unlock()
 	if b := slot.valid.Load(); b != nil {
@@ -74,6 +75,7 @@ func (x *index) validate(n int) (*batch, error) {
 // load takes the batch apart, from the outside in: checksum, message, columns, rows.
 func (x *index) load(n int) (*batch, error) {
 	info := x.manifest.Index.Batches[n]
+	// Inside of the file by the manifest's check; with no capacity behind it, so that no slice leads on.
 	region := x.mapped[info.Offset : info.Offset+info.Length : info.Offset+info.Length]
 	if err := x.checksum(region, info.Offset, info.CRC32C, fmt.Sprintf("record batch %d of the index", n)); err != nil {
 		return nil, err
@@ -87,6 +89,7 @@ func (x *index) load(n int) (*batch, error) {
 		return nil, bad("%v", err)
 	}
 	b := &batch{first: int64(n) * RowsPerBatch}
+	// Rows are found by division alone, which holds only where every batch but the last is full.
 	if rows := min(RowsPerBatch, x.manifest.Rows-b.first); int64(r.rows) != rows {
 		return nil, bad("it has %d rows (expected %d)", r.rows, rows)
 	}
@@ -131,6 +134,7 @@ func (b *batch) check(x *index) (int64, error) {
 		i := b.first + int64(n)
 		v := Verdict(b.verdict[n])
 		switch {
+		// Of a later version's verdict nothing would be known, and min_reader is to keep such an index away.
 		case v == Unknown || v >= verdicts:
 			return i, fmt.Errorf("the verdict is %d (expected 1 to %d)", v, verdicts-1)
 		case classes > 0 && (b.label[n] < NoLabel || b.label[n] >= classes):
@@ -166,6 +170,7 @@ func (b *batch) check(x *index) (int64, error) {
 // shard stand in the order of rows.
 func (b *batch) checkPlace(x *index, n int) error {
 	offset, length := b.offset[n], uint64(b.length[n])
+	// Files have no shards; other numbers there would be used by nobody, and hide something.
 	if x.kind == Indexed {
 		if b.shard[n] != 0 || offset != 0 {
 			return fmt.Errorf("shard %d, offset %d in an indexed folder", b.shard[n], offset)
@@ -177,6 +182,7 @@ func (b *batch) checkPlace(x *index, n int) error {
 	}
 	// Unsigned, and compared before it is added to: offset + length cannot wrap around.
 	size := uint64(x.manifest.Shards[b.shard[n]].Size)
+	// In the container lies the block; the image has to lie inside of that.
 	if b.blockCodec != nil && b.blockCodec[n] != 0 {
 		place := BlockPlace{b.blockStored[n], b.blockSize[n], b.blockInner[n], b.blockCodec[n]}
 		if err := place.Check(length); err != nil {

@@ -65,6 +65,7 @@ func (c *column) fixed(row []byte) { c.values = append(c.values, row...) }
 // variable appends a row of a type with offsets. Arrow's are 31 bits, and a batch is held in
 // memory until it is full; both bound what a column may weigh.
 func (c *column) variable(row []byte) error {
+	// Half of what 31 bits hold, so that an array's width cannot bring an offset over it.
 	const most = 1 << 30
 	if len(row) > most-len(c.values) {
 		return fmt.Errorf("column %T holds more than %d bytes in %d rows; keep large values in files of their own", c.typ, most, RowsPerBatch)
@@ -117,6 +118,7 @@ func readColumn(r *batchReader, typ arrow.DataType) (*column, error) {
 		}
 		count = int(c.offsets[r.rows])
 	}
+	// The child of a list is an array of its own, with a node and bits ("Variable-size List Layout").
 	if e != typ {
 		r.node(count)
 		r.buffer(0, 1)

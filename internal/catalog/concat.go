@@ -32,6 +32,7 @@ func Concat(list []*Dataset, classes []string) (*Dataset, error) {
 	p := &parts{list: slices.Clone(list)}
 	rows, shards := int64(0), 0
 	for _, part := range list {
+		// Rows of arrays take no memory, so that a few parts could overflow the sum.
 		if part.rows > math.MaxInt64-rows || len(part.Shards()) > math.MaxUint32-shards {
 			return nil, NewError(fault.KindLimit, part.path, "the parts together have more than 2^63 - 1 samples or 2^32 - 1 shards")
 		}
@@ -54,6 +55,7 @@ func Concat(list []*Dataset, classes []string) (*Dataset, error) {
 
 // classes are the names of the labels of all parts.
 func (p *parts) classes(given []string) ([]string, error) {
+	// An empty list says that labels have no names, whatever the parts say.
 	if given != nil {
 		for _, part := range p.list {
 			if len(given) > 0 && len(part.classes) > len(given) {
@@ -114,6 +116,7 @@ func (p *parts) fingerprint() string {
 	var add func(p *parts)
 	add = func(p *parts) {
 		for _, part := range p.list {
+			// However they were grouped, the samples are the same in the same order.
 			if part.parts != nil {
 				add(part.parts)
 				continue

@@ -21,6 +21,7 @@ const endBytes = 64 << 10
 func EndsOf(r io.ReaderAt, size int64) (uint32, error) {
 	b := make([]byte, min(size, endBytes))
 	crc := uint32(0)
+	// A container of less than twice so many bytes is read whole.
 	for _, at := range []int64{0, size - int64(len(b))} {
 		if _, err := r.ReadAt(b, at); err != nil {
 			return 0, err
@@ -58,6 +59,8 @@ func (s *ShardInfo) Check(path string, record int64) error {
 	if err != nil {
 		return IOError(path, "cannot look at the container", err)
 	}
+	// Before the time: with MDB_WRITEMAP LMDB writes through a mapping, whose time the system may note late
+	// (mmap(2)).
 	if s.Txn != 0 {
 		txn, err := formats.LMDBTransaction(f, info.Size())
 		if err != nil {
@@ -97,6 +100,7 @@ func CommonRoot(files []string) (root string, names []string) {
 	for _, file := range files[1:] {
 		for !isBelow(root, file) {
 			up := filepath.Dir(root)
+			// The root of all, or nothing above a relative path.
 			if up == root {
 				break
 			}

@@ -32,6 +32,7 @@ func NewContent(fields []Field) *Content {
 // Add takes the next row.
 func (c *Content) Add(r *Row) {
 	b := c.row[:0]
+	// With its length in front, so that the parts of two texts cannot be told otherwise together.
 	text := func(s string) { b = append(binary.LittleEndian.AppendUint64(b, uint64(len(s))), s...) }
 	number := func(v uint64) { b = binary.LittleEndian.AppendUint64(b, v) }
 	text(r.Key)

@@ -73,6 +73,7 @@ func Open(path string, o Options) (*Dataset, error) {
 		dir = o.IndexDir
 	}
 	manifest := filepath.Join(dir, ManifestName)
+	// Lstat: a manifest that is a broken link is one that cannot be opened, and the folder no image folder.
 	_, err := os.Lstat(manifest)
 	switch {
 	case err == nil:
@@ -383,6 +384,7 @@ func (d *Dataset) Retain() { d.refs.Add(1) }
 
 // Release drops one; the last unmaps the index, after which no method may be called.
 func (d *Dataset) Release() {
+	// A loader holds the index for as long as its threads may look at it.
 	if d.refs.Add(-1) > 0 {
 		return
 	}

@@ -98,6 +98,7 @@ func FormatError(file string, err error) error {
 	if errors.As(err, &p) {
 		return IOError(p.Path, "cannot "+p.Op, p.Err)
 	}
+	// What this machine lacks is said as such: the file is right.
 	var scarce *headroom.Error
 	if errors.As(err, &scarce) {
 		return scarce // not about the file

@@ -38,6 +38,7 @@ func CheckFields(fields []Field) error {
 			return fmt.Errorf("field %q stands there twice", f.Name)
 		case f.Located && f.Type != Str && f.Type != Bytes && f.Type != ArrayType:
 			return fmt.Errorf("field %q of type %s is located in its container; only texts, bytes and arrays are", f.Name, f.Type)
+		// The columns of blocks stand behind those of the place.
 		case f.Blocks && !f.Located:
 			return fmt.Errorf("field %q lies in blocks and is not located in its container", f.Name)
 		case f.Type == ArrayType:
@@ -141,6 +142,7 @@ func (f *Field) encode(value any, to []*column) error {
 			return nil
 		}
 		// A whole number where floats are asked for: Python writes 1 for 1.0 as a matter of course.
+		// Beyond 2^53 a float would be another number, which is refused.
 		if f.Type == Float && int64(float64(v)) == v {
 			return f.encode(float64(v), to)
 		}
@@ -204,6 +206,7 @@ func (f *Field) encodeArray(v Array, to []*column) error {
 		return fmt.Errorf("field %q: an array of shape %v has %d bytes, %d were given", f.Name, v.Shape, n*width, len(v.Data))
 	}
 	if f.fixed() {
+		// A fixed column has no place for a shape of its own.
 		if fmt.Sprint(v.Shape) != fmt.Sprint(f.Shape) {
 			return fmt.Errorf("field %q has shape %v, the array %v", f.Name, f.Shape, v.Shape)
 		}

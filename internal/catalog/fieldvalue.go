@@ -40,6 +40,7 @@ func (f *Field) decode(from []*column, n int) (any, error) {
 	for raw := from[1].row(n); len(raw) > 0; raw = raw[8:] {
 		a.Shape = append(a.Shape, int64(binary.LittleEndian.Uint64(raw)))
 	}
+	// The two columns of one array are independent bytes of the file.
 	count, err := elements(a.Shape)
 	if err != nil || count*int64(width(from[0].typ)) != int64(len(row)) {
 		return nil, fmt.Errorf("field %q: %d bytes are no array of shape %v", f.Name, len(row), a.Shape)

@@ -33,6 +33,8 @@ func (d *Dataset) Find(path string) (row int64, found bool, err error) {
 // find looks for the record batch first and then in it, which is one Guard for all of its rows.
 func (x *index) find(path string) (row int64, found bool, err error) {
 	low, high := 0, len(x.batches)-1
+	// Batches by their first rows, and one batch by all: a search of all rows would validate a batch for each of its
+	// first steps.
 	for low < high {
 		middle := (low + high + 1) / 2
 		var order int

@@ -121,6 +121,7 @@ func newIndex(file string, m *Manifest, bytes *mmap.Index) (*index, error) {
 	case Contained.String():
 		x.kind = Contained
 	}
+	// First of all: every offset of the manifest was compared with this size.
 	if found := int64(len(x.mapped)); found != m.Index.Size {
 		return nil, sizeError(file, "the index", m.Index.Size, found)
 	}
@@ -156,6 +157,8 @@ func (x *index) readEnds() error {
 	if err := x.checksum(tail, last.Offset+last.Length, m.Tail, "the index's footer"); err != nil {
 		return err
 	}
+	// What stands where follows from the manifest, and is compared with the schema: a column that is looked up by
+	// another number would be another's values.
 	x.columns = columnsOf(x.kind, x.manifest.inBlocks(), x.manifest.Fields)
 	if err := checkSchema(head, x.columns); err != nil {
 		return NewError(fault.KindBadFile, x.file, "the index's schema: %v", err)
@@ -183,6 +186,7 @@ func (x *index) checksum(part []byte, offset int64, want, what string) error {
 	if err != nil {
 		return NewError(fault.KindBadFile, x.file, "%s: %v", what, err)
 	}
+	// MADV_POPULATE_READ gives EFAULT where the file has no such page any more (Linux 5.14).
 	if err := x.bytes.Populate(part); err != nil {
 		return IOError(x.file, "cannot read "+what, err)
 	}

@@ -57,6 +57,7 @@ func (k *keptIndex) read(ctx context.Context, to []byte) error {
 }
 
 func (k *keptIndex) piece(ctx context.Context, to []byte, at int64) error {
+	// A part is as long wherever a piece begins, so that its key is the same for all who read.
 	list := k.parts(to, at)
 	k.user.Read(ctx, list, func(ctx context.Context, from, until int) error {
 		begin, end := int64(from)*indexPart, min(int64(until)*indexPart, int64(len(to)))

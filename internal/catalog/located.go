@@ -76,6 +76,7 @@ func (d *Dataset) contained(i int64, name string, read FieldReader) (any, error)
 	if err != nil {
 		return nil, err
 	}
+	// A value in a block is read as a sample is: the cache of blocks knows no other.
 	value := Sample{Index: i}
 	switch v := stored.(type) {
 	case Extent:
@@ -90,6 +91,7 @@ func (d *Dataset) contained(i int64, name string, read FieldReader) (any, error)
 	if err != nil {
 		return nil, err
 	}
+	// Checked where tables and batches are made; a slice out of bounds would end the process.
 	if int(s.Shard) >= len(d.Shards()) {
 		return nil, NewError(fault.KindInternal, d.path, "container %d of %d", s.Shard, len(d.Shards()))
 	}
@@ -234,6 +236,7 @@ func (d *Dataset) ofField(err error, record int64, name string) error {
 		return err
 	}
 	own := *e
+	// A copy, for several callers may hold the one error of a request.
 	own.Record, own.Text = record, fmt.Sprintf("field %q: %s", name, e.Text)
 	if own.Key == "" {
 		own.Key, _ = d.Key(record)

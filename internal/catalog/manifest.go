@@ -123,6 +123,7 @@ func (m *Manifest) check() error {
 		return fmt.Errorf("version %d with min_reader %d is impossible", m.Version, m.MinReader)
 	case m.Kind != Packed.String() && m.Kind != Indexed.String() && m.Kind != Contained.String():
 		return fmt.Errorf("kind is %.40q (expected %q, %q or %q)", m.Kind, Packed, Indexed, Contained)
+	// A reader of before would take containers for shards of ours, so an index that lets it is no honest one.
 	case m.Kind == Contained.String() && (m.MinReader < containedReader || m.Source == nil || !checkRoot(string(m.Root))):
 		return fmt.Errorf("an index of containers with min_reader %d, root %.80q and source %v", m.MinReader, m.Root, m.Source)
 	case m.Kind == Indexed.String() && m.Root != "" && (m.MinReader < belowReader || !remote.IsURL(string(m.Root)) || !checkRoot(string(m.Root))):
@@ -159,6 +160,7 @@ func (m *Manifest) checkShards() error {
 			return fmt.Errorf("shards[%d].name is %.80q (expected a plain name that ends in .tar)", i, s.Name)
 		case names[s.Name]:
 			return fmt.Errorf("shards[%d].name is %q, which stands there twice", i, s.Name)
+		// Compared with what is left, so that the sum of rows cannot overflow.
 		case s.Size < 0 || s.Rows < 1 || s.Rows > m.Rows-rows:
 			return fmt.Errorf("shards[%d] has size %d and %d rows of %d", i, s.Size, s.Rows, m.Rows)
 		}
@@ -212,6 +214,7 @@ func (m *Manifest) checkIndex() error {
 	if x.Size < 0 { // what is subtracted from it below would wrap around
 		return fmt.Errorf("index.size is %d, it cannot be negative", x.Size)
 	}
+	// No gap and no overlap: every byte of the file is covered by exactly one checksum.
 	at := x.Batches[0].Offset
 	for i, b := range x.Batches {
 		// The sum cannot overflow: length is compared with what is left first.

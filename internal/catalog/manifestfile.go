@@ -37,6 +37,7 @@ func parseCRC(s string) (uint32, error) {
 func (m *Manifest) Encode() ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
+	// "<" in a class name stays readable.
 	e.SetEscapeHTML(false)
 	e.SetIndent("", " ")
 	if err := e.Encode(m); err != nil {
@@ -60,6 +61,7 @@ func DecodeManifest(file string, data []byte) (*Manifest, error) {
 	if err != nil {
 		return nil, NewError(fault.KindBadFile, file, "the manifest is not understood: %v", err)
 	}
+	// Before anything in it is trusted; who changed it on purpose can make a new sum, and meets the checks behind.
 	body := data[:max(0, len(data)-tailBytes)]
 	found := fmt.Sprintf(tailFormat, crc32.Checksum(body, castagnoli))
 	if string(data[len(body):]) != found {

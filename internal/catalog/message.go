@@ -157,11 +157,13 @@ func (r *batchReader) buffer(need, align int) []byte {
 	offset, length := uint64(flat.I64(r.buffers, 0)), uint64(flat.I64(r.buffers, 8))
 	r.buffers = r.buffers[16:]
 	switch {
+	// An array without a byte may have a buffer of any place; none of it is looked at.
 	case need == 0:
 		return nil
 	case offset > uint64(len(r.body)) || length > uint64(len(r.body))-offset || length < uint64(need):
 		r.fail("a buffer at %d of %d bytes in a body of %d, %d bytes are needed", offset, length, len(r.body), need)
 		return nil
+	// The words are read in place, and arrow-go aligns to 8 bytes in the file: a mapping begins at a page.
 	case !aligned(r.body[offset:], align):
 		r.fail("a buffer at %d is not aligned to %d bytes", offset, align)
 		return nil

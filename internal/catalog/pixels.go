@@ -36,6 +36,7 @@ func (r RawSize) bytes() uint64 { return uint64(r.Channels) * uint64(r.Width) * 
 
 // Fills says whether such an image is one that is read, and has so many bytes. Of any other image it says nothing.
 func (r RawSize) Fills(bytes uint32) bool {
+	// One form for each image, so that an index says it in one way.
 	known := r.Channels == 3 || r.Channels == 1 && r.Planar || r.Channels == 2 && !r.Planar || r.Channels == 4 && r.Planar == r.RGB
 	known = known && (!r.RGB || r.Planar && r.Channels > 2)
 	return r == RawSize{} || bytes > 0 && known && max(r.Width, r.Height) <= mostSide && r.bytes() == uint64(bytes)
@@ -64,6 +65,7 @@ func (s *Sample) MakeRaw(r RawSize) {
 	case r.RGB:
 		s.Process = processPlanes
 		s.Pixels.Row, s.Pixels.Pixel, s.Pixels.Channel = int64(r.Width), 1, plane
+	// Caffe's planes are blue, green, red: the first channel is the last plane, and the others lie before it.
 	case r.Planar:
 		s.Process = processPlanar
 		s.Pixels.Origin, s.Pixels.Row, s.Pixels.Pixel, s.Pixels.Channel = plane*int64(r.Channels-1), int64(r.Width), 1, -plane

@@ -76,6 +76,7 @@ func newSeekCheck(m *Manifest) seekCheck {
 	if m.Seek == nil {
 		return seekCheck{}
 	}
+	// Of one batch: batches are validated in any order, so what earlier ones hold is not known.
 	return seekCheck{uint64(m.Seek.Size), SeekHeadBytes}
 }
 
@@ -100,6 +101,8 @@ func (s *seekCheck) check(offset, length uint64, crc uint32) error {
 // openSeek opens the seek file of a manifest and checks size and head. The Dataset holds it open: a
 // new index may take its name away before a loader reads from it.
 func openSeek(path string, m *Manifest) (*mmap.File, error) {
+	// By pread: the points of a sample are short and lie anywhere, and a mapping would read and keep whole pages for
+	// them.
 	f, err := mmap.Open(path, mmap.Options{Backend: mmap.Pread})
 	if err != nil {
 		return nil, IOError(path, "cannot open the seek file", err)

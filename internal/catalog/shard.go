@@ -238,6 +238,7 @@ func (s *Shard) Beside(ctx context.Context, name string, most int64) (data []byt
 // open asks for size and version, once for all who wait.
 func (s *Shard) open(ctx context.Context) (*remote.Object, error) {
 	select {
+	// A lock that can be given up: the first opening may wait for a store for a minute.
 	case s.opening <- struct{}{}:
 		defer func() { <-s.opening }()
 	case <-ctx.Done():
@@ -251,6 +252,7 @@ func (s *Shard) open(ctx context.Context) (*remote.Object, error) {
 		return nil, err
 	}
 	var object *remote.Object
+	// Size and version are known, so nothing is asked for: the first read has the version as its condition.
 	if s.version != "" {
 		object, err = remote.OpenKnown(url, s.size, s.version, s.away.storage)
 	} else {
@@ -259,6 +261,7 @@ func (s *Shard) open(ctx context.Context) (*remote.Object, error) {
 	if err != nil {
 		return nil, err
 	}
+	// Records were placed in an object of that size; in another one they lie elsewhere.
 	if object.Size() != s.size {
 		return nil, sizeError(object.URL(), "the shard", s.size, object.Size())
 	}

@@ -45,6 +45,7 @@ func (d *Dataset) Stretches() (*Stretches, error) {
 			return nil, err
 		}
 		block := sample.InBlock()
+		// A block of one value costs nothing to make.
 		if block.Codec == blocks.None || block.Codec == blocks.Fill {
 			block = blocks.Block{}
 		}
@@ -53,6 +54,7 @@ func (d *Dataset) Stretches() (*Stretches, error) {
 		case i > 0 && block == last && (block.Codec != blocks.None || inLast < looseNeighbours):
 			number = s.Of[i-1]
 		case block.Codec != blocks.None:
+			// Rows of a block need not follow each other, as where a selection was saved.
 			if earlier, known := numbers[block]; known {
 				number = earlier
 			} else {

@@ -54,6 +54,7 @@ func ValueFromJSON(f *Field, raw json.RawMessage) (any, error) {
 	case '[', 'n', 't', 'f':
 		return nil, fmt.Errorf("%.40s is no value of a field; lists become arrays", raw)
 	}
+	// As a whole number first: a float64 would round those beyond 2^53.
 	if f == nil || f.Type == Int {
 		if n, err := strconv.ParseInt(string(raw), 10, 64); err == nil {
 			return n, nil

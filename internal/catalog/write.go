@@ -128,6 +128,7 @@ func (w *Writer) Append(r *Row) error {
 
 // encode appends one row to the columns, in the order of columnsOf.
 func (w *Writer) encode(r *Row) error {
+	// The column's width; a larger image is over every record limit.
 	if r.Length < 0 || r.Length > math.MaxUint32 {
 		return fmt.Errorf("the image has %d bytes (expected at most %d)", r.Length, uint32(math.MaxUint32))
 	}
@@ -229,6 +230,7 @@ func (w *Writer) Finish() (*Manifest, error) {
 		return nil, IOError(w.path, "cannot write the index", err)
 	}
 	w.info.Size, w.info.Head, w.info.Tail = w.out.n, hexCRC(w.out.headCRC), hexCRC(w.out.take())
+	// The least reader that understands it: an older Headrace opens whatever it can.
 	version, reader := formatVersion, 1
 	if w.kind == Contained {
 		version, reader = containedVersion, containedReader
@@ -262,6 +264,7 @@ type countingWriter struct {
 var _ io.Writer = (*countingWriter)(nil)
 
 func (c *countingWriter) Write(p []byte) (int, error) {
+	// Arrow writes the schema and the first batch in one call, so that a write may lie on both sides of the boundary.
 	rest := p
 	if head := c.boundary - c.n; head > 0 {
 		head = min(head, int64(len(p)))
