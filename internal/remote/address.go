@@ -82,6 +82,7 @@ func parse(text string) (address, error) {
 	case len(text) > mostURL:
 		return address{}, fault.New(fault.KindLimit, fault.Sentence(nowhere, fault.Unsupported,
 			fmt.Sprintf("an address has %d bytes (expected at most %d)", len(text), mostURL)))
+	// A line's end in an address would be one in a request's head.
 	case !utf8.ValidString(text) || strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f }):
 		return refuse("UTF-8 without control characters")
 	}
@@ -90,6 +91,7 @@ func parse(text string) (address, error) {
 		if err != nil || u.Host == "" || u.Hostname() == "" || u.Opaque != "" {
 			return refuse("one such as https://host/path")
 		}
+		// No part of what a server is asked for (RFC 9110, 7.1).
 		u.Fragment, u.RawFragment = "", ""
 		return address{scheme: scheme, host: u.Host, path: strings.TrimPrefix(u.Path, "/"), web: u}, nil
 	}
@@ -106,6 +108,8 @@ func parse(text string) (address, error) {
 		}
 		return address{scheme: scheme, host: host, path: path}, nil
 	}
+	// The bucket becomes a part of the host's name: with any of these the request, and its signature, would go
+	// elsewhere.
 	if host == "" || strings.ContainsAny(host, "?#@:%\\ ") {
 		return refuse("one such as " + scheme + "://bucket/key")
 	}
@@ -153,6 +157,7 @@ func Join(prefix, relative string) (string, error) {
 	if a.web != nil {
 		below := *a.web
 		below.Path, below.RawPath = strings.TrimSuffix(below.Path, "/")+"/"+relative, ""
+		// A presigned prefix may be escaped in its own way, which the signature is of.
 		if escaped := a.web.EscapedPath(); escaped != (&url.URL{Path: a.web.Path}).EscapedPath() {
 			below.RawPath = strings.TrimSuffix(escaped, "/") + "/" + (&url.URL{Path: relative}).EscapedPath()
 		}

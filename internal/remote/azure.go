@@ -48,6 +48,7 @@ func (z *azureStore) bucket(_ context.Context, name string, writing bool) (*blob
 // container is the SDK's client. It tries again only what try cannot: the blocks of an upload.
 func (z *azureStore) container(service, name string, o *azureblob.ServiceURLOptions, writing bool) (*container.Client, error) {
 	var options container.ClientOptions
+	// The same connections, limits and refusals of addresses as for all other stores.
 	options.Transport = &http.Client{Transport: z.client.web, CheckRedirect: stay}
 	if !writing {
 		options.Retry = policy.RetryOptions{MaxRetries: -1}

@@ -42,6 +42,7 @@ var variables = []string{"AWS_", "AZURE_", "GOOGLE_", "GCE_", "GCLOUD_", "CLOUDS
 func followEnvironment() {
 	clientsLock.Lock()
 	defer clientsLock.Unlock()
+	// os.Setenv of Python changes C's environment, of which Go keeps a copy.
 	if environment.Follow(variables...) {
 		clear(clients)
 	}
@@ -118,6 +119,8 @@ type sending struct {
 }
 
 func (s *sending) Write(p []byte) (done int, err error) {
+	// In pieces, for a deadline is of a whole call: a part of 32 MiB on a slow link may take longer than the stall,
+	// as long as some of it goes.
 	for done < len(p) && err == nil {
 		if err = s.SetWriteDeadline(time.Now().Add(s.stall)); err == nil {
 			var n int
@@ -133,6 +136,8 @@ const sentAtOnce = 64 << 10
 // refuseLinkLocal keeps redirects and names from the addresses at which clouds hand out credentials.
 func refuseLinkLocal(_, address string, _ syscall.RawConn) error {
 	to, err := netip.ParseAddrPort(address)
+	// 169.254.169.254 and fe80::/10 (RFC 3927, 4291). When the name is resolved, so that no name that leads there
+	// passes.
 	if err == nil && to.Addr().Unmap().IsLinkLocalUnicast() {
 		return &failure{kind: fault.KindDenied, text: "the address is one of the machine's own network (link-local), where no data are"}
 	}

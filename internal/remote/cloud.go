@@ -62,6 +62,7 @@ func (s *bucketStore) bucket(ctx context.Context, a address, writing bool) (*blo
 	if writing {
 		key += " writing"
 	}
+	// One for all objects: each would look for credentials anew.
 	if b := s.buckets[key]; b != nil {
 		return b, nil
 	}
@@ -145,12 +146,14 @@ func (s *bucketStore) read(ctx context.Context, a address, version string, size 
 		return 0, s.failure(ctx, err)
 	}
 	defer reader.Close()
+	// A store that knows no condition sends another version as readily.
 	if reader.Size() != size {
 		return 0, changedSize(size, reader.Size())
 	}
 	if found := versionOf(reader); found != "" && version != "" && found != version {
 		return 0, changedVersion(version, found)
 	}
+	// The library's own reader waits without an end for a server that is silent.
 	if n, err = fill(reader, p, s.client.stall(), stop); err != nil {
 		return n, s.failure(ctx, err)
 	}
@@ -215,6 +218,7 @@ func (s *bucketStore) list(ctx context.Context, a address, token string, found f
 		return "", s.failure(ctx, err)
 	}
 	for _, one := range page {
+		// No object; without a delimiter stores list none.
 		if one.IsDir {
 			continue
 		}
@@ -262,6 +266,7 @@ func cloudFailure(ctx context.Context, err error) error {
 		return ctx.Err()
 	case errors.As(err, &google):
 		var word code
+		// Of an object that is missing in a bucket the message is another.
 		if strings.Contains(google.Body, "bucket does not exist") { // JSON's answers have no code for it
 			word = "NoSuchBucket"
 		}

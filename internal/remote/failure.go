@@ -86,6 +86,7 @@ func ofStatus(status int, word code, after time.Duration) *failure {
 	f.text = fmt.Sprintf("the server answered %d %s%v", status, http.StatusText(status), word)
 	f.text = strings.Replace(f.text, "  ", " ", 1)
 	switch {
+	// Before the status, which is 400 or 403 for S3: with new credentials the same request may succeed.
 	case expired[word]:
 		f.kind, f.again, f.ended = fault.KindDenied, true, true
 	case status == http.StatusUnauthorized || status == http.StatusForbidden || status == http.StatusProxyAuthRequired:
@@ -95,12 +96,15 @@ func ofStatus(status int, word code, after time.Duration) *failure {
 			f.inner = ErrNoBucket
 			f.text = "there is no such bucket or container: " + f.text
 		}
+	// Requests name a version and ranges inside of the size that was found: either answer means that the object is
+	// another one.
 	case status == http.StatusPreconditionFailed || status == http.StatusRequestedRangeNotSatisfiable:
 		f.kind, f.text = fault.KindChanged, "it was replaced after it was opened or indexed: "+f.text
 	case status == http.StatusRequestTimeout || status == http.StatusTooEarly || status == http.StatusTooManyRequests:
 		f.again = true
 	case status == http.StatusNotImplemented || status == http.StatusHTTPVersionNotSupported:
 		f.kind = fault.KindUnsupported
+	// Of S3 also 503 SlowDown, of Azure ServerBusy.
 	case status >= 500:
 		f.again = true
 	case status >= 400:
@@ -127,6 +131,7 @@ func classify(err error) *failure {
 	switch {
 	case errors.As(err, &known):
 		return known
+	// A resolver that does not answer may the next time; one that knows no such name will not.
 	case errors.As(err, &name):
 		text := fmt.Sprintf("the name %.200s was not found", name.Name)
 		if !name.IsNotFound {
@@ -181,6 +186,7 @@ func (c *client) finish(ctx context.Context, g goal, err error, attempts int, to
 // retryAfter is what the header of that name says: seconds or a date. It is hostile, and bounded where
 // it is used.
 func retryAfter(value string) time.Duration {
+	// RFC 9110, 10.2.3.
 	if seconds, err := strconv.Atoi(value); err == nil {
 		return time.Duration(min(max(seconds, 0), 86400)) * time.Second
 	}

@@ -30,6 +30,7 @@ type latency struct {
 func sizeClass(n int) int { return min(max(bits.Len(uint(n))-smallest, 0), sizeClasses-1) }
 
 func timeClass(d time.Duration) int {
+	// Classes are a quarter of a power of two wide, so that a p99 is known to within 25 %.
 	us := uint64(max(d.Microseconds(), 1))
 	power := bits.Len64(us) - 1
 	if power < firstTime {
@@ -79,6 +80,7 @@ func (o *Object) hedged(ctx context.Context, p []byte, offset int64) (int, error
 	l := &o.client.latency
 	began := time.Now()
 	usual := l.p99(len(p))
+	// Too few are known of this size to say what is slow.
 	if usual == 0 {
 		n, err := o.once(ctx, p, offset)
 		if err == nil {
@@ -99,6 +101,7 @@ func (o *Object) hedged(ctx context.Context, p []byte, offset int64) (int, error
 		answer := make(chan []byte, 1)
 		started <- answer
 		o.count(func(c *counter) { c.hedges.Add(1) })
+		// Memory of its own: the first request writes into p until it has ended.
 		q := make([]byte, len(p))
 		if _, err := o.once(first, q, offset); err != nil {
 			answer <- nil
@@ -108,6 +111,7 @@ func (o *Object) hedged(ctx context.Context, p []byte, offset int64) (int, error
 		stop()
 	})
 	n, err := o.once(first, p, offset)
+	// It has begun, so it says whether there is a second request.
 	if !timer.Stop() {
 		second = <-started
 	}

@@ -103,6 +103,7 @@ type hubFile struct{ repo, revision, path string }
 
 var (
 	// A revision may have slashes only where the hub itself makes such names.
+	// huggingface_hub's rules: SPECIAL_REFS_REVISION_REGEX in hf_file_system.py.
 	hubAddress = regexp.MustCompile(`^([\w.-]+/[\w.-]+)(?:@(refs/(?:convert|pr)/[^/]+|[^/]+))?(?:/(.*))?$`)
 	commitName = regexp.MustCompile(`^[0-9a-f]{40}$`)
 )
@@ -144,6 +145,7 @@ func (h *hubStore) ask(ctx context.Context, address string, prepare func(*http.R
 			return nil, transportError(ctx, err)
 		}
 		to, err := answer.Location()
+		// A redirect elsewhere is an answer: it is where the bytes are, and the token is not for it.
 		if answer.StatusCode/100 != 3 || err != nil || !h.isHub(to) {
 			return answer, nil
 		}
@@ -163,6 +165,7 @@ func (h *hubStore) isHub(to *url.URL) bool {
 
 // commit is what a revision means, asked for once.
 func (h *hubStore) commit(ctx context.Context, f hubFile) (string, error) {
+	// A commit never means another one.
 	if commitName.MatchString(f.revision) {
 		return f.revision, nil
 	}
@@ -207,6 +210,7 @@ func (h *hubStore) json(ctx context.Context, address string, into any) (http.Hea
 	switch {
 	case err != nil:
 		return nil, transportError(ctx, err)
+	// One byte more was read to tell this from an answer of just that length.
 	case len(text) > mostAnswer:
 		return nil, &failure{kind: fault.KindLimit, text: fmt.Sprintf("the hub's answer has more than %d bytes (expected at most that)", mostAnswer)}
 	}
@@ -289,12 +293,14 @@ func locationOf(answer *http.Response) (location, error) {
 	if size, ok := digits(answer.Header.Get("X-Linked-Size")); ok {
 		found.size = size
 	}
+	// X-Linked-Etag is that of the file in LFS, ETag that of a pointer or of a small file itself.
 	if found.version == "" {
 		found.version = answer.Header.Get("ETag")
 	}
 	switch answer.StatusCode {
 	case http.StatusFound, http.StatusTemporaryRedirect, http.StatusMovedPermanently, http.StatusPermanentRedirect, http.StatusSeeOther:
 		to, err := answer.Location()
+		// file:// and the like, and https given up: neither is what a hub does.
 		if err != nil || (to.Scheme != "https" && to.Scheme != "http") || (to.Scheme == "http" && answer.Request.URL.Scheme == "https") {
 			return location{}, &failure{kind: fault.KindDenied, text: "the hub redirects to what is no web address, or from https to http"}
 		}

@@ -15,6 +15,7 @@ func (h *hubStore) head(ctx context.Context, a address) (int64, string, error) {
 }
 
 func (h *hubStore) read(ctx context.Context, a address, version string, size int64, p []byte, offset int64) (int, error) {
+	// Twice at most: with a location that was kept, and with a new one.
 	for fresh := false; ; fresh = true {
 		found, err := h.locate(ctx, a, fresh)
 		switch {
@@ -65,6 +66,7 @@ func (h *hubStore) list(ctx context.Context, a address, token string, found func
 	}
 	root := strings.TrimSuffix(a.display(), f.path)
 	if token == "" {
+		// The hub lists folders; a prefix ends inside of one.
 		folder := f.path[:strings.LastIndexByte(f.path, '/')+1]
 		token = h.endpoint + "/api/datasets/" + f.repo + "/tree/" + commit + "/" + escapedPath(strings.TrimSuffix(folder, "/")) + "?recursive=true"
 	}
@@ -87,6 +89,7 @@ func (h *hubStore) list(ctx context.Context, a address, token string, found func
 			continue
 		}
 		e := Entry{URL: strings.TrimSuffix(root, "/") + "/" + one.Path, Size: one.Size, Version: quoted(one.OID)}
+		// A large file is a pointer in git, whose size and hash are those of a text of some lines.
 		if one.LFS != nil {
 			e.Size, e.Version = one.LFS.Size, quoted(one.LFS.OID)
 		}
@@ -106,6 +109,7 @@ func (h *hubStore) nextPage(header string, entries int) (string, error) {
 		}
 		base, _ := url.Parse(h.endpoint)
 		to, err := base.Parse(target[1:])
+		// The token goes where the next page is.
 		if err != nil || !h.isHub(to) || entries == 0 { // a page of nothing leads nowhere
 			return "", &failure{kind: fault.KindBadFile, text: "the hub's list continues at another host, or without end"}
 		}

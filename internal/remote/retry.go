@@ -55,6 +55,7 @@ func (c *client) try(ctx context.Context, g goal, want int, once func(context.Co
 	ends := began.Add(total + transfer(want))
 	idle := 0
 	for attempt := 1; ; attempt++ {
+		// One attempt leaves time for others.
 		limit := min(total/attemptPart+transfer(want), time.Until(ends))
 		if limit <= 0 {
 			limit = time.Millisecond
@@ -69,10 +70,12 @@ func (c *client) try(ctx context.Context, g goal, want int, once func(context.Co
 			return nil
 		}
 		want -= n
+		// Bytes that came are kept, so a connection that ends again and again gets somewhere.
 		if idle++; n > 0 {
 			idle = 0
 		}
 		f := classify(err)
+		// Retry-After is the server's wish, and the wait at least so long.
 		pause := max(c.pause(idle), f.after)
 		if ctx.Err() != nil || !f.again || idle >= mostAttempts || time.Now().Add(pause).After(ends) {
 			if f.again && f.after > 0 && time.Now().Add(f.after).After(ends) {

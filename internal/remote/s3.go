@@ -69,6 +69,7 @@ func (s *s3Store) loaded(ctx context.Context) (aws.Config, error) {
 	}
 	options := []func(*config.LoadOptions) error{
 		config.WithResponseChecksumValidation(aws.ResponseChecksumValidationWhenRequired),
+		// A signature needs one; servers other than AWS's take any, and AWS's answer says which is right.
 		config.WithDefaultRegion("us-east-1"),
 		config.WithLogger(logging.Nop{}), // what is wrong is in an error; a library does not write to stderr
 	}
@@ -95,6 +96,7 @@ func (s *s3Store) loaded(ctx context.Context) (aws.Config, error) {
 func (s *s3Store) renew() {
 	s.loading.Lock()
 	defer s.loading.Unlock()
+	// Else a hundred requests that fail at once would ask the chain a hundred times.
 	if s.config == nil || time.Since(s.since) < time.Second {
 		return
 	}
@@ -256,6 +258,7 @@ func (s *s3Store) sign(ctx context.Context, request *http.Request) error {
 	if err != nil {
 		return err
 	}
+	// Public buckets answer requests without a signature, and refuse those with a wrong one.
 	if s.client.storage.Anonymous || loaded.Credentials == nil {
 		return nil
 	}
@@ -281,6 +284,7 @@ var errorCode = regexp.MustCompile(`<Code>([A-Za-z0-9.]{1,64})</Code>`)
 // refused is an answer without the bytes that were asked for.
 func (s *s3Store) refused(answer *http.Response) error {
 	// The body is XML that names the reason in a word.
+	// Bounded, and what of it is shown is one word: an answer may quote the request.
 	start, _ := io.ReadAll(io.LimitReader(answer.Body, 8<<10))
 	var word code
 	if found := errorCode.FindSubmatch(start); found != nil {
@@ -299,6 +303,7 @@ func (s *s3Store) refused(answer *http.Response) error {
 	if f.ended {
 		s.renew()
 	}
+	// S3 says 301 or 400 for this, which alone would not tell what to change.
 	if region := answer.Header.Get("X-Amz-Bucket-Region"); isRegion(region) && own != "" && region != own {
 		f.kind, f.again = fault.KindDenied, false
 		f.text += " (the bucket is in region " + region + ", the requests are signed for " + own + ")"

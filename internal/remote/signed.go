@@ -38,6 +38,7 @@ func unsignedQuery(query string) string {
 		names[i] = name
 	}
 	var put []string
+	// All names of a way have to be there: "Signature" or "sig" alone may be a server's own.
 	for _, s := range signings {
 		if !slices.ContainsFunc(s.has, func(name string) bool { return !slices.Contains(names, name) }) {
 			put = append(put, s.puts...)

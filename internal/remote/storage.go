@@ -51,6 +51,7 @@ func ParseStorage(text []byte) (Storage, error) {
 	if err := json.Unmarshal(text, &given); err != nil {
 		return Storage{}, fault.New(fault.KindArgument, "storage is no object of JSON (expected "+known()+")")
 	}
+	// Sorted, so that of two wrong ones the same is told each time.
 	for _, name := range slices.Sorted(keysOf(given)) {
 		if err := s.set(name, given[name]); err != nil {
 			return Storage{}, err

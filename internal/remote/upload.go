@@ -41,6 +41,7 @@ func partBytes(most int64) int {
 	if most <= 0 {
 		return usualPart
 	}
+	// So that 10,000 parts hold it, in whole MiB.
 	return int(max(leastPart, (most/mostParts+1<<20)>>20<<20))
 }
 
@@ -88,6 +89,7 @@ func (w *Writer) Commit() error {
 	case w.failed != nil:
 		return w.failed
 	}
+	// The answer may be lost where the object is there all the same: who abandons it removes it by its name as well.
 	if err := w.upload.commit(); err != nil {
 		w.failed = w.error(err)
 		return w.failed

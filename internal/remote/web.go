@@ -59,6 +59,7 @@ func (w *webStore) head(ctx context.Context, a address) (int64, string, error) {
 		return w.withoutFirst(ctx, a, answer)
 	case answer.StatusCode == http.StatusOK && answer.ContentLength == 0:
 		size = 0
+	// Asked for with identity, which some servers do not heed.
 	case compressed(answer, 1):
 		return 0, "", errCompressed
 	case answer.StatusCode == http.StatusOK:
@@ -103,6 +104,7 @@ func (w *webStore) withoutFirst(ctx context.Context, a address, refused *http.Re
 	defer answer.Body.Close()
 	switch answer.StatusCode {
 	case http.StatusOK:
+		// Only the body shows that there is none: its length may be unsaid.
 		if n, err := answer.Body.Read(make([]byte, 1)); n == 0 && err == io.EOF {
 			return 0, version(answer), nil
 		}
@@ -153,6 +155,7 @@ func (w *webStore) checkRange(answer *http.Response, want string, size int64, n 
 		switch {
 		case err != nil:
 			return err
+		// Before the range: of an object that was replaced the size says so plainly.
 		case total >= 0 && total != size:
 			return changedSize(size, total)
 		case first != offset || length != int64(n):
@@ -269,6 +272,7 @@ func mayFollow(to *http.Request, via []*http.Request) error {
 		return &failure{kind: fault.KindLimit, text: fmt.Sprintf("the server redirects more than %d times (expected at most that)", mostRedirects)}
 	case to.URL.Scheme != "https" && to.URL.Scheme != "http":
 		return &failure{kind: fault.KindDenied, text: "the server redirects to what is no web address"}
+	// What the user asked for encrypted is not to come in the clear.
 	case via[len(via)-1].URL.Scheme == "https" && to.URL.Scheme == "http":
 		return &failure{kind: fault.KindDenied, text: "the server redirects from https to http"}
 	}
@@ -300,6 +304,7 @@ func contentRange(answer *http.Response) (first, length, total int64, err error)
 		return 0, 0, total, nil
 	}
 	from, to, ok := strings.Cut(span, "-")
+	// Digits alone: ParseInt would take a sign.
 	first, ok1 := digits(from)
 	last, ok2 := digits(to)
 	if !ok || !ok1 || !ok2 || last < first || (total >= 0 && last >= total) {
