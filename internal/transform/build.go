@@ -117,6 +117,7 @@ func buildReduce(v map[string]value) (native.Op, *Error) {
 }
 
 func buildDraft(v map[string]value) (native.Op, *Error) {
+	// Image.draft has libjpeg decode at a fraction, of which Pillow takes 1, 2, 4 and 8 (JpegImagePlugin.draft).
 	op := native.Reduce{Across: v["factor"].integer(0), Down: v["factor"].integer(0), Draft: native.DraftColours}
 	if v["grey"].on() {
 		op.Draft = native.DraftGrey
@@ -161,6 +162,7 @@ func buildZoomOut(v map[string]value) (native.Op, *Error) {
 }
 
 func buildIoUCrop(v map[string]value) (native.Op, *Error) {
+	// torchvision's own options where none are given: 1 stands for an image that is left alone.
 	op := native.IoUCrop{Trials: v["trials"].integer(0), Overlaps: []float64{0, 0.1, 0.3, 0.5, 0.7, 0.9, 1}}
 	if given := v["sampler_options"]; !given.isNull {
 		op.Overlaps = given.numbers
@@ -184,6 +186,7 @@ func buildIoUCrop(v map[string]value) (native.Op, *Error) {
 // Its max_size must be greater than the size, not equal to it, as torchvision has it.
 func buildResize(v map[string]value) (native.Op, *Error) {
 	size, limit := v["size"].numbers, v["max_size"]
+	// Resize(None, max_size=n): the longer side alone is given.
 	if v["size"].isNull {
 		if limit.isNull {
 			return nil, &Error{Argument: "max_size", Text: "is null, and so is size (expected the length of the longer side)"}

@@ -97,6 +97,7 @@ func buildAffine(v map[string]value) (native.Op, *Error) {
 	if !v["scale"].isNull {
 		op.Scale = v["scale"].pair()
 	}
+	// One number or two are along x; four are along x and y.
 	if shear := v["shear"]; !shear.isNull {
 		op.ShearX = eitherSide(value{numbers: shear.numbers[:min(2, len(shear.numbers))]})
 		if len(shear.numbers) == 4 {
@@ -116,6 +117,7 @@ func buildPerspective(v map[string]value) (native.Op, *Error) {
 func buildRandAugment(v map[string]value) (native.Op, *Error) {
 	op := native.RandAugment{Ops: v["num_ops"].integer(0), Magnitude: v["magnitude"].integer(0),
 		Bins: v["num_magnitude_bins"].integer(0), Version: versionOf(v), Filter: filterOf(v), Fill: fillOf(v)}
+	// torchvision takes it as an index into so many magnitudes.
 	if op.Magnitude >= op.Bins {
 		return nil, &Error{Argument: "magnitude", Text: fmt.Sprintf("is %d (expected less than num_magnitude_bins, which is %d)", op.Magnitude, op.Bins)}
 	}
@@ -146,11 +148,13 @@ func buildColorJitter(v map[string]value) (native.Op, *Error) {
 				return nil, &Error{Argument: argument, Text: fmt.Sprintf("is %g (expected at least 0 as one number)", v[argument].numbers[0])}
 			}
 			low, high = neutral-high, neutral+high
+			// A factor of brightness is no negative number (ColorJitter._check_input, clip_first_on_zero).
 			if argument != "hue" {
 				low = max(low, 0)
 			}
 		}
 		op.Factor[i] = [2]float64{low, high}
+		// torchvision makes None of it, and draws nothing for it: the draws of the others depend on that.
 		op.Drawn[i] = low != neutral || high != neutral
 	}
 	return op, nil

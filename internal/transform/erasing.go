@@ -18,6 +18,7 @@ var erasingModes = map[string]int32{"const": native.EraseValue, "rand": native.E
 
 func buildErasing(name string, v map[string]value) (native.Op, *Error) {
 	// One box, always.
+	// A pointer, for normalizeErasings changes the value once it is known where Normalize stands.
 	op := &native.Erasing{Kind: native.OpErasing, Boxes: [2]int32{1, 1}, Probability: 1}
 	switch name {
 	case "RandomErasing":
@@ -93,6 +94,7 @@ func normalizeErasings(erasings []erasing, output native.Output) *Error {
 			return e.refuse(`is "random" (expected numbers, or Normalize before it)`)
 		}
 		for c := range 3 {
+			// In single precision, as torch computes it: in double some values would round to others.
 			e.op.Value[c] = float64((float32(e.op.Value[c]) - output.Mean[c]) / output.Std[c])
 		}
 	}
@@ -102,6 +104,7 @@ func normalizeErasings(erasings []erasing, output native.Output) *Error {
 func checkErasings(erasings []erasing, output native.Output) *Error {
 	boxes := int32(0)
 	for _, e := range erasings {
+		// native has room for so many boxes of an image.
 		if boxes += e.op.Boxes[1]; boxes > native.MaxErasings {
 			return &Error{Index: e.index, Transform: e.name, Text: fmt.Sprintf("%d boxes are erased with those before it (expected at most %d of an image)", boxes, native.MaxErasings)}
 		}

@@ -51,6 +51,7 @@ func Explain(list []json.RawMessage, err error) error {
 		return errors.New(plan.Text) // without a number that is not the user's
 	}
 	height, width := plan.Sides[0], plan.Sides[1]
+	// Of a crop that is larger than its image the plan says the sides, in numbers and not in its text.
 	if height == 0 {
 		return &Error{Index: index, Transform: name, Text: plan.Text}
 	}
@@ -70,6 +71,7 @@ func transformOf(list []json.RawMessage, op int) (index int, name string) {
 		if err != nil {
 			return 0, ""
 		}
+		// Neither is an op of the plan, so neither has a number there.
 		if name == "Normalize" || mixes(name, values) {
 			continue
 		}

@@ -83,6 +83,7 @@ func buildPillowBlur(v map[string]value) (native.Op, *Error) {
 // keyOf is the key of noise, which is written as four numbers of 32 bits.
 func keyOf(v map[string]value) (key [2]uint64) {
 	for k, number := range v["key"].numbers {
+		// JSON's numbers are float64 to many readers, which hold 53 bits and no 64.
 		key[k/2] |= uint64(uint32(number)) << (32 * (k % 2))
 	}
 	return key
@@ -160,6 +161,7 @@ var adjusted = map[int32]struct{ function, factor string }{
 func adjustCalls(op native.Adjust) []Call {
 	arguments := map[string]any{}
 	kind := op.Kind
+	// The argument tensor= says which of the two ops it was.
 	for onImages, onTensors := range ofTensors {
 		if kind == onTensors {
 			kind, arguments["tensor"] = onImages, true

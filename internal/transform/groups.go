@@ -28,9 +28,11 @@ func buildAll(name string, v map[string]value, depth int) ([]native.Op, *Error) 
 	if err != nil {
 		return nil, err
 	}
+	// A group may be passed over, and the batch's images would have one channel or three by chance.
 	if name == "Grayscale" && depth > 0 && v["num_output_channels"].numbers[0] == 1 {
 		return nil, &Error{Argument: "num_output_channels", Text: "is 1 in a group (expected 3: all images of a batch have as many channels)"}
 	}
+	// The op itself has no probability: as a group of one it has that of groups.
 	if theTable().entry(name).WithChance {
 		return group(native.OpApply, v["p"].numbers[0], 1, []native.Op{op}), nil
 	}
@@ -57,6 +59,7 @@ func buildPhotometric(v map[string]value) []native.Op {
 
 // group puts the op that says how many follow before them.
 func group(kind int32, p, weight float64, inner []native.Op) []native.Op {
+	// A plan is a flat list for C: a group is a head and the ops that follow it.
 	head := native.Group{Kind: kind, Count: int32(len(inner)), Probability: p, Weight: weight}
 	return append([]native.Op{head}, inner...)
 }

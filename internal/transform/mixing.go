@@ -23,6 +23,7 @@ func mixes(name string, v map[string]value) bool {
 	}
 	return name == "RandomChoice" && slices.ContainsFunc(v["transforms"].list, func(raw json.RawMessage) bool {
 		var member struct{ Name string }
+		// What is wrong with it is said where the list is read.
 		if json.Unmarshal(raw, &member) != nil {
 			return false
 		}
@@ -76,6 +77,7 @@ func (m *mixing) addChoice(v map[string]value, number int32) *Error {
 			err.place(i, name)
 			return err
 		}
+		// A batch has one form of labels, whichever of the two was drawn for it.
 		if i > 0 && before.Classes != m.mix.Classes {
 			return &Error{Transform: name, Text: "its num_classes or labels differ from those of the ones before (expected the same of all)"}
 		}
@@ -138,6 +140,8 @@ func (m *mixing) join(plan *native.Plan, dtype int32) error {
 			return refuse("", "dtype is \"uint8\" (expected a float: sums of shares have fractions; CutMix alone takes bytes)")
 		}
 		for _, length := range []uint32{size.Height, size.Width} {
+			// timm draws a whole number of pixels from low to high, which numpy refuses where there is none
+			// (rand_bbox_minmax).
 			low, high := int64(float64(length)*op.Shares[0]), int64(float64(length)*op.Shares[1])
 			if op.Shares[1] > 0 && low >= high {
 				return refuse("cutmix_minmax", fmt.Sprintf("is %v (expected bounds with a length between them, of %d pixels)", op.Shares, length))

@@ -192,6 +192,7 @@ func parseNamed(what string, entries []entry, index int, raw json.RawMessage) (s
 		return "", nil, &Error{Index: index, Text: "it is " + short(raw) + " (expected an object with a name)"}
 	}
 	var name string
+	// Nothing is no JSON, so that a missing name is an error here.
 	if err := json.Unmarshal(given["name"], &name); err != nil {
 		return "", nil, &Error{Index: index, Text: "it has no name"}
 	}

@@ -155,6 +155,7 @@ func (c *compiler) collect() error {
 	}
 	c.bySteps = units["step"]
 	slices.Sort(c.begins)
+	// Two schedules that change together make one phase.
 	if c.begins = slices.Compact(c.begins); len(c.begins) > maxPhases {
 		return fmt.Errorf("size changes %d times in all schedules together (expected at most %d)", len(c.begins), maxPhases)
 	}
@@ -169,6 +170,7 @@ func (c *compiler) phase(from int64) (Phase, error) {
 		if err != nil {
 			return phase, inView(c.views, i, err)
 		}
+		// One plan for all of a view's repetitions: their draws differ by the number of the view.
 		for range view.count() {
 			phase.Views = append(phase.Views, plan)
 		}

@@ -27,6 +27,7 @@ func Replay(plan *native.Plan, key native.Key, width, height uint32) ([]Call, er
 		switch op := drawn[i].Op.(type) {
 		case native.IoUCrop:
 			return nil, errBoxes
+		// native lists an AugMix flat: begin, the ops of each chain and its end, and what is blended.
 		case native.MixBegin:
 			mixed = &mixture{original: op.Weight, chain: []Call{}}
 		case native.MixChain:

@@ -41,6 +41,7 @@ func scheduleOf(size json.RawMessage) *Schedule {
 	}
 	var s Schedule
 	decoder := json.NewDecoder(bytes.NewReader(size))
+	// A slip such as "epochs" is to be an error, and not a schedule without a unit.
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(&s); err != nil {
 		return &Schedule{} // which check refuses
@@ -89,6 +90,7 @@ func eachSize(raw json.RawMessage, depth int, change func(json.RawMessage) (json
 		if err != nil {
 			return raw, err
 		}
+		// What stays as it was keeps its bytes, so that errors quote what the user wrote.
 		changed = !bytes.Equal(made, size)
 		given["size"] = made
 	}

@@ -51,12 +51,14 @@ func buildTimm(v map[string]value) (native.Op, *Error) {
 	}
 	set, chosen := int32(0), false
 	for _, section := range sections[1:] {
+		// timm/data/auto_augment.py, rand_augment_transform: "t" names a set, every other key has a number behind it.
 		if name, ok := strings.CutPrefix(section, "t"); ok && kind == "rand" {
 			if set, chosen = timmSets[name]; !chosen {
 				return refuse(section, `"t3a", "t3aw" or "tweights"`)
 			}
 			continue
 		}
+		// timm splits a section so too (re.split(r'(\d.*)', c)).
 		at := strings.IndexAny(section, "0123456789")
 		if at < 0 {
 			return refuse(section, "a key with a number")
@@ -76,6 +78,7 @@ func buildTimm(v map[string]value) (native.Op, *Error) {
 		}
 		numbers[section[:at]] = number
 	}
+	// timm takes more than 100 for infinite there, and draws magnitudes evenly then.
 	if numbers["mstd"] > 100 && kind == "rand" || math.IsInf(numbers["mstd"], 1) {
 		numbers["mstd"] = -1 // uniform
 	}

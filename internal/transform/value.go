@@ -33,6 +33,7 @@ func (v value) integer(i int) int32 { return int32(v.numbers[i]) }
 // "<argument> ...".
 func (a *argument) read(raw json.RawMessage) (value, error) {
 	if bytes.Equal(bytes.TrimSpace(raw), []byte("null")) {
+		// torchvision takes None, too, and antialias means nothing on PIL images.
 		if a.Nullable || a.Type == "antialias" {
 			return value{isNull: true}, nil
 		}
@@ -180,6 +181,7 @@ var numeric = map[string]numberRule{
 
 func (r numberRule) read(raw json.RawMessage) ([]float64, error) {
 	var list []json.RawMessage
+	// A list first: a number is no list, and a list of one is a scalar's other form.
 	if json.Unmarshal(raw, &list) == nil {
 		if !r.anyCount && !slices.Contains(r.counts, len(list)) {
 			return nil, fmt.Errorf("is %s (expected %s)", short(raw), r.shape())
