@@ -13,6 +13,8 @@ type projection struct {
 	depth [3]float32 // 0, 0, 1 for an affine map
 }
 
+// Each product is made a float32 by itself, here and in all of the package: Go may else fuse it with the sum
+// ("Arithmetic operators" of its specification), and the last bit would not be torch's.
 func (m *projection) at(x, y float32) (float32, float32) {
 	along := func(row *[3]float32) float32 {
 		return float32(float32(x*row[0])+float32(y*row[1])) + row[2]
@@ -23,6 +25,7 @@ func (m *projection) at(x, y float32) (float32, float32) {
 
 // affineOf turns a map round: images are warped from output to input, places the other way.
 func affineOf(p *[6]float64) (projection, error) {
+	// In double, as Python computes it; only what comes out becomes single.
 	determinant := p[0]*p[4] - p[1]*p[3]
 	a, b, c, d := p[4]/determinant, -p[1]/determinant, -p[3]/determinant, p[0]/determinant
 	m := projection{
@@ -56,6 +59,7 @@ func (m *projection) check(determinant float64) error {
 func turnOf(op *native.AffineMap, before canvas) (projection, error) {
 	m, err := affineOf(&op.Coefficients)
 	if err == nil && op.Width > 0 {
+		// The image grows so that all four corners are in it (expand=True).
 		left, top := float32(math.Inf(1)), float32(math.Inf(1))
 		for _, corner := range [4][2]float32{{0, 0}, {before.width, 0}, {0, before.height}, {before.width, before.height}} {
 			x, y := m.at(corner[0], corner[1])

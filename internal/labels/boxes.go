@@ -22,6 +22,8 @@ func (f Format) corners(b box) box {
 	case XYWH:
 		return box{b[0], b[1], b[2] + b[0], b[3] + b[1]}
 	case CXCYWH:
+		// torchvision divides by -2 and takes the absolute value (_cxcywh_to_xyxy): of a negative size that is no
+		// half of it.
 		x, y := b[0]-abs(b[2]/-2), b[1]-abs(b[3]/-2)
 		return box{x, y, b[2] + x, b[3] + y}
 	}
@@ -51,6 +53,7 @@ func abs(n float32) float32 {
 func (f Format) shifted(b box, x, y float32) box {
 	b[0] += x
 	b[1] += y
+	// Of the other formats the size stands apart, and stays.
 	if f == XYXY {
 		b[2] += x
 		b[3] += y
@@ -77,6 +80,7 @@ func (f Format) mirrored(b box, axis int, length float32) box {
 // clamped cuts a box off at the edges of the image.
 func (f Format) clamped(b box, c canvas) box {
 	b = f.corners(b)
+	// A box outside of the image becomes one without an area at its edge.
 	for i, most := range [4]float32{c.width, c.height, c.width, c.height} {
 		b[i] = min(max(b[i], 0), most)
 	}

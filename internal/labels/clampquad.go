@@ -9,6 +9,7 @@ import "math"
 // the cases, as it does in torchvision's _clamp_rotated_bounding_boxes (0.29).
 func (r *Rule) clampedQuad(q quad, c canvas) quad {
 	whole := q
+	// torchvision has the arithmetic for one edge only, and turns the box by a quarter for each of the others.
 	for range 4 {
 		first := 2 * leftmost(q)
 		q, whole = from(q, first), from(whole, first)
@@ -30,6 +31,7 @@ func leftmost(q quad) int {
 	best, found := 0, float32(0)
 	for i := range 4 {
 		weight := q[2*i+1]/y + float32(q[2*i]/x*100)
+		// What torch.argmin takes for the least: NaN, where it stands.
 		if weight != weight { // of a side that is all zeros
 			return i
 		}
@@ -67,6 +69,7 @@ func lines(q quad) (slope, meets [4]float32) {
 }
 
 // within is torch's clamp, which gives no number where one of the three is none.
+// Go's min and max give no number where one of the two is none, as torch's do.
 func within(value, low, high float32) float32 { return min(max(value, low), high) }
 
 func clampedLeft(q, whole quad, c canvas, hard bool) quad {

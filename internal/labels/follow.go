@@ -32,6 +32,7 @@ func Follow(drawn []native.Drawn, scale, width, height int32) ([]native.Op, erro
 	ops := make([]native.Op, 0, 2*len(drawn))
 	for i := range drawn {
 		d := &drawn[i]
+		// What an op makes of the image the next one's record says, of the last one the sample's size.
 		after := [2]int32{height, width}
 		if i+1 < len(drawn) {
 			after = [2]int32{drawn[i+1].Height, drawn[i+1].Width}
@@ -125,6 +126,7 @@ func turned(op native.AffineMap, d *native.Drawn, scale int32) ([]native.Op, err
 	if scale == 1 {
 		return []native.Op{op}, nil
 	}
+	// A quarter turn has whole numbers alone, and takes pixel to pixel whatever the scale.
 	for _, c := range op.Coefficients {
 		if c != math.Trunc(c) {
 			return nil, noTurn(d)

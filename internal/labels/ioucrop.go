@@ -12,6 +12,7 @@ func (r Rule) LooksAtBoxes() bool { return r.Kind == Boxes && !r.rotated() }
 // Settle draws what depends on the boxes of a sample, whose image is width x height: each IoUCrop that
 // the plan comes to, by where the ops before it have moved the boxes. The key comes back with what was drawn.
 func (r *Rule) Settle(plan *native.Plan, key native.Key, values []float32, width, height uint32) (native.Key, error) {
+	// One after the other: where the boxes are at a second crop the first one decides.
 	for plan.LooksAtBoxes() {
 		drawn, err := plan.Replay(key, width, height)
 		if err != nil {
@@ -22,6 +23,7 @@ func (r *Rule) Settle(plan *native.Plan, key native.Key, values []float32, width
 			break
 		}
 		at := &drawn[last]
+		// A group that was not drawn may have held it.
 		if _, waits := at.Op.(native.IoUCrop); !waits {
 			break
 		}
@@ -45,6 +47,7 @@ func (r *Rule) iouCrop(values []float32, crop native.Crop) {
 	var outside []bool
 	r.each(values, nil, func(b box) box {
 		c := r.Format.corners(b)
+		// Before the crop: torchvision asks for the middle in the whole image.
 		x, y := float32(0.5)*float32(c[0]+c[2]), float32(0.5)*float32(c[1]+c[3])
 		within := float32(crop.Left) < x && x < float32(crop.Left+crop.Width) &&
 			float32(crop.Top) < y && y < float32(crop.Top+crop.Height)

@@ -62,6 +62,7 @@ func (r *Rule) Move(values []float32, drawn []native.Drawn, width, height int32)
 		r.shiftRotated(values, 0, 0, end, false)
 	} else if r.ClampAtEnd {
 		r.each(values, nil, func(b box) box { return r.Format.clamped(b, end) }, func(x, y float32) (float32, float32) {
+			// A point is a pixel's place, and the last pixel is at width - 1; a box's edge is at width.
 			return min(max(x, 0), end.width-1), min(max(y, 0), end.height-1)
 		})
 	}
@@ -82,6 +83,8 @@ func (r *Rule) follow(values []float32, drawn []native.Drawn, width, height int3
 		return fmt.Errorf("%d numbers (expected a multiple of %d)", len(values), row)
 	}
 	for i, v := range values {
+		// A number that is none would pass every comparison behind, also that of sanitizing, by whatever way that is
+		// written.
 		if f := float64(v); math.IsNaN(f) || math.IsInf(f, 0) {
 			return fmt.Errorf("row %d holds %v (expected finite numbers)", i/row, v)
 		}
@@ -152,6 +155,7 @@ func (r *Rule) move(values []float32, d *native.Drawn, after canvas) error {
 }
 
 func anchor(length, crop int32) int32 {
+	// Python's round, which torchvision takes.
 	return int32(math.RoundToEven(float64(length-crop) / 2))
 }
 
@@ -190,6 +194,7 @@ func (r *Rule) resize(values []float32, width, height, toWidth, toHeight int32) 
 	if width == toWidth && height == toHeight {
 		return
 	}
+	// The ratio in double and the product in single precision, as Python and torch have them.
 	x, y := float32(float64(toWidth)/float64(width)), float32(float64(toHeight)/float64(height))
 	if r.rotated() {
 		r.eachQuad(values, &canvas{float32(toWidth), float32(toHeight)}, func(q quad) quad {
@@ -242,6 +247,7 @@ func (r *Rule) flip(values []float32, axis int, length float32) {
 	r.each(values, nil, func(b box) box { return r.Format.mirrored(b, axis, length) },
 		func(x, y float32) (float32, float32) {
 			if axis == 0 {
+				// A point is a pixel's place: the first one goes to the last.
 				return -(x - (length - 1)), y
 			}
 			return x, -(y - (length - 1))

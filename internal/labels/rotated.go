@@ -26,6 +26,7 @@ func turn(degrees float32) (cosine, sine float32) {
 }
 
 func ofRadians(angle float32) (cosine, sine float32) {
+	// In double, and rounded once: no library of single precision gives the same bits everywhere.
 	sin, cos := math.Sincos(float64(angle))
 	return float32(cos), float32(sin)
 }
@@ -150,6 +151,7 @@ func (f Format) mirrorRotated(row []float32, axis int, length float32) {
 	}
 	row[axis] = -(row[axis] - length)
 	row[4] = -row[4]
+	// Mirrored downwards the first corner is the lower left one; half a turn brings it to the top again.
 	if axis == 1 {
 		row[4] += 180
 	}
