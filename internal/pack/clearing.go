@@ -31,6 +31,7 @@ func (u *upload) clearing() *clearing {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	// One that began when a shard failed may be over before the others are removed. Who is waited for gets no further time.
+	// One for all objects: each failed shard by itself would wait as long.
 	if u.clears != nil && (u.clears.ctx.Err() == nil || u.clears.hasty()) {
 		return u.clears
 	}
@@ -38,6 +39,7 @@ func (u *upload) clearing() *clearing {
 	ctx, stop := context.WithTimeout(context.WithoutCancel(u.ctx), clearingTime)
 	c := &clearing{ctx: ctx, hasty: func() bool { return u.ctx.Err() != nil || u.late.Load() }}
 	c.silent = time.AfterFunc(c.patience(), stop)
+	// When somebody ends the job meanwhile the patience is the shorter one from then on.
 	context.AfterFunc(u.ctx, c.answered)
 	u.clears = c
 	return c
@@ -69,6 +71,7 @@ func (u *upload) abandon() string {
 	var removing sync.WaitGroup
 	slots := make(chan struct{}, clearedAtOnce)
 	for name, committed := range made {
+		// A dataset has thousands of shards, and a store has a bound on requests.
 		slots <- struct{}{}
 		removing.Go(func() {
 			defer func() { <-slots }()

@@ -132,6 +132,7 @@ const maxListedFaults = 1000
 
 func (f *Faults) add(fault Fault) {
 	f.Total++
+	// A folder of a million wrong files is to fill no memory with sentences.
 	if len(f.Listed) < maxListedFaults {
 		f.Listed = append(f.Listed, fault)
 	}

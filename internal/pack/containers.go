@@ -117,6 +117,7 @@ func openContainers(ctx context.Context, source string, o *ContainerOptions, sto
 	if err != nil {
 		return nil, err
 	}
+	// Packed already, or single files: these are copied by other ways, or not at all.
 	if !d.Kind().InShards() && d.Kind() != catalog.InMemory || d.Kind() == catalog.Packed {
 		defer d.Release()
 		if d.Away() {
@@ -247,6 +248,8 @@ func indexPlace(source, out string, d *catalog.Dataset) (dir, root string, err e
 		return "", "", catalog.IOError(d.ContainersRoot(), "cannot make it an absolute path", err)
 	}
 	// Relative where both lie together and may be moved together, else absolute.
+	// A path through half of the file system would break when one of the two is moved, and so would an absolute one:
+	// that at least says where they were.
 	if relative, err := filepath.Rel(absolute, root); err == nil && together(absolute, root) {
 		root = relative
 	}

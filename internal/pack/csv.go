@@ -67,6 +67,7 @@ func (c *csvFile) rewind() ([]string, error) {
 	if _, err := c.f.Seek(0, io.SeekStart); err != nil {
 		return nil, catalog.IOError(c.file, "cannot read the manifest", err)
 	}
+	// Rows are short and the file is read twice.
 	b := bufio.NewReaderSize(c.f, 1<<18)
 	if mark, _ := b.Peek(3); string(mark) == "\xef\xbb\xbf" { // spreadsheets put a byte order mark
 		c.mark = 3
@@ -123,6 +124,7 @@ func (c *csvFile) infer(header []string) error {
 				_, err := strconv.ParseInt(cell, 10, 64)
 				notInt[i] = err != nil
 			}
+			// Cells before the first that is no int64 are floats as well, and need no second look.
 			if notInt[i] && !notFloat[i] && cell != "" {
 				_, err := strconv.ParseFloat(cell, 64)
 				notFloat[i] = err != nil
@@ -178,6 +180,7 @@ func (c *csvFile) next(cells []any) (bool, error) {
 		return false, err
 	}
 	for i, cell := range record {
+		// The reader holds lines to the first one's number of cells, which may be another in the second pass.
 		if i >= len(cells) {
 			break // the file changed between two openings; the row count will tell
 		}

@@ -80,6 +80,7 @@ func newUpload(ctx context.Context, url string, overwrite bool, storage remote.S
 	}
 	url = strings.TrimRight(url, "/")
 	u := &upload{ctx: ctx, url: url, storage: storage, made: make(map[string]bool)}
+	// With the slash: "data" is not to find "data2".
 	entries, err := remote.List(ctx, url+"/", storage)
 	if err != nil {
 		return nil, catalog.OutOfStore(err)
@@ -139,6 +140,7 @@ func (u *upload) create(name string, most int64) (catalog.Made, error) {
 // publish removes what an overwritten dataset had and the new one has not; the manifest is there already.
 func (u *upload) publish() (warning string, err error) {
 	for _, name := range u.before {
+		// It was replaced by the new object of its name.
 		if _, again := u.made[name]; again {
 			continue
 		}

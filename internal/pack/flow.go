@@ -43,6 +43,7 @@ type flow struct {
 func newFlow(s source, o Options, seek bool, t *Tracker) *flow {
 	// A few records a thread smooth out files of different size.
 	threads := o.threads()
+	// The ring is also the bound of what is read ahead where files are small and the budget of bytes says nothing.
 	n := 8*threads + 8
 	f := &flow{source: s, threads: threads, limits: o.Limits.Native(), seek: seek, blocks: blocks.NewCache(o.Limits.Blocks()), track: t, ring: make([]chan *record, n),
 		ticket: make(chan struct{}, n), free: make(chan []byte, n), room: newBudget(budgetBytes)}
@@ -60,6 +61,7 @@ func newFlow(s source, o Options, seek bool, t *Tracker) *flow {
 func (f *flow) run(ctx context.Context, emit func(*record) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var workers sync.WaitGroup
+	// Deferred before cancel, so that it runs behind it.
 	defer workers.Wait()
 	defer cancel()
 	stop := context.AfterFunc(ctx, f.room.close)
@@ -111,6 +113,7 @@ func (f *flow) recycle(r *record) {
 	if cap(r.space) > cap(space) {
 		space = r.space
 	}
+	// Without a path the bytes are the caller's copy, and have no room to spare.
 	if r.path != "" && cap(space) > 0 && cap(space) <= keep {
 		select {
 		case f.free <- space[:0]:

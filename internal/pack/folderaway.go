@@ -48,6 +48,7 @@ type ahead struct {
 // there is no list.
 func openFolderAway(ctx context.Context, url string, allowEmpty bool, more []string, storage remote.Storage) (source, error) {
 	base, _, _ := strings.Cut(url, "?")
+	// A plain web server has no lists, and a pattern stands for containers.
 	if strings.HasPrefix(url, "http") || strings.ContainsAny(base, "*{[") {
 		return nil, nil
 	}
@@ -91,6 +92,7 @@ func (f *folderAway) next(it *item) (bool, error) {
 	if more, err := f.folder.next(it); !more || err != nil {
 		return more, err
 	}
+	// At least one, however large: or the next file would never be asked for.
 	for f.asked < f.list.Len() && len(f.queue) < filesAhead && (len(f.queue) == 0 || f.bytes < bytesAhead) {
 		a, err := f.ask(f.asked)
 		if err != nil {

@@ -99,6 +99,7 @@ func (c *IndexConfig) place(s source) (dir, root string, err error) {
 	if c.Out != "" {
 		return "", "", catalog.NewError(fault.KindArgument, c.Source, "out is for containers; of a class folder, index_dir (--index-dir) says where the index goes")
 	}
+	// Before any file is read: the index could not hold the name.
 	if err := s.(*folder).checkPaths(); err != nil {
 		return "", "", err
 	}
@@ -141,6 +142,7 @@ func newInPlace(dir string, kind catalog.Kind, inBlocks bool, fields []catalog.F
 		return f, nil
 	}}}
 	// Whoever holds the lock is the only one: what lies there is a dead run's.
+	// Their names are always the same, so that there is nothing to search for.
 	os.Remove(filepath.Join(dir, temporaryIndex))
 	os.Remove(filepath.Join(dir, temporarySeek))
 	os.Remove(filepath.Join(dir, temporaryManifest))
@@ -230,6 +232,7 @@ func (x *inPlace) name(m *catalog.Manifest) error {
 		old = new(catalog.Manifest) // a damaged manifest is replaced
 	}
 	n := 0
+	// The old index stays whole until the manifest names the new one.
 	for old.Index.Name == catalog.IndexFileName(n) || old.Seek != nil && old.Seek.Name == catalog.SeekFileName(n) {
 		n++
 	}

@@ -38,6 +38,7 @@ func (in *inspector) readInside(r *record, buffer []byte, wait func(int64)) ([]b
 	if x.framed {
 		at = x.frame.Extent
 	}
+	// The frame and the image were found by one walk, so this is no fault of the file.
 	if x.offset < at.Offset || x.length > at.Length-(x.offset-at.Offset) {
 		return buffer, recordError(r, fault.KindInternal, "the image lies outside its record", nil)
 	}
@@ -46,6 +47,7 @@ func (in *inspector) readInside(r *record, buffer []byte, wait func(int64)) ([]b
 		if short := headroom.Memory(at.Length + at.Length/4); short != nil {
 			return buffer, recordError(r, fault.KindMemory, short.Error(), nil)
 		}
+		// With a quarter to spare: the next image is seldom of just this length.
 		buffer = make([]byte, at.Length+at.Length/4)
 	}
 	data := buffer[:at.Length]
@@ -215,6 +217,7 @@ func (in *inspector) opened(r *record, path string, size int64) (io.ReaderAt, er
 		return nil, recordError(r, fault.KindIO, "cannot open the container", err)
 	}
 	info, err := f.Stat()
+	// Places were found in a file of that size; in another one they may hold anything.
 	if err == nil && info.Size() != size {
 		err = fmt.Errorf("it had %d bytes, now %d", size, info.Size())
 	}

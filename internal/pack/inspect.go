@@ -153,6 +153,7 @@ func (in *inspector) inspect(r *record) error {
 	var f native.Facts
 	var warnings uint32
 	var err error
+	// In the same pass: to find seek points later is to decode all entropy data once more.
 	if in.seek {
 		f, r.seek, warnings, err = in.context.InspectSeek(first, r.length, native.SeekStep, nil)
 	} else {

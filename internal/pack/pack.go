@@ -99,6 +99,7 @@ func (o *output) begin(fields []catalog.Field) (err error) {
 	if err := catalog.CheckFields(fields); err != nil {
 		return catalog.NewError(fault.KindArgument, "", "%v", err)
 	}
+	// How long it gets nobody knows; a store's parts have to be long enough for the longest.
 	file, err := o.to.create(catalog.IndexFileName(0), catalog.MaxIndexBytes)
 	if err == nil {
 		o.index, err = catalog.NewWriterTo(file, catalog.Packed, false, fields)
@@ -125,6 +126,7 @@ func (o *output) add(r *record) error {
 		}
 	}
 	row := rowOf(r)
+	// The shard first: it says where the record lies, which the index keeps.
 	if err := o.shards.add(r, &row); err != nil {
 		return err
 	}

@@ -56,6 +56,7 @@ func openParquet(file string) (_ tableFile, err error) {
 	if err != nil {
 		return nil, catalog.IOError(file, "cannot open the manifest", err)
 	}
+	// Indexes of pages and filters are of no use to who reads all rows.
 	pf, err := parquet.OpenFile(p.f, info.Size(), parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true))
 	if err != nil {
 		return nil, catalog.NewError(fault.KindBadFile, file, "this is no Parquet file: %v", err)
@@ -101,6 +102,7 @@ func (p *parquetFile) describe(schema *parquet.Schema) error {
 		}
 		p.column = append(p.column, len(p.cols))
 		at := leafOf(leaf)
+		// Of 8 and 16 bits the int32 that Parquet stores has the number itself.
 		if list && at.unsigned >= 32 {
 			f.DType = "u" + f.DType
 		}
@@ -202,6 +204,7 @@ func (p *parquetFile) fill() (bool, error) {
 	}
 	n, err := p.rows.ReadRows(p.buffer)
 	p.held = p.buffer[:n]
+	// The last rows come together with io.EOF.
 	if errors.Is(err, io.EOF) {
 		err = p.rows.Close()
 		p.rows = nil
@@ -219,6 +222,7 @@ func (p *parquetFile) put(cells []any, v parquet.Value) error {
 	}
 	at := p.column[v.Column()]
 	f, l := p.cols[at], p.leaf[v.Column()]
+	// A null inside of a list; with a lower level there is no list, or an empty one.
 	if v.IsNull() && f.Type == catalog.ArrayType && v.DefinitionLevel() >= l.present {
 		// Left out, it would move the numbers behind it.
 		nan, ok := notANumber[f.DType]

@@ -77,6 +77,7 @@ func (p *partial) checkDestination() error {
 		return catalog.IOError(p.destination, "cannot list the destination", err)
 	}
 	for _, e := range entries {
+		// A link of such a name would be removed as a link, but who made it had something in mind.
 		if !e.Type().IsRegular() || !ownName(e.Name()) {
 			return catalog.NewError(fault.KindArgument, p.destination, "the destination holds %q, which is no part of a packed dataset, so it is not overwritten", e.Name())
 		}
@@ -104,6 +105,7 @@ func lockDirectory(dir string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
+	// flock, whose lock is of the open file: it ends with the process, and two runs of one process see each other.
 	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 	if err == nil || errors.Is(err, unix.ENOTSUP) || errors.Is(err, unix.ENOLCK) {
 		var held, named os.FileInfo
@@ -178,6 +180,7 @@ func (p *partial) rename() (replaced bool, err error) {
 	if err := p.checkDestination(); err != nil { // it may have changed in the hours since
 		return false, err
 	}
+	// In one step: whoever opens the dataset at that moment finds the old one or the new one.
 	err = unix.Renameat2(unix.AT_FDCWD, p.dir, unix.AT_FDCWD, p.destination, unix.RENAME_EXCHANGE)
 	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) {
 		return false, p.replaceInTwoSteps()

@@ -66,6 +66,7 @@ func (in *inspector) throughPillow(r *record) error {
 	if err := in.inspect(r); err != nil {
 		return err
 	}
+	// Limits hold for what Pillow made as for any file.
 	if r.verdict != catalog.Good { // over a limit
 		reason := r.reason
 		*r = was
@@ -175,6 +176,7 @@ func (p *pillow) decode(file []byte, most uint64) (kind byte, answer []byte, err
 		return 0, nil, err
 	}
 	process := p.process.Process
+	// Its pipes end with it, and with them the read below.
 	late := time.AfterFunc(pillowPatience, func() { process.Kill() })
 	defer late.Stop()
 	if _, err := p.in.Write(binary.LittleEndian.AppendUint64(nil, uint64(len(file)))); err != nil {

@@ -71,6 +71,7 @@ func (s *shards) add(r *record, row *catalog.Row) error {
 
 // image writes the member that the index points to.
 func (s *shards) image(r *record, name string) (int64, error) {
+	// An image of no bytes is a sample as well, with the verdict that it is bad.
 	if r.data != nil || r.length == 0 {
 		at, err := s.tar.MemberBytes(name, r.data)
 		if err != nil {
@@ -147,6 +148,7 @@ func (s *shards) finishShard() error {
 		return catalog.IOError(f.Name(), "cannot write the shard", err)
 	}
 	s.done = append(s.done, catalog.ShardInfo{Name: catalog.ShardName(len(s.done)), Size: s.tar.Len(), Rows: s.rows})
+	// From here on the commit has the file; abandon must not close it a second time.
 	s.file, s.tar = nil, nil
 	if err := s.wait(); err != nil {
 		f.Abandon()

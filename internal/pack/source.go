@@ -95,6 +95,7 @@ func (f *folder) checkKeys() error {
 	for i := range f.list.Len() {
 		path := f.list.Path(i)
 		slash := strings.LastIndexByte(path, '/')
+		// Keys can only meet inside of a folder, so one folder's are held at a time.
 		if path[:slash] != dir {
 			dir = path[:slash]
 			clear(keys)
@@ -182,6 +183,7 @@ func openFolderOr(ctx context.Context, path string, allowEmpty bool, o *Containe
 		}
 		return openContainers(ctx, path, o, storage, stored)
 	}
+	// A packed dataset or its shard goes this way, too, and is refused there by name.
 	info, err := os.Stat(path)
 	if o.Containers == nil && (err == nil && info.IsDir() || packedAlready(path) != nil) {
 		f, err := openFolder(path, allowEmpty, o.Extensions)

@@ -47,6 +47,7 @@ type table struct {
 // openTable chooses the columns and makes the first pass.
 func openTable(c *PackConfig) (*table, error) {
 	t := &table{file: c.Source, root: c.Root, pathAt: -1, labelAt: -1, keyAt: -1}
+	// Relative paths begin beside the list, wherever the program runs.
 	if t.root == "" {
 		t.root = filepath.Dir(c.Source)
 	}
@@ -98,6 +99,7 @@ func (t *table) chooseColumns(cols []catalog.Field, c *PackConfig) error {
 		case labelName:
 			t.labelAt = i
 			f, ok := t.rowsOf.(*csvFile)
+			// Text would make a class of each number.
 			wide = ok && f.tooWide(i)
 		case "key":
 			t.keyAt = i
@@ -253,6 +255,7 @@ func (t *table) fill(it *item) error {
 			}
 			it.label, it.hasCls = v, v != catalog.NoLabel
 		case string:
+			// An empty cell among names is mostly a slip; in a column of numbers there is -1 for none.
 			if v == "" {
 				return t.wrong(it.seq, "the label is empty")
 			}

@@ -137,6 +137,7 @@ func (v *verifier) run(ctx context.Context) error {
 		case <-ctx.Done():
 		}
 	}
+	// One goroutine for it: it is a single pass over the index, in the order of rows.
 	send(func(*reader) { v.checkRows(ctx) })
 	for n := range v.dataset.Shards() {
 		send(func(r *reader) { v.checkShard(ctx, r, n) })
@@ -186,6 +187,7 @@ func (v *verifier) checkRows(ctx context.Context) {
 			i = (i/catalog.RowsPerBatch+1)*catalog.RowsPerBatch - 1 // the batch was named; on to the next
 			continue
 		}
+		// No batch can see this by itself.
 		if first, ok := keys.add(row.Key, i); !ok {
 			v.findings.add(Finding{File: m.Index.Name, Record: i, Key: row.Key, Offset: -1, Expected: "a key of its own",
 				Found: fmt.Sprintf("the key of record %d", first), Text: "two samples of one key"})

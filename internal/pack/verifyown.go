@@ -146,6 +146,7 @@ func (v *verifier) checkMDS(ctx context.Context, f io.ReaderAt, n int, at func(r
 	name := filepath.Base(v.dataset.ShardPath(n))
 	for _, shard := range index.Shards {
 		said := shard.Raw
+		// streaming keeps hashes of a shard before and after it was compressed, by the names of both files.
 		if shard.Zip != nil && shard.Zip.Name == name {
 			said = *shard.Zip
 		}
@@ -171,6 +172,7 @@ func checkHashes(ctx context.Context, f io.ReaderAt, hashes map[string]string, a
 		sums = append(sums, mdsHashes[name]())
 		all = append(all, sums[len(sums)-1])
 	}
+	// To its end, whatever length the index says.
 	buffer, from := make([]byte, readChunk), io.NewSectionReader(f, 0, 1<<62)
 	to := io.MultiWriter(all...)
 	for len(sums) > 0 && ctx.Err() == nil {

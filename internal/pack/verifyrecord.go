@@ -176,6 +176,7 @@ func (v *verifier) checkRecord(r *reader, s catalog.Sample, p Finding, seek []by
 		v.note(err)
 		return
 	}
+	// The limit holds here as well: what is over it is in no one's memory.
 	if uint64(s.Length) > r.decode.limits.MaxRecordBytes {
 		// Not held in memory, so nothing but its checksum can be said of it anew.
 		if known {
@@ -284,6 +285,8 @@ func (v *verifier) checkVerdict(r *reader, s catalog.Sample, p Finding) {
 	if again.verdict == catalog.Limit || s.Verdict == catalog.Limit {
 		return
 	}
+	// The bytes are those of then (the checksum), so another answer is another decoder, or an index that somebody
+	// changed.
 	if again.verdict != s.Verdict || again.facts != s.Facts {
 		p.Expected, p.Found = fmt.Sprintf("%s %+v", s.Verdict, s.Facts), fmt.Sprintf("%s %+v", again.verdict, again.facts)
 		p.Text = "verdict or facts are not those of the index"

@@ -62,6 +62,7 @@ func (v *verifier) checkShard(ctx context.Context, r *reader, n int) {
 			v.checkLabel(f, path, next-1, m, at)
 			continue
 		}
+		// Before it is compared with a row of the next shard.
 		if next == end {
 			at(-1, m.Header, "the end of the archive", m.Name, "a member that no row knows")
 			return
@@ -175,6 +176,7 @@ func (v *verifier) checkLabel(f io.ReaderAt, path string, record int64, m format
 	if !ok {
 		return
 	}
+	// No label is as long; a hostile member may be.
 	text := make([]byte, min(m.Size, 32))
 	if _, err := f.ReadAt(text, m.Offset); err != nil {
 		v.note(catalog.IOError(path, "cannot read a label", err))

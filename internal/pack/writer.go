@@ -114,6 +114,7 @@ func (w *Writer) Add(image []byte, a Added) error {
 	case <-w.ctx.Done():
 		return catalog.NewError(fault.KindClosed, w.output.to.path(), "the writer was closed meanwhile")
 	}
+	// Only now, so that a sample that was refused leaves its key free.
 	w.keys.add(it.key, w.count)
 	w.count++
 	return nil
@@ -243,6 +244,7 @@ func (w *Writer) Finish() (Summary, error) {
 	w.closed = true
 	defer w.cancel()
 	if w.items != nil {
+		// Nobody sends any more: Add takes the lock that is held here.
 		close(w.items)
 		<-w.done
 		if w.err != nil {
