@@ -106,9 +106,14 @@ type containers struct {
 	at      int64
 
 	ctx    context.Context
-	tapes  []*tape.Tape // of containers in a store that were begun, the last is the one that is read
-	tapeOf uint32       // its number
+	tapes  map[uint32]*tape.Tape // of containers in a store that were begun, by their numbers
+	recent []uint32              // those that hold pieces in memory, the last is the one that is read
 }
+
+// tapesHeld are the containers in a store of which pieces stay in memory, 64 MiB each at most. Samples of one class lie in
+// several archives, and rows of a selection anywhere: with a tape for each change of the container every sample would
+// fetch a piece of its own.
+const tapesHeld = 4
 
 // openContainers opens a source that consists of containers; it is nil, without an error, for a source
 // that is read otherwise.
@@ -125,7 +130,7 @@ func openContainers(ctx context.Context, source string, o *ContainerOptions, sto
 		}
 		return nil, nil
 	}
-	c := &containers{dataset: d, stored: stored, ctx: ctx}
+	c := &containers{dataset: d, stored: stored, ctx: ctx, tapes: make(map[uint32]*tape.Tape)}
 	c.values.Away = func(container *catalog.Shard, to []byte, offset int64) error {
 		return container.ReadAt(ctx, to, offset)
 	}
@@ -137,20 +142,27 @@ func (c *containers) keep(cache *blocks.Cache) {
 	c.values.Block = c.dataset.BlockReader(cache, c.values.Away)
 }
 
-// tape is container n in a store, which samples are read from in their order; nil where it is a file. Those of
-// containers before it end with the source: samples of theirs may be on their way.
+// tape is container n in a store, which samples are read from in their order; nil where it is a file. All end with the
+// source, for samples of those before may be on their way: they fetch anew what was let go.
 func (c *containers) tape(n uint32) *tape.Tape {
 	shard := c.dataset.Shard(int(n))
 	if shard == nil {
 		return nil
 	}
-	if c.tapes == nil || c.tapeOf != n {
-		if n := len(c.tapes); n > 1 { // samples of the last one may be on their way
-			c.tapes[n-2].Forget()
-		}
-		c.tapes, c.tapeOf = append(c.tapes, tape.New(c.ctx, shard)), n
+	t := c.tapes[n]
+	if t == nil {
+		t = tape.New(c.ctx, shard)
+		c.tapes[n] = t
 	}
-	return c.tapes[len(c.tapes)-1]
+	if last := len(c.recent) - 1; last >= 0 && c.recent[last] == n {
+		return t
+	}
+	c.recent = append(slices.DeleteFunc(c.recent, func(held uint32) bool { return held == n }), n)
+	if len(c.recent) > tapesHeld {
+		c.tapes[c.recent[0]].Forget()
+		c.recent = c.recent[1:]
+	}
+	return t
 }
 
 func (c *containers) next(it *item) (bool, error) {

@@ -1,8 +1,10 @@
 package pack
 
 import (
+	"archive/tar"
 	"bytes"
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -49,4 +51,36 @@ func TestAnObjectOverTheRecordLimitIsKeptAndListed(t *testing.T) {
 	s, err := d.Sample(5)
 	require.NoError(t, err)
 	require.Equal(t, catalog.Limit, s.Verdict)
+}
+
+func TestSamplesThatAlternateBetweenArchivesOfAStoreReadEachByOneTape(t *testing.T) {
+	server := s3test.Start(t, "photos")
+	storage := remote.Storage{Endpoint: server.Endpoint, PathStyle: true}
+	const archives, files = tapesHeld + 2, 60
+	for n := range archives {
+		var b bytes.Buffer
+		w := tar.NewWriter(&b)
+		for i := n; i < files; i += archives {
+			require.NoError(t, w.WriteHeader(&tar.Header{Name: fmt.Sprintf("set/cat/%03d.jpg", i), Mode: 0o644, Size: 1}))
+			_, err := w.Write([]byte{byte(i)})
+			require.NoError(t, err)
+		}
+		require.NoError(t, w.Close())
+		require.NoError(t, os.WriteFile(filepath.Join(server.Dir, "photos", fmt.Sprintf("%d.tar", n)), b.Bytes(), 0o644))
+	}
+	c, err := openContainers(t.Context(), "s3://photos/*.tar", &ContainerOptions{Format: "tar"}, storage, false)
+	require.NoError(t, err)
+	defer c.close()
+	var it item
+	for i := range files {
+		more, err := c.next(&it)
+		require.NoError(t, err)
+		require.True(t, more)
+		var b [1]byte
+		_, err = it.inside.away.ReadAt(b[:], it.inside.offset)
+		require.NoError(t, err)
+		require.Equal(t, byte(i), b[0])
+		require.LessOrEqual(t, len(c.recent), tapesHeld)
+	}
+	require.Len(t, c.tapes, archives)
 }
