@@ -55,6 +55,13 @@ func IsLMDB(head []byte) bool {
 		binary.LittleEndian.Uint16(head[10:])&lmdbMeta != 0
 }
 
+// IsLaterLMDB recognises the first meta page of data format 2, that of LMDB 1.0: its header of a page has the number of a
+// transaction more (MDB_page in mdb.master3), so that the meta stands 8 bytes further on.
+func IsLaterLMDB(head []byte) bool {
+	const meta = lmdbHeader + 8
+	return len(head) >= meta+8 && binary.LittleEndian.Uint32(head[meta:]) == lmdbMagic && binary.LittleEndian.Uint32(head[meta+4:])&0xffff > 1
+}
+
 // WalkLMDB calls each for every entry, in the order of keys: of the database of that name, and without a name of
 // the environment's own or of its only named one.
 func WalkLMDB(r io.ReaderAt, size int64, name string, each func(LMDBEntry) error) error {

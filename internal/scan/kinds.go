@@ -101,6 +101,8 @@ func kindOfHead(head []byte) kind {
 		return kind{name: "tar"}
 	case formats.IsLMDB(head):
 		return kind{name: "lmdb"}
+	case formats.IsLaterLMDB(head):
+		return kind{name: "lmdb 1.0", refused: "this is an LMDB of data format 2, that of LMDB 1.0 (expected 1, that of LMDB 0.9); mdb_dump of the one and mdb_load of the other convert it"}
 	case formats.IsTFRecord(head):
 		return kind{name: "tfrecord"}
 	// RFC 1952 and 1950: a zlib head is a multiple of 31.

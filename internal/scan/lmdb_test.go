@@ -198,3 +198,14 @@ func TestValuesInTheOrderOfTheirKeysAreNoJumpsAndScatteredOnesAre(t *testing.T) 
 	// Each costs 4 MiB: 2 GiB and a few are let through.
 	require.Equal(t, 10_000-2*size/jumpPieces-jumpsFew, many+1)
 }
+
+func TestAnLMDBOfTheLaterDataFormatIsUnsupportedByItsName(t *testing.T) {
+	one := fixture(t, "plain.lmdb")
+	later := append(append(bytes.Clone(one[:16]), make([]byte, 8)...), one[16:]...) // a page's header of 24 bytes
+	binary.LittleEndian.PutUint32(later[28:], 2)
+	for _, name := range []string{"/data.mdb", ""} {
+		_, err := Open(put(t, map[string][]byte{"data.mdb": later})+name, Options{})
+		require.ErrorContains(t, err, "this is an LMDB of data format 2, that of LMDB 1.0 (expected 1")
+		require.Equal(t, fault.KindUnsupported, fault.KindOf(err))
+	}
+}
