@@ -94,13 +94,31 @@ func (m *Manifest) ContainersBelow(dir string) string {
 	return filepath.Join(dir, root)
 }
 
-// CommonRoot is the folder that all files lie below, and their names there with slashes.
+// CommonRoot is the folder that all files lie below, and their names there with slashes. Relative and absolute paths
+// together, and some that go up, have one as absolute paths alone: a name that leads out of the root would be joined to
+// the path of another file.
 func CommonRoot(files []string) (root string, names []string) {
-	root = filepath.Dir(files[0])
+	root, names, all := rootOf(files)
+	if all {
+		return root, names
+	}
+	absolute := make([]string, len(files))
+	for i, file := range files {
+		var err error
+		if absolute[i], err = filepath.Abs(file); err != nil { // the working directory is gone, and with it relative files
+			return root, names
+		}
+	}
+	root, names, _ = rootOf(absolute)
+	return root, names
+}
+
+// rootOf goes up from the first file's folder; all is false where that does not lead to all files.
+func rootOf(files []string) (root string, names []string, all bool) {
+	root, all = filepath.Dir(files[0]), true
 	for _, file := range files[1:] {
 		for !isBelow(root, file) {
 			up := filepath.Dir(root)
-			// The root of all, or nothing above a relative path.
 			if up == root {
 				break
 			}
@@ -112,9 +130,10 @@ func CommonRoot(files []string) (root string, names []string) {
 		if err != nil {
 			name = file
 		}
+		all = all && err == nil && filepath.IsLocal(name)
 		names = append(names, filepath.ToSlash(name))
 	}
-	return root, names
+	return root, names, all
 }
 
 func isBelow(root, file string) bool {
