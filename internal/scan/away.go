@@ -243,6 +243,7 @@ func (a *awayFiles) containers(files []string, kinds []kind) ([]string, []kind) 
 	}
 	known, n := endingsOf(found), 0
 	for i, file := range files {
+		// As containersIn has it of a folder on disk.
 		if missed := kinds[i].blank && known[filepath.Ext(file)]; !missed && !isContainer(i) {
 			continue
 		}
@@ -266,6 +267,7 @@ func (r *reading) ReadAt(to []byte, offset int64) (int, error) {
 		return 0, io.EOF
 	}
 	if err := r.object.ReadAt(r.ctx, to[:n], offset); err != nil {
+		// Whoever guesses a kind takes a read that failed for a no; this tells the two apart.
 		r.failed = err
 		return 0, err
 	}
@@ -293,6 +295,7 @@ func (a *awayFiles) walk(i int, walk func(*part) error, o *Options) (*part, cata
 	defer t.Close()
 	p := newPart(formats.NewWindow(t), shard.Size, o)
 	p.path, p.lit = object.URL(), a.lit
+	// By this the walkers know that the container lies in a store, where a read elsewhere costs megabytes.
 	p.beside = a.readBeside
 	err = walk(p)
 	shard.Rows = int64(p.rows())

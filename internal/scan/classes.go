@@ -84,9 +84,11 @@ func topFolder(parts []*part) string {
 // imageFiles makes a table of image files, whose folders are their classes where each lies in one, in the
 // order in which torchvision's ImageFolder has them once they are extracted.
 func imageFiles(root, format string, shards []catalog.ShardInfo, parts []*part, o *Options) (*catalog.Table, error) {
+	// Said here and not passed over: who names a column expects to get it.
 	if o.Image != "" || o.Label != "" || len(o.Fields) > 0 {
 		return nil, catalog.NewError(fault.KindArgument, where(root, shards), "image, label and fields name columns, and an archive of image files has none")
 	}
+	// Of all archives together, for the folders of one class may lie in several.
 	top, labelled := topFolder(parts), haveClasses(parts)
 	type entry struct {
 		shard, row int

@@ -85,6 +85,7 @@ func (c *choice) find(cells []cell, what string) (int, error) {
 			if cells[i].name != name {
 				continue
 			}
+			// The user's alternatives are an order: "jpg;png" takes the first that a sample has.
 			if c.given {
 				return i, nil
 			}
@@ -184,6 +185,7 @@ func worded(l label, text string) label {
 // has just one of them. list is the label where that is an array or an object.
 func jsonLabel(data []byte, path string) (l label, name string, list json.RawMessage, err error) {
 	var object map[string]json.RawMessage
+	// NaN is tried second, for nearly all JSON has none.
 	if err := unmarshal(data, &object); err != nil {
 		if path == "" {
 			return label{}, "", nil, nil // some other JSON, which nobody asked for a label
@@ -203,6 +205,7 @@ func jsonLabel(data []byte, path string) (l label, name string, list json.RawMes
 		if name != "" {
 			return label{}, "", nil, fmt.Errorf("%w: json.%s and json.%s may both be the label; label= says which", formats.ErrUnsupported, name, candidate)
 		}
+		// An error of this member alone: others of the object may be anything.
 		if l, err = valueLabel(raw); err != nil {
 			return label{}, "", nil, err
 		}

@@ -30,6 +30,7 @@ func (p *part) noteValue(col *column, row int, c *cell, image bool) error {
 	if c.held || col.nowhere {
 		return p.hold(col, row, c)
 	}
+	// An image as a field would be held, or have 33 bytes more in each row, for nobody.
 	if image && c.block != nil && !slices.Contains(p.fields, c.name) {
 		return nil // it is no field, and as an image it is located by the sample
 	}
@@ -101,6 +102,7 @@ func (p *part) hold(col *column, row int, c *cell) error {
 		}
 		col.extents, col.within, col.blocks = nil, nil, nil
 	}
+	// It was warned of, and its memory is given back.
 	if col.dropped {
 		return nil
 	}

@@ -80,6 +80,7 @@ func kindOfBytes(path string, head []byte, r io.ReaderAt, size int64) kind {
 	if found.name == "" && formats.IsBeton(r, size) {
 		return kind{name: "beton"}
 	}
+	// Zeros alone say nothing, so here the name has to.
 	if found.name == "" && filepath.Ext(path) == ".tar" && formats.IsEmptyTar(head, size) {
 		return kind{name: "tar"}
 	}
@@ -153,6 +154,8 @@ func oneKind(files []string, o *Options, kindOf func(int) (kind, error)) (first 
 		case found.name != first.name:
 			return kind{}, catalog.NewError(fault.KindArgument, file, "%s", fault.Differs("the files are of several kinds", first.name+", as "+files[0], found.name))
 		}
+		// format= is a claim about the content, and not an order to read it so: every walker reads its own bytes
+		// alone.
 		if wanted := kindOfFormat(o.Format); wanted != "" && wanted != found.name {
 			return kind{}, catalog.NewError(fault.KindBadFile, file, "%s", fault.Differs("the file is of another kind than format says", wanted, found.name))
 		}

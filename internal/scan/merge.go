@@ -39,6 +39,7 @@ func merge(root, format string, shards []catalog.ShardInfo, parts []*part, o *Op
 	if len(t.Shard) == 0 {
 		return nil, catalog.NewError(fault.KindEmpty, where(root, shards), "the containers hold no sample")
 	}
+	// Columns, then labels, then fields: what became neither image nor label is a field, and labels may become one.
 	if err := o.inspected(t, chooseColumns(t, all, parts, o)); err != nil {
 		return nil, err
 	}

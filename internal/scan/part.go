@@ -100,6 +100,7 @@ func newPart(file io.ReaderAt, size int64, o *Options) *part {
 	p := &part{file: file, size: size, fields: o.Fields, image: choose(o.Image, imageNames), label: choose(o.Label, labelNames),
 		columns: make(map[string]*column), names: make(map[string][]string), plain: true, inspect: o.Inspect, walked: o.walked, database: o.database, mostBlock: cmp.Or(o.MostBlock, blocks.MostBytes)}
 	// "json.NAME" is a member of the object in the column json, unless a column has that name itself.
+	// Also as one of several alternatives: "cls;json.class".
 	if before, rest, ok := strings.Cut(o.Label, "json."); ok && (before == "" || strings.HasSuffix(before, ".")) {
 		p.jsonPath = rest
 	}
@@ -217,6 +218,7 @@ func (p *part) note(row int, c *cell, image bool) error {
 		return fmt.Errorf("%w: columns that lack %d rows together, which takes more memory than the file has bytes", formats.ErrLimit, p.gaps)
 	}
 	col.rows = row + 1
+	// As soon as a row lacks it: later no place tells which rows those were.
 	if col.kind == intCell && len(col.ints) < row { // what is missing could not be told from any other whole number
 		col.toFloats()
 	}
@@ -369,6 +371,7 @@ func (p *part) ahead(c *cell, before []cell) {
 	if !wanted || c.length > most || c.length == 0 {
 		return
 	}
+	// Grown by append: cells of the same sample that were read before keep the memory that they lie in.
 	from := len(p.small)
 	p.small = append(p.small, make([]byte, c.length)...)
 	// What cannot be read now is tried again, and then an error.

@@ -51,6 +51,7 @@ func scan(files []string, kind string, o Options) (*catalog.Table, error) {
 			if err != nil {
 				return nil, err
 			}
+			// Else they are WebDataset's samples, with nothing but images.
 			if haveClasses(folders) {
 				parts, shards, format, images = folders, again, "tar", true
 			}
@@ -109,6 +110,8 @@ func walkAll(files, names []string, walk func(*part) error, o *Options) ([]*part
 	counted.walked = beginWalk(len(files))
 	defer counted.walked.end()
 	parts, shards, errs := make([]*part, len(files)), make([]catalog.ShardInfo, len(files)), make([]error, len(files))
+	// Without a buffer: files are begun in their order, so that all before one with an error were walked, and the
+	// first error is that of a run on one core.
 	next := make(chan int)
 	stop := make(chan struct{})
 	var once sync.Once
@@ -181,6 +184,7 @@ func walkFile(path, name string, walk func(*part) error, o *Options) (p *part, s
 	err = walk(p)
 	shard.Rows = int64(p.rows())
 	if err == nil {
+		// A file that is still written to would be indexed with what had come by then.
 		err = unchanged(f, shard.Size)
 	}
 	return p, shard, err

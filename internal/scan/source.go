@@ -262,6 +262,7 @@ func chooseSplit(source string, files []string, named bool, o *Options) ([]strin
 	}
 	slices.Sort(splits)
 	switch {
+	// Several splits in one folder are a mistake to train on, so one has to be chosen.
 	case o.Split != "" && by[o.Split] == nil, o.Split == "" && len(splits) > 1:
 		return nil, severalSplits(source, o.Split, splits)
 	case o.Split != "":
@@ -275,6 +276,7 @@ func openFiles(source string, files []string, named bool, o Options) (*catalog.D
 	if o.Root != "" {
 		return nil, catalog.NewError(fault.KindArgument, source, "root is for an index of containers, and these are containers themselves")
 	}
+	// An LMDB's databases are splits as well: asked for only where no file has such a name.
 	chosen, err := chooseSplit(source, files, named, &o)
 	if err != nil && o.Split != "" && areLMDB(files) {
 		chosen, err, o.database = files, nil, o.Split

@@ -72,8 +72,10 @@ func (p *part) readTable(leaves []formats.Leaf, metadata string, next func([]for
 			leaves[i].Kind, leaves[i].Type = formats.RefusedLeaf, formats.ListType
 		}
 		leaves[i].Skip = !p.needs(&columns[i])
+		// Labels and paths are looked at now; all other bytes and texts only have places.
 		leaves[i].Want = columns[i].inner || slices.Contains(p.label.names, columns[i].name)
 	}
+	// Before a row is read: an image of a type that is not read would be missing in each.
 	if err := p.checkTypes(leaves, columns); err != nil {
 		return err
 	}
@@ -184,6 +186,7 @@ func (p *part) features(columns []tableColumn, metadata string) {
 			}
 		}
 	}
+	// A column called image is the image in every container, whatever the metadata calls another one.
 	usual := func(names []string) bool {
 		return slices.ContainsFunc(columns, func(c tableColumn) bool { return slices.Contains(names, c.name) })
 	}
