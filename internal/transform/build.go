@@ -54,6 +54,7 @@ func build(name string, v map[string]value) (native.Op, *Error) {
 	if build, ok := pixels[name]; ok {
 		return build(v)
 	}
+	// One table for what differs in a number alone.
 	if adjusts, ok := adjustments[name]; ok {
 		return adjusts.build(v), nil
 	}
@@ -230,6 +231,7 @@ func paddingOf(v map[string]value) native.Padding {
 	if given.isNull {
 		return padding
 	}
+	// One number for all sides; of two the second is above and below.
 	side := func(i int) int32 { return int32(given.numbers[i%len(given.numbers)]) }
 	padding.Left, padding.Top, padding.Right, padding.Bottom = side(0), side(1), side(2), side(3)
 	return padding

@@ -21,6 +21,7 @@ func buildAll(name string, v map[string]value, depth int) ([]native.Op, *Error) 
 		return group(native.OpApply, v["p"].numbers[0], 1, inner), err
 	case name == "RandomChoice" || name == "RandomOrder":
 		return buildMembers(name, v, depth)
+	// A class of its own in torchvision, and in the engine a group of what it does.
 	case name == "RandomPhotometricDistort":
 		return buildPhotometric(v), nil
 	}
@@ -83,6 +84,7 @@ func buildNested(index int, raw json.RawMessage, depth int) ([]native.Op, *Error
 	if err != nil {
 		return nil, err
 	}
+	// Done to finished values, or to several images: the plan has one place for either, behind all ops.
 	if name == "Normalize" || erases(name) || makesSeveral(name) {
 		return nil, &Error{Transform: name, Text: "it stands inside of another (expected at the end of the list)"}
 	}
@@ -115,6 +117,7 @@ func buildMembers(name string, v map[string]value, depth int) ([]native.Op, *Err
 		if err != nil {
 			return nil, err
 		}
+		// A member of a choice may be a Compose of several: its weight stands with the group.
 		if members = append(members, group(native.OpApply, 1, weight, inner)...); len(members) > native.MaxOps {
 			return nil, &Error{Text: fmt.Sprintf("it holds too many (expected at most %d transforms)", native.MaxOps)}
 		}

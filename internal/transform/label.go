@@ -79,6 +79,7 @@ func labelError(field string, err *Error) error {
 // channel; and for images of another scale what has no counterpart in whole pixels of both. The list
 // was parsed: its schedules are sound.
 func CheckLabels(list []json.RawMessage, rules []labels.Rule) error {
+	// A schedule is no size to parseOne.
 	resolved := sizesAt(list, 0) // how labels move does not depend on a size
 	for i, raw := range resolved {
 		if err := checkIoUCrops(i, raw, rules); err != nil {

@@ -72,6 +72,7 @@ func (m *mixing) addChoice(v map[string]value, number int32) *Error {
 			weight = weights[i]
 		}
 		sum += weight
+		// add sets what all of a batch have in common; kept to be compared.
 		before := m.mix
 		if err := m.add(name, values, number+1+int32(i), weight); err != nil {
 			err.place(i, name)
@@ -131,6 +132,7 @@ func (m *mixing) join(plan *native.Plan, dtype int32) error {
 	refuse := func(argument, text string) error {
 		return &Error{Index: m.index, Transform: m.name, Argument: argument, Text: text}
 	}
+	// A sample takes its partner's pixels place by place.
 	size, fixed := plan.FixedSize()
 	if !fixed {
 		return refuse("", "the images before it differ in size (expected a transform that fixes it)")

@@ -63,6 +63,7 @@ func (p *parser) add(i int, raw json.RawMessage) *Error {
 	if mixes(name, values) {
 		return p.mix(i, name, values)
 	}
+	// Places before arguments: who has two Normalize meets that, and not its second mean.
 	if err := p.checkPlace(name); err != nil {
 		return err
 	}
@@ -77,6 +78,7 @@ func (p *parser) add(i int, raw json.RawMessage) *Error {
 		err.place(i, name)
 		return err
 	}
+	// Of the last one: Grayscale(3) behind Grayscale(1) makes three channels again.
 	if name == "Grayscale" {
 		p.output.Grey = values["num_output_channels"].numbers[0] == 1
 	}
@@ -211,6 +213,7 @@ func parseNamed(what string, entries []entry, index int, raw json.RawMessage) (s
 		return "", nil, &Error{Index: index, Transform: name, Argument: slices.Min(unknown), Text: "is no argument of it (expected one of " + strings.Join(e.argumentNames(), ", ") + ")"}
 	}
 	values := make(map[string]value, len(e.Arguments))
+	// All of them, given or not, so that a builder finds every argument.
 	for i := range e.Arguments {
 		a := &e.Arguments[i]
 		text, ok := given[a.Name]

@@ -205,6 +205,7 @@ func sizesAt(list []json.RawMessage, from int64) []json.RawMessage {
 
 func (c *compiler) plan(list []json.RawMessage, from int64) (*native.Plan, error) {
 	resolved := sizesAt(list, from)
+	// Without one the list is compiled as it is, and has the sizes of its own schedules.
 	if c.resolution == nil {
 		return Parse(resolved, c.options)
 	}
@@ -229,6 +230,7 @@ func checkResolution(plan *native.Plan, size json.RawMessage) error {
 	if !fixed {
 		return nil // said by whoever needs one size, with images as examples
 	}
+	// In the form that a transform reads it in: one number or two.
 	numbers, err := numeric["size"].read(size)
 	if err != nil {
 		return err // not reached: Parse has read the same

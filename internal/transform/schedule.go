@@ -81,6 +81,7 @@ func (s *Schedule) at(place int64) json.RawMessage {
 // read is returned as it is.
 func eachSize(raw json.RawMessage, depth int, change func(json.RawMessage) (json.RawMessage, error)) (json.RawMessage, error) {
 	var given map[string]json.RawMessage
+	// Left to Parse, which refuses the one and the other with its place.
 	if depth > maxDepth || json.Unmarshal(raw, &given) != nil {
 		return raw, nil
 	}

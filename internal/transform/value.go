@@ -214,6 +214,7 @@ func (r numberRule) readOne(raw json.RawMessage, number *float64) (expected stri
 	if len(r.either) > 0 && !slices.Contains(r.either, n) {
 		return fmt.Sprintf("%v or %v", r.either[0], r.either[1])
 	}
+	// JSON has no NaN, which would pass all of these.
 	if n < r.low || n > r.high || (r.openLow && n == r.low) || (r.whole && n != math.Trunc(n)) {
 		return r.shape()
 	}
