@@ -199,6 +199,7 @@ func (c *containers) next(it *item) (bool, error) {
 	if it.key, err = c.dataset.Key(i); err != nil {
 		return false, err
 	}
+	// One by one, for a field may have to be read out of a block; whoever reads the image finds that block decoded.
 	for _, f := range c.dataset.Fields() {
 		v, err := c.value(i, f.Name)
 		if err != nil {
@@ -301,5 +302,6 @@ func besideContainers(source string, d *catalog.Dataset) (string, error) {
 	if source == "" || name == "" {
 		return "", catalog.NewError(fault.KindArgument, source, "out is missing: the sources have no name that the index could have")
 	}
+	// Beside the containers, so that both are moved together.
 	return filepath.Join(d.Root(), name+".hr"), nil
 }

@@ -90,6 +90,7 @@ func (f *flow) run(ctx context.Context, emit func(*record) error) error {
 		if r.err != nil {
 			return r.err
 		}
+		// A record may be ready at the moment of the cancel, and is not to be written.
 		if err := ctx.Err(); err != nil {
 			return err
 		}
@@ -193,6 +194,7 @@ func (f *flow) process(in *inspector, r *record) (err error) {
 	if _, err := in.read(r, buffer, func(n int64) { f.room.take(r.seq, n) }); err != nil {
 		return err
 	}
+	// In this order: Pillow is asked for what the engine refuses, and what is written anew is what either made.
 	if err := in.inspect(r); err != nil {
 		return err
 	}

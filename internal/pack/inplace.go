@@ -195,6 +195,7 @@ func (x *inPlace) abandon() {
 // finish puts the new index beside an old one, then lets the manifest's rename decide. An old index
 // and its seek points stay whole until then.
 func (x *inPlace) finish(classes []string) (*catalog.Manifest, error) {
+	// On the disk before the index that names places in it.
 	seek, err := x.seek.finish()
 	var m *catalog.Manifest
 	if err == nil {
@@ -256,6 +257,7 @@ func (x *inPlace) publish(m *catalog.Manifest) error {
 	if m.Seek != nil {
 		moves = append(moves, [2]string{temporarySeek, m.Seek.Name})
 	}
+	// The manifest last: until its rename the old one holds, and its files are there under their own names.
 	for _, move := range append(moves, [2]string{temporaryManifest, catalog.ManifestName}) {
 		to := filepath.Join(x.dir, move[1])
 		if err := os.Rename(filepath.Join(x.dir, move[0]), to); err != nil {

@@ -98,6 +98,7 @@ func (in *inspector) read(r *record, buffer []byte, wait func(int64)) ([]byte, e
 	}
 	// Taken before the bytes: a file that changes afterwards shows a later time than the index.
 	r.length, r.mtimeNs = info.Size(), info.ModTime().UnixNano()
+	// No option lets it through: the index has 32 bits for a length.
 	if r.length > maxRecordBytes {
 		return buffer, recordError(r, fault.KindLimit, fault.Differs("the file is too large", fmt.Sprintf("at most %d bytes", int64(maxRecordBytes)), r.length), nil)
 	}

@@ -210,6 +210,7 @@ func (o *output) write(classes []string) (*catalog.Manifest, error) {
 	if m.Seek = seek; seek != nil {
 		seek.Name = catalog.SeekFileName(0)
 	}
+	// Only now are the shards known: the last one was ended above.
 	m.Index.Name, m.Shards, m.Classes = catalog.IndexFileName(0), o.shards.done, classes
 	m.Reencoded, m.ToBaseline = o.recoded[reencoded], o.recoded[toBaseline]
 	m.Pillow = o.pillow

@@ -156,6 +156,7 @@ func openSource(ctx context.Context, c *PackConfig) (source, error) {
 	if remote.IsURL(c.Source) {
 		kind = "" // a list of files is a file
 	}
+	// Parquet may be a list of files or a dataset of images: a column of paths, or one of bytes, tells.
 	if kind == ".csv" || kind == ".parquet" && (c.PathColumn != "" || !scan.HasImages(c.Source)) {
 		if options := c.scanOptions(c.Storage); options.Given() {
 			return nil, catalog.NewError(fault.KindArgument, c.Source, "format, image, label, fields, classes and split are for containers; this is a list of files")
@@ -193,6 +194,7 @@ func openFolderOr(ctx context.Context, path string, allowEmpty bool, o *Containe
 		if err == nil && o.Root != "" {
 			return nil, catalog.NewError(fault.KindArgument, path, "root is for an index of containers, and this is a folder of images")
 		}
+		// A folder that cannot be listed is not looked through for containers.
 		if err == nil || fault.KindOf(err) != fault.KindEmpty {
 			return f, err
 		}

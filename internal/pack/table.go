@@ -159,6 +159,7 @@ func (t *table) survey(f tableFile) error {
 		if err := t.fill(&it); err != nil {
 			return err
 		}
+		// Here and not when the row is written: hours may lie between.
 		for n, i := range t.kept {
 			if err := cols[i].CheckValue(it.fields[n]); err != nil {
 				return t.wrong(it.seq, "%v", err)

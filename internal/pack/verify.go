@@ -142,6 +142,7 @@ func (v *verifier) run(ctx context.Context) error {
 	for n := range v.dataset.Shards() {
 		send(func(r *reader) { v.checkShard(ctx, r, n) })
 	}
+	// Records by rows, so that a shard of many rows is read by several threads.
 	check, rows := v.checkRecords, v.dataset.Len()
 	switch {
 	case v.dataset.Away() && v.dataset.Kind() == catalog.Indexed:

@@ -158,6 +158,7 @@ func (w *Writer) item(image []byte, a Added) (*item, error) {
 		}
 		it.fields = append(it.fields, v)
 	}
+	// Only where nothing was wrong, so that a refused first sample settles no fields.
 	w.fields = fields
 	// The caller's memory is free again when Add returns; the flow reads it later.
 	it.data = bytes.Clone(image)
