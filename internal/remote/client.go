@@ -101,11 +101,13 @@ func newTransport(s Storage) *http.Transport {
 			}
 			return &sending{Conn: made, stall: total / attemptPart}, nil
 		},
+		// Short of an attempt, so that a host that takes connections and says nothing costs a part of it.
 		TLSHandshakeTimeout:    total / 6,
 		ResponseHeaderTimeout:  total / attemptPart,
 		MaxResponseHeaderBytes: 64 << 10,
 		MaxIdleConnsPerHost:    256,
 		IdleConnTimeout:        50 * time.Second, // below the minute after which servers close
+		// Go would else ask for gzip and decompress it, and ranges would be of other bytes.
 		DisableCompression:     true,
 		TLSNextProto:           make(map[string]func(string, *tls.Conn) http.RoundTripper), // no HTTP/2
 	}

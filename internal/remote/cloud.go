@@ -209,6 +209,7 @@ func (s *bucketStore) list(ctx context.Context, a address, token string, found f
 	if err != nil {
 		return "", err
 	}
+	// The library's own word for the first page is not an empty one.
 	at := []byte(token)
 	if token == "" {
 		at = blob.FirstPageToken

@@ -261,6 +261,7 @@ func (h *hubStore) locate(ctx context.Context, a address, fresh bool) (location,
 	if err != nil {
 		return location{}, err
 	}
+	// To its end, so that the connection is used again.
 	io.CopyN(io.Discard, answer.Body, 1)
 	h.mu.Lock()
 	defer h.mu.Unlock()

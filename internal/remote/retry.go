@@ -39,6 +39,7 @@ func (c *client) stall() time.Duration { return c.storage.patience() / attemptPa
 func (c *client) try(ctx context.Context, g goal, want int, once func(context.Context) (int, error)) error {
 	total := c.storage.patience()
 	began := time.Now()
+	// Whose end is no failure of the store: told from that of the limit below.
 	callers := ctx
 	if limit := c.storage.Timeout; limit > 0 {
 		var stop func()
@@ -69,6 +70,7 @@ func (c *client) try(ctx context.Context, g goal, want int, once func(context.Co
 		if err == nil {
 			return nil
 		}
+		// Less is left, so the next attempt gets less time.
 		want -= n
 		// Bytes that came are kept, so a connection that ends again and again gets somewhere.
 		if idle++; n > 0 {

@@ -126,6 +126,7 @@ func (w *webStore) read(ctx context.Context, a address, want string, size int64,
 	if err := w.checkRange(answer, want, size, len(p), offset); err != nil {
 		return 0, err
 	}
+	// Into the caller's memory: nothing is copied, and an answer that goes on is not read.
 	n, err := fill(answer.Body, p, w.stall, stop)
 	if err != nil {
 		return n, err
