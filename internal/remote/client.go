@@ -108,8 +108,8 @@ func newTransport(s Storage) *http.Transport {
 		MaxIdleConnsPerHost:    256,
 		IdleConnTimeout:        50 * time.Second, // below the minute after which servers close
 		// Go would else ask for gzip and decompress it, and ranges would be of other bytes.
-		DisableCompression:     true,
-		TLSNextProto:           make(map[string]func(string, *tls.Conn) http.RoundTripper), // no HTTP/2
+		DisableCompression: true,
+		TLSNextProto:       make(map[string]func(string, *tls.Conn) http.RoundTripper), // no HTTP/2
 	}
 }
 
