@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math"
 	"os"
 
@@ -59,7 +60,7 @@ func openParquet(file string) (_ tableFile, err error) {
 	// Indexes of pages and filters are of no use to who reads all rows.
 	pf, err := parquet.OpenFile(p.f, info.Size(), parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true))
 	if err != nil {
-		return nil, catalog.NewError(fault.KindBadFile, file, "this is no Parquet file: %v", err)
+		return nil, parquetError(file, "this is no Parquet file", err)
 	}
 	if err := checkLogicalTypes(pf.Metadata().Schema); err != nil {
 		return nil, catalog.NewError(fault.KindUnsupported, file, "%v", err)
@@ -73,6 +74,14 @@ func openParquet(file string) (_ tableFile, err error) {
 		}
 	}
 	return p, nil
+}
+
+// parquetError is an error of the library. It reads the file itself, so it may be one of the disk.
+func parquetError(file, text string, err error) error {
+	if disk := (*fs.PathError)(nil); errors.As(err, &disk) {
+		return catalog.IOError(file, "cannot read the manifest", disk.Err)
+	}
+	return catalog.NewError(fault.KindBadFile, file, "%s: %v", text, err)
 }
 
 // checkLogicalTypes refuses numbers whose physical form is another number, or bytes. It looks at the
@@ -210,7 +219,7 @@ func (p *parquetFile) fill() (bool, error) {
 		p.rows = nil
 	}
 	if err != nil {
-		return false, catalog.NewError(fault.KindBadFile, p.file, "the Parquet file cannot be read: %v", err)
+		return false, parquetError(p.file, "the Parquet file cannot be read", err)
 	}
 	return true, nil
 }

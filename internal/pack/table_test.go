@@ -218,3 +218,17 @@ func TestParquetManifestGivesTheSameTypesAsItsColumns(t *testing.T) {
 		require.Error(t, err)
 	}
 }
+
+func TestAParquetListThatCannotBeReadIsAnErrorOfTheDisk(t *testing.T) {
+	type row struct {
+		Path string `parquet:"path"`
+	}
+	file := filepath.Join(t.TempDir(), "list.parquet")
+	require.NoError(t, parquet.WriteFile(file, []row{{"a.jpg"}}))
+	opened, err := openParquet(file)
+	require.NoError(t, err)
+	opened.(*parquetFile).f.Close()
+	_, err = opened.next(make([]any, 1))
+	require.ErrorContains(t, err, file+": cannot read the manifest")
+	require.Equal(t, fault.KindIO, fault.KindOf(err))
+}
