@@ -84,3 +84,44 @@ func TestSamplesThatAlternateBetweenArchivesOfAStoreReadEachByOneTape(t *testing
 	}
 	require.Len(t, c.tapes, archives)
 }
+
+func TestContainersOfAStoreThatRowsAlternateBetweenAreVerifiedOneByOne(t *testing.T) {
+	server := s3test.Start(t, "photos")
+	storage := remote.Storage{Endpoint: server.Endpoint, PathStyle: true}
+	const archives, files = 3, 30
+	stored, damaged := int64(0), 0
+	for n := range archives {
+		var b bytes.Buffer
+		w := tar.NewWriter(&b)
+		for i := n; i < files; i += archives {
+			image := testJPEG(uint64(i))
+			require.NoError(t, w.WriteHeader(&tar.Header{Name: fmt.Sprintf("set/cat/%03d.jpg", i), Mode: 0o644, Size: int64(len(image))}))
+			if i == 16 { // of the second archive
+				damaged = b.Len() + len(image)/2
+			}
+			_, err := w.Write(image)
+			require.NoError(t, err)
+		}
+		require.NoError(t, w.Close())
+		stored += int64(b.Len())
+		require.NoError(t, os.WriteFile(filepath.Join(server.Dir, "photos", fmt.Sprintf("%d.tar", n)), b.Bytes(), 0o644))
+	}
+	out := filepath.Join(t.TempDir(), "index")
+	_, err := Index(t.Context(), IndexConfig{Source: "s3://photos/*.tar", Out: out, Storage: storage, ContainerOptions: ContainerOptions{Format: "tar"}}, NewTracker())
+	require.NoError(t, err)
+	before := storage.Counts().Bytes
+	report, err := Verify(t.Context(), VerifyConfig{Source: out, Storage: storage}, NewTracker())
+	require.NoError(t, err)
+	require.True(t, report.OK, report.Faults)
+	// Of archives this small both ends are all of it, once more each.
+	require.Equal(t, 3*stored, storage.Counts().Bytes-before)
+
+	file := filepath.Join(server.Dir, "photos", "1.tar")
+	data, err := os.ReadFile(file)
+	require.NoError(t, err)
+	data[damaged] ^= 1
+	require.NoError(t, os.WriteFile(file, data, 0o644))
+	report, err = Verify(t.Context(), VerifyConfig{Source: out, Storage: storage}, NewTracker())
+	require.NoError(t, err)
+	require.False(t, report.OK)
+}

@@ -26,7 +26,8 @@ type verifier struct {
 	dataset  *catalog.Dataset
 	findings findings
 	bytes    atomic.Int64
-	ends     []int64 // row behind the last of each shard, by the manifest
+	ends     []int64 // row behind the last of each shard, by the manifest; of containers only where rows stand by them
+	order    *byContainer
 	blocks   *blocks.Cache
 }
 
@@ -56,6 +57,9 @@ func Verify(ctx context.Context, c VerifyConfig, t *Tracker) (Report, error) {
 	for _, s := range d.Shards() {
 		rows += s.Rows
 		v.ends = append(v.ends, rows)
+	}
+	if d.Away() {
+		v.order = v.orderByContainer(ctx)
 	}
 	if err := v.run(ctx); err != nil {
 		return Report{}, err

@@ -30,7 +30,7 @@ func (v *verifier) checkShard(ctx context.Context, r *reader, n int) {
 	}
 	away := v.dataset.Shard(n) != nil
 	if away {
-		defer func() { v.checkRecords(ctx, r, next, end) }() // those that the walk did not come to
+		defer func() { v.checkRowsOf(ctx, r, n, next, end) }() // those that the walk did not come to
 	} else {
 		defer f.Close()
 	}
