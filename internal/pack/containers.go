@@ -2,6 +2,7 @@ package pack
 
 import (
 	"context"
+	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -95,7 +96,7 @@ type extent struct {
 	memory         unsafe.Pointer                                     // where it lies, if not in a file
 	tiles          *blocks.Tiles                                      // the chunks of arrays that it is assembled of
 	file           func(tile blocks.Block) (path string, bytes int64) // of one of them
-	away           *tape.Tape                                         // the container, if that lies in a store
+	away           io.ReaderAt                                        // the container, if that lies in a store
 }
 
 // containers are the samples of a dataset in containers as a source.
@@ -107,13 +108,19 @@ type containers struct {
 
 	ctx    context.Context
 	tapes  map[uint32]*tape.Tape // of containers in a store that were begun, by their numbers
-	recent []uint32              // those that hold pieces in memory, the last is the one that is read
+	recent []uint32              // those that hold pieces in memory, the last is the one that was read last
+	took   int64                 // the sample for which one became such
 }
 
-// tapesHeld are the containers in a store of which pieces stay in memory, 64 MiB each at most. Samples of one class lie in
-// several archives, and rows of a selection anywhere: with a tape for each change of the container every sample would
-// fetch a piece of its own.
-const tapesHeld = 4
+const (
+	// tapesHeld are the containers in a store of which pieces stay in memory, 64 MiB each at most. Samples of one class lie
+	// in several archives, and rows of a selection anywhere: with a tape for each change of the container every sample would
+	// fetch a piece of its own.
+	tapesHeld = 4
+	// Where one more container is read before so many samples, they alternate between more than that: a piece of 4 MiB
+	// would be fetched and let go for one of them, so these are asked for alone.
+	leastStay = 64
+)
 
 // openContainers opens a source that consists of containers; it is nil, without an error, for a source
 // that is read otherwise.
@@ -142,27 +149,33 @@ func (c *containers) keep(cache *blocks.Cache) {
 	c.values.Block = c.dataset.BlockReader(cache, c.values.Away)
 }
 
-// tape is container n in a store, which samples are read from in their order; nil where it is a file. All end with the
-// source, for samples of those before may be on their way: they fetch anew what was let go.
-func (c *containers) tape(n uint32) *tape.Tape {
+// reader is container n in a store, by a tape where samples are read from it in their order, else by what is asked for
+// alone; nil where it is a file. All tapes end with the source, for samples of those before may be on their way: they fetch
+// anew what was let go.
+func (c *containers) reader(n uint32) io.ReaderAt {
 	shard := c.dataset.Shard(int(n))
 	if shard == nil {
 		return nil
 	}
-	t := c.tapes[n]
-	if t == nil {
-		t = tape.New(c.ctx, shard)
-		c.tapes[n] = t
-	}
-	if last := len(c.recent) - 1; last >= 0 && c.recent[last] == n {
-		return t
-	}
-	c.recent = append(slices.DeleteFunc(c.recent, func(held uint32) bool { return held == n }), n)
-	if len(c.recent) > tapesHeld {
+	at := slices.Index(c.recent, n)
+	if at < 0 && len(c.recent) == tapesHeld {
+		if c.at-c.took < leastStay {
+			return readerAt(func(to []byte, offset int64) error { return shard.ReadAt(c.ctx, to, offset) })
+		}
 		c.tapes[c.recent[0]].Forget()
-		c.recent = c.recent[1:]
+		at = 0
 	}
-	return t
+	if at < 0 || c.recent[at] != n {
+		c.took = c.at
+	}
+	if at >= 0 {
+		c.recent = slices.Delete(c.recent, at, at+1)
+	}
+	c.recent = append(c.recent, n)
+	if c.tapes[n] == nil {
+		c.tapes[n] = tape.New(c.ctx, shard)
+	}
+	return c.tapes[n]
 }
 
 func (c *containers) next(it *item) (bool, error) {
@@ -181,7 +194,7 @@ func (c *containers) next(it *item) (bool, error) {
 		it.inside.memory = at
 	} else {
 		it.inside.size = c.dataset.Shards()[s.Shard].Size
-		it.inside.away = c.tape(s.Shard)
+		it.inside.away = c.reader(s.Shard)
 	}
 	it.inside.sample = s
 	if s.Block.Codec == blocks.Tiled {

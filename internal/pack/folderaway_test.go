@@ -15,6 +15,7 @@ import (
 	"github.com/headrace/headrace/internal/limits"
 	"github.com/headrace/headrace/internal/remote"
 	"github.com/headrace/headrace/internal/remote/s3test"
+	"github.com/headrace/headrace/internal/tape"
 )
 
 func TestAnObjectOverTheRecordLimitIsKeptAndListed(t *testing.T) {
@@ -53,52 +54,16 @@ func TestAnObjectOverTheRecordLimitIsKeptAndListed(t *testing.T) {
 	require.Equal(t, catalog.Limit, s.Verdict)
 }
 
-func TestSamplesThatAlternateBetweenArchivesOfAStoreReadEachByOneTape(t *testing.T) {
-	server := s3test.Start(t, "photos")
-	storage := remote.Storage{Endpoint: server.Endpoint, PathStyle: true}
-	const archives, files = tapesHeld + 2, 60
+// alternating are archives in a store, of class folders whose images take turns between them, and how long they are
+// together.
+func alternating(t *testing.T, archives, images int) (server *s3test.Server, storage remote.Storage, stored int64) {
+	server = s3test.Start(t, "photos")
 	for n := range archives {
 		var b bytes.Buffer
 		w := tar.NewWriter(&b)
-		for i := n; i < files; i += archives {
-			require.NoError(t, w.WriteHeader(&tar.Header{Name: fmt.Sprintf("set/cat/%03d.jpg", i), Mode: 0o644, Size: 1}))
-			_, err := w.Write([]byte{byte(i)})
-			require.NoError(t, err)
-		}
-		require.NoError(t, w.Close())
-		require.NoError(t, os.WriteFile(filepath.Join(server.Dir, "photos", fmt.Sprintf("%d.tar", n)), b.Bytes(), 0o644))
-	}
-	c, err := openContainers(t.Context(), "s3://photos/*.tar", &ContainerOptions{Format: "tar"}, storage, false)
-	require.NoError(t, err)
-	defer c.close()
-	var it item
-	for i := range files {
-		more, err := c.next(&it)
-		require.NoError(t, err)
-		require.True(t, more)
-		var b [1]byte
-		_, err = it.inside.away.ReadAt(b[:], it.inside.offset)
-		require.NoError(t, err)
-		require.Equal(t, byte(i), b[0])
-		require.LessOrEqual(t, len(c.recent), tapesHeld)
-	}
-	require.Len(t, c.tapes, archives)
-}
-
-func TestContainersOfAStoreThatRowsAlternateBetweenAreVerifiedOneByOne(t *testing.T) {
-	server := s3test.Start(t, "photos")
-	storage := remote.Storage{Endpoint: server.Endpoint, PathStyle: true}
-	const archives, files = 3, 30
-	stored, damaged := int64(0), 0
-	for n := range archives {
-		var b bytes.Buffer
-		w := tar.NewWriter(&b)
-		for i := n; i < files; i += archives {
+		for i := n; i < images; i += archives {
 			image := testJPEG(uint64(i))
 			require.NoError(t, w.WriteHeader(&tar.Header{Name: fmt.Sprintf("set/cat/%03d.jpg", i), Mode: 0o644, Size: int64(len(image))}))
-			if i == 16 { // of the second archive
-				damaged = b.Len() + len(image)/2
-			}
 			_, err := w.Write(image)
 			require.NoError(t, err)
 		}
@@ -106,6 +71,39 @@ func TestContainersOfAStoreThatRowsAlternateBetweenAreVerifiedOneByOne(t *testin
 		stored += int64(b.Len())
 		require.NoError(t, os.WriteFile(filepath.Join(server.Dir, "photos", fmt.Sprintf("%d.tar", n)), b.Bytes(), 0o644))
 	}
+	return server, remote.Storage{Endpoint: server.Endpoint, PathStyle: true}, stored
+}
+
+func TestSamplesThatAlternateBetweenArchivesOfAStoreAreFetchedOnce(t *testing.T) {
+	for _, archives := range []int{tapesHeld, 3 * tapesHeld} {
+		_, storage, stored := alternating(t, archives, 96)
+		destination := filepath.Join(t.TempDir(), "packed")
+		found, err := Pack(t.Context(), PackConfig{Source: "s3://photos/*.tar", Destination: destination, Storage: storage, ContainerOptions: ContainerOptions{Format: "tar"}}, NewTracker())
+		require.NoError(t, err)
+		require.Equal(t, int64(96), found.Rows)
+		// The headers once, both ends of archives this small once more each, and the images.
+		require.LessOrEqual(t, storage.Counts().Bytes, 4*stored)
+	}
+}
+
+func TestAContainerThatIsReadForLongTakesThePlaceOfOneThatIsNot(t *testing.T) {
+	_, storage, _ := alternating(t, tapesHeld+1, tapesHeld+1)
+	c, err := openContainers(t.Context(), "s3://photos/*.tar", &ContainerOptions{Format: "tar"}, storage, false)
+	require.NoError(t, err)
+	defer c.close()
+	for n := range uint32(tapesHeld) {
+		require.IsType(t, &tape.Tape{}, c.reader(n))
+	}
+	require.IsType(t, readerAt(nil), c.reader(tapesHeld))
+	c.at = leastStay
+	require.IsType(t, &tape.Tape{}, c.reader(1))
+	require.IsType(t, &tape.Tape{}, c.reader(tapesHeld))
+	require.Equal(t, []uint32{2, 3, 1, tapesHeld}, c.recent)
+	require.IsType(t, readerAt(nil), c.reader(0))
+}
+
+func TestContainersOfAStoreThatRowsAlternateBetweenAreVerifiedOneByOne(t *testing.T) {
+	server, storage, stored := alternating(t, 3, 30)
 	out := filepath.Join(t.TempDir(), "index")
 	_, err := Index(t.Context(), IndexConfig{Source: "s3://photos/*.tar", Out: out, Storage: storage, ContainerOptions: ContainerOptions{Format: "tar"}}, NewTracker())
 	require.NoError(t, err)
@@ -119,7 +117,7 @@ func TestContainersOfAStoreThatRowsAlternateBetweenAreVerifiedOneByOne(t *testin
 	file := filepath.Join(server.Dir, "photos", "1.tar")
 	data, err := os.ReadFile(file)
 	require.NoError(t, err)
-	data[damaged] ^= 1
+	data[len(data)/2] ^= 1
 	require.NoError(t, os.WriteFile(file, data, 0o644))
 	report, err = Verify(t.Context(), VerifyConfig{Source: out, Storage: storage}, NewTracker())
 	require.NoError(t, err)
