@@ -6,7 +6,7 @@ import (
 	"fmt"
 )
 
-// ErrUnknown is of a block that is right, perhaps, and made in a way that is not read.
+// ErrUnknown says of a block that it may be right, and is written in a way that is not read here.
 var ErrUnknown = errors.New("not read")
 
 // What the header of a Blosc frame says (c-blosc/README_CHUNK_FORMAT.rst): versions, flags, the bytes

@@ -155,7 +155,7 @@ func (c *Cache) take(b Block, make func(room []byte) ([]byte, error)) *entry {
 	e := &entry{block: b, users: 1}
 	e.place = c.recent.PushFront(e)
 	c.entries[b] = e
-	// Whoever waits here holds no memory, and whoever has some needs nothing else to be done with it.
+	// Nobody waits for ever: who is here has no block yet, and who has one only copies out of it and lets go.
 	for c.used > 0 && c.used+int64(b.Size) > c.limits.Cached {
 		if !c.drop() {
 			c.changed.Wait()

@@ -22,10 +22,13 @@ const (
 	processPlanes = 14 // the first plane is that of red
 )
 
-// RawSize is the form of an image that lies in a container as pixels without a header: rows of RGB, of RGBA with four
-// channels, of grey and alpha with two; or where it is Planar the planes of blue, green and red, as Caffe has them, of
-// red, green and blue (and alpha) where it is RGB, too, or that of a single channel. Alpha is left out. The zero value is any
-// other image.
+// RawSize is the form of an image that lies in a container as pixels without a header. The zero value is any other image.
+//
+//	not Planar        rows of pixels: of 3 channels RGB, of 4 RGBA, of 2 grey and alpha
+//	Planar            planes: of 3 channels blue, green and red, as Caffe has them; of 1 that of grey
+//	Planar and RGB    planes: of 3 channels red, green and blue, of 4 alpha behind these
+//
+// Alpha is left out when it is decoded.
 type RawSize struct {
 	Width, Height, Channels uint32
 	Planar, RGB             bool

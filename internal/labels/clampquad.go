@@ -2,11 +2,10 @@ package labels
 
 import "math"
 
-// clampedQuad cuts a rotated box off at the edges of the image, as torchvision does: by soft clamping to the
-// smallest box of the same angle around what of it lies inside, by hard clamping to the largest that lies
-// inside of both. The left edge is cut, and the image
-// turned by a quarter for the next one. Divisions by zero are meant: what is no number decides between
-// the cases, as it does in torchvision's _clamp_rotated_bounding_boxes (0.29).
+// clampedQuad cuts a rotated box off at the edges of the image, as torchvision's _clamp_rotated_bounding_boxes (0.29)
+// does. Soft clamping makes it the smallest box of the same angle around the part that lies inside; hard clamping the
+// largest one that lies inside of both box and image. Divisions by zero are meant: NaN decides between the cases here
+// as it does there.
 func (r *Rule) clampedQuad(q quad, c canvas) quad {
 	whole := q
 	// torchvision has the arithmetic for one edge only, and turns the box by a quarter for each of the others.

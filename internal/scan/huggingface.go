@@ -34,8 +34,9 @@ type savedFile struct {
 	Name string `json:"filename"`
 }
 
-// savedFiles are the files of a folder that Dataset.save_to_disk wrote, in the order of its rows, and those of
-// the rows that are selected of them, if not all. There are none in any other folder.
+// savedFiles are the data files of a folder that Dataset.save_to_disk wrote, in the order of its rows. indices are the
+// tables of row numbers that it wrote beside them where the dataset was a selection; there are none where all rows are
+// meant. In any other folder there are neither.
 func savedFiles(dir string) (data, indices []string, err error) {
 	path := filepath.Join(dir, savedStateName)
 	f, err := mmap.OpenRegular(path)

@@ -51,7 +51,7 @@ func noteDoubts(t *catalog.Table, parts []*part) {
 	t.Warnings = append(doubts[:len(doubts):len(doubts)], t.Warnings...)
 }
 
-// candidate is what a column may be that became neither.
+// candidate says of a column that became neither image nor label that by its name it may be one of them.
 func candidate(name string, parts []*part) string {
 	may := func(names func(*part) []string) bool {
 		return slices.ContainsFunc(parts, func(p *part) bool { return slices.Contains(names(p), name) })
