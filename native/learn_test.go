@@ -110,6 +110,34 @@ func TestNothingIsLearnedOfAFileThatIsNotCleanToItsEnd(t *testing.T) {
 	require.NotEmpty(t, points)
 }
 
+func TestRowsBelowThePointsThatAreThereAreLearnedOnceACropReachesThem(t *testing.T) {
+	c := newContext(t, DefaultLimits())
+	file := goJPEG(t, 1600, 1600) // 10,000 MCUs, of which a new context may pass over 16,384
+	whole := inspected(t, c, file)
+	top, within, bottom := cropPlan(t, 200, 0, 200, 200), cropPlan(t, 100, 50, 200, 200), cropPlan(t, 1400, 0, 200, 200)
+	var points []byte
+	var crc uint32
+	for n := range 3 { // the first two use the allowance up
+		var err error
+		_, points, crc, err = learning(t, c, top, file, Seek{})
+		require.NoError(t, err)
+		require.Equal(t, n < 2, bytes.Equal(whole, points), "image %d", n)
+	}
+	require.NotEmpty(t, points)
+
+	c = newContext(t, DefaultLimits()) // with an allowance for all of it
+	known := Seek{Data: unsafe.Pointer(unsafe.SliceData(points)), Length: int64(len(points)), Image: crc, HasImage: true}
+	_, more, _, err := learning(t, c, within, file, known)
+	require.NoError(t, err)
+	require.Empty(t, more, "the crop lies within the rows that have points")
+	want, _, _, err := learning(t, c, bottom, file, Seek{})
+	require.NoError(t, err)
+	pixels, more, _, err := learning(t, c, bottom, file, known)
+	require.NoError(t, err)
+	require.Equal(t, want, pixels)
+	require.Equal(t, whole, more)
+}
+
 // mapped is memory that C may be given in a struct.
 func mapped(t testing.TB, b []byte) []byte {
 	memory, err := unix.Mmap(-1, 0, len(b)+1, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)

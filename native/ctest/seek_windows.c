@@ -59,13 +59,15 @@ static image_bytes first_rows(const image_bytes *whole, uint32_t rows) {
   return record;
 }
 
-/* Points are learned where some are not there, and of the files that points can be of. */
+/* Points are learned where the window needs some that are not there, and of the files that points
+ * can be of. */
 static void check_learned(hrn_context *context, const subject *s, const hrn_box *box) {
   const uint8_t *bytes = NULL;
   size_t length = 0;
   uint32_t crc;
   const bool found = hrn_learned(context, &bytes, &length, &crc);
-  const bool may = s->hooked && (s->step == 0 || s->first_rows > 0);
+  const hrn_hook *hook = context->jpeg->hook;
+  const bool may = s->hooked && (s->step == 0 || (s->first_rows > 0 && hook->onward));
   if (found && bytes == NULL) {
     complain(s, box, "called unlearnable", 0);
   } else if (s->poor ? found && !may : found != may) {

@@ -6,11 +6,11 @@
  * that an inspection would not call clean gets none.
  *
  * What lies below is a sixth of a file with RandomResizedCrop, and 11 % of its time. So it has an
- * allowance: each file adds a tenth of the work that its pixels took, and of one whose rest is
- * more than what is there only the rows above are learned. The next decode goes by their points,
- * and on from the last one where its window reaches further; what it finds there, or with an
- * allowance the whole rest, is learned then. Whatever the transforms are, passing over costs no
- * more than that tenth.
+ * allowance: each file adds a seventh of the work that its pixels took, and of one whose rest is
+ * more than what is there only the rows above are learned. A later decode goes by their points.
+ * One whose window reaches below them goes on from the last one, and what it finds there, or with
+ * an allowance the whole rest, is learned then. Whatever the transforms are, passing over costs no
+ * more than that seventh, and rows that no window ever reaches cost nothing.
  */
 #include "hook.h"
 
@@ -19,7 +19,7 @@
 /* What a context begins with: some 20 photographs, so that a small set is learned at once. */
 #define FIRST_ALLOWANCE 16384
 /* Of the work that is done for pixels. */
-#define SHARE 10
+#define SHARE 7
 
 /* Fewer rows than an eighth of the image's are not worth another record. */
 #define WORTH 8
@@ -141,6 +141,7 @@ void hrn_learn_end(hrn_context *context) {
   hrn_jpeg *jpeg = context->jpeg;
   hrn_hook *hook = jpeg->hook;
   if (hook == NULL || hook->noted == NULL || hook->irregular || jpeg->warnings != 0) return;
+  if (hook->has_seek && !hook->onward) return; /* the known points were enough */
   uint32_t rows = 0;
   if (!affordable(context, hook)) {
     rows = rows_so_far(hook);
