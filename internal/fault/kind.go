@@ -2,6 +2,8 @@ package fault
 
 import (
 	"errors"
+	"fmt"
+	"runtime/debug"
 	"syscall"
 )
 
@@ -54,6 +56,14 @@ func (e *plain) FaultKind() Kind { return e.kind }
 
 // New makes an error that has a kind and a text, for errors.Is to compare with.
 func New(kind Kind, text string) error { return &plain{kind, text} }
+
+// Recover, deferred, makes a panic the error of the function. A goroutine that nobody waits for with a recover
+// of its own needs it: its panic would end the process that loaded this library, a trainer's.
+func Recover(err *error) {
+	if p := recover(); p != nil {
+		*err = New(KindInternal, fmt.Sprintf("panic: %v; please report this with: %s", p, debug.Stack()))
+	}
+}
 
 // KindOf is the kind of a chain of errors. The outermost that has one decides, for it knows what was
 // being done; but "the system refused" and "we are wrong" say so little that any other inside of them

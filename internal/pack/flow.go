@@ -63,6 +63,8 @@ func (f *flow) run(ctx context.Context, emit func(*record) error) error {
 	var workers sync.WaitGroup
 	// Deferred before cancel, so that it runs behind it.
 	defer workers.Wait()
+	// Workers that wait for room are woken whatever ends the flow: where it is an error, nobody releases any.
+	defer f.room.close()
 	defer cancel()
 	stop := context.AfterFunc(ctx, f.room.close)
 	defer stop()
@@ -164,7 +166,7 @@ func (f *flow) take(ctx context.Context) *record {
 	}
 	r := &record{}
 	// The source is asked under the lock: it is what gives samples their order.
-	more, err := f.source.next(&r.item)
+	more, err := f.next(&r.item)
 	r.seq = f.pulled
 	if err != nil {
 		r.err = err
@@ -176,6 +178,12 @@ func (f *flow) take(ctx context.Context) *record {
 	}
 	f.pulled++
 	return r
+}
+
+// next asks the source. It runs on a thread of the flow's own, where a panic would end the process.
+func (f *flow) next(it *item) (more bool, err error) {
+	defer fault.Recover(&err)
+	return f.source.next(it)
 }
 
 // process reads and inspects one file. A panic would end the whole process that loaded this
