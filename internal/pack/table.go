@@ -263,7 +263,11 @@ func (t *table) fill(it *item) error {
 			if !utf8.ValidString(v) || len(v) > formats.MaxNameBytes {
 				return t.wrong(it.seq, "the label %.80q has not 1 to %d bytes of UTF-8", v, formats.MaxNameBytes)
 			}
-			it.label = t.number[v]
+			number, known := t.number[v]
+			if !known && t.number != nil { // the first pass has none yet
+				return t.wrong(it.seq, "the label is %.80q, which was not there when the manifest was read first; it changed meanwhile", v)
+			}
+			it.label = number
 		}
 	}
 	for _, i := range t.kept {

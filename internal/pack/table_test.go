@@ -2,6 +2,7 @@ package pack
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -87,6 +88,28 @@ func TestCSVManifestErrorsNameFileRowAndReason(t *testing.T) {
 		require.Equal(t, want.kind, kindOf(err), "%q: %v", text, err)
 		require.ErrorContains(t, err, want.text)
 	}
+}
+
+func TestAClassThatWasWrittenIntoTheManifestBetweenTheTwoPassesIsAnErrorAndNotAnotherClass(t *testing.T) {
+	emptyWorld(t)
+	root := tableFolder(t)
+	rows := "path,label,key\n"
+	for i := range 20000 { // more than a reader holds ahead
+		rows += fmt.Sprintf("img/a.jpg,ant,%d\n", i)
+	}
+	path := filepath.Join(root, "list.csv")
+	put(t, root, "list.csv", []byte(rows+"img/b.jpg,bee,b\n"))
+	table, err := openTable(&PackConfig{Source: path})
+	require.NoError(t, err)
+	defer table.close()
+	require.NoError(t, os.WriteFile(path, []byte(rows+"img/b.jpg,fly,b\n"), 0o644))
+	var it item
+	for range 20000 {
+		_, err := table.next(&it)
+		require.NoError(t, err)
+	}
+	_, err = table.next(&it)
+	require.ErrorContains(t, err, `the label is "fly", which was not there when the manifest was read first`)
 }
 
 func TestWholeNumbersBeyond64BitsStayTextUnlessTheirColumnMeasures(t *testing.T) {
