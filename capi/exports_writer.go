@@ -7,8 +7,11 @@ import "C"
 
 import (
 	"encoding/json"
+	"sync/atomic"
 	"unsafe"
 
+	"github.com/headrace/headrace/internal/catalog"
+	"github.com/headrace/headrace/internal/fault"
 	"github.com/headrace/headrace/internal/pack"
 	"github.com/headrace/headrace/internal/pathjson"
 	"github.com/headrace/headrace/internal/remote"
@@ -17,8 +20,9 @@ import (
 // writer is the object behind a writer's handle.
 type writer struct {
 	*pack.Writer
-	away    bool
-	aborted chan struct{} // closed when Abort has returned
+	away     bool
+	aborted  chan struct{} // closed when Abort has returned
+	finishes *atomic.Bool  // a call of hr_writer_finish has the handle
 }
 
 func (w writer) close() error {
@@ -63,7 +67,7 @@ func goWriterOpen(config *C.char, length C.size_t, into *C.hr_handle, out *C.hr_
 		if err != nil {
 			return err
 		}
-		*into = C.hr_handle(handles.add(writer{w, remote.IsURL(c.WriterConfig.Destination), make(chan struct{})}))
+		*into = C.hr_handle(handles.add(writer{w, remote.IsURL(c.WriterConfig.Destination), make(chan struct{}), new(atomic.Bool)}))
 		return nil
 	})
 }
@@ -88,11 +92,17 @@ func goWriterFinish(handle C.hr_handle, out *C.hr_error) C.int32_t {
 		if err != nil {
 			return "", err
 		}
+		// The first of several calls says what the handle becomes.
+		if !w.finishes.CompareAndSwap(false, true) {
+			return "", catalog.NewError(fault.KindArgument, w.Place(), "the writer is closed")
+		}
 		// Closed whatever comes of it: what could not be finished leaves nothing. Until then hr_close ends the wait.
 		summary, err := w.Finish()
-		if _, mine := handles.remove(int64(handle)); mine && err == nil {
-			handles.put(int64(handle), finishedJob(summary))
+		var job object
+		if err == nil {
+			job = finishedJob(summary)
 		}
+		handles.exchange(int64(handle), w, job)
 		return w.Warning(), err
 	})
 }

@@ -27,11 +27,17 @@ func (t *handleTable) add(o object) int64 {
 	return h
 }
 
-// put gives a handle that was removed another object to stand for.
-func (t *handleTable) put(h int64, o object) {
+// exchange lets a handle stand for another object, or for none where that is nil. It does nothing where the
+// handle stands for the first one no more: another thread has closed or exchanged it.
+func (t *handleTable) exchange(h int64, old, other object) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.objects[h] = o
+	if t.objects[h] != old {
+		return
+	}
+	if delete(t.objects, h); other != nil {
+		t.objects[h] = other
+	}
 }
 
 // remove takes the object out of the table: whoever gets it is the one to close it.

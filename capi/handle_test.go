@@ -68,3 +68,19 @@ func TestOneOfManyClosersGetsTheObject(t *testing.T) {
 	wait.Wait()
 	assert.Len(t, got, 1)
 }
+
+func TestAHandleIsExchangedOnceAndOnlyForTheObjectThatItHad(t *testing.T) {
+	table, first, job := emptyTable(), &thing{}, &otherThing{}
+	h := table.add(first)
+	table.exchange(h, &thing{}, job)
+	_, err := find[*thing](table, h, nil)
+	require.NoError(t, err, "it stands for another object")
+	table.exchange(h, first, job)
+	table.exchange(h, first, nil) // a second call that came later
+	found, err := find[*otherThing](table, h, nil)
+	require.NoError(t, err)
+	assert.Same(t, job, found)
+	table.exchange(h, job, nil)
+	_, err = find[*otherThing](table, h, nil)
+	require.Error(t, err)
+}
