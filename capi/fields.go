@@ -83,7 +83,8 @@ func (d *dataset) values(ctx context.Context, indices []int64, fields []string) 
 }
 
 // value is a field of a sample, of containers as their images are read.
-func (d *dataset) value(ctx context.Context, i int64, name string) (any, error) {
+func (d *dataset) value(ctx context.Context, i int64, name string) (value any, err error) {
+	defer fault.Recover(&err) // also on goroutines of values
 	if !d.InContainers(i) {
 		return d.FieldValue(i, name)
 	}

@@ -57,7 +57,7 @@ func (a *readAhead) plan() {
 		// Outside the lock: the first touch of a part of the index validates it.
 		for _, r := range batch {
 			index, _ := r.draft.sample(r.i)
-			r.sample, r.err = l.config.Dataset.Sample(index)
+			l.findRecord(r, index)
 			r.want.Owner, r.want.Source, r.want.Direct = r, nil, nil
 			if l.kept != nil && r.err == nil {
 				r.next = l.useBehind(r, index)
@@ -69,7 +69,7 @@ func (a *readAhead) plan() {
 			r.want.Length = max(r.sample.Length, typicalBytes)
 			r.want.Direct = func(ctx context.Context) error {
 				if r.err == nil {
-					r.view, r.seek, r.err = l.readBoth(ctx, r.sample, &r.buffer, &r.points, nil)
+					l.readRecord(ctx, r)
 				}
 				return r.err
 			}

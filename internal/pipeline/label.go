@@ -18,6 +18,9 @@ import (
 // MaxLabels are as many as the fields of a batch have room for.
 const MaxLabels = 12
 
+// mostRows bounds the boxes or keypoints that an index may say a sample has.
+const mostRows = 1 << 48
+
 // Label is a field of the dataset that moves with the image.
 type Label struct {
 	Field   string
@@ -67,7 +70,8 @@ func (c *Config) completeLabels() error {
 		if err != nil {
 			return err
 		}
-		label.most = most / width / int64(label.Rule.Width())
+		// A damaged index may name any length. No batch has so many, and their bytes stay within an int64.
+		label.most = min(most/width/int64(label.Rule.Width()), mostRows)
 	}
 	return nil
 }

@@ -1,11 +1,13 @@
 package pipeline
 
 import (
+	"context"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/headrace/headrace/internal/catalog"
+	"github.com/headrace/headrace/internal/fault"
 	"github.com/headrace/headrace/internal/fetch"
 	"github.com/headrace/headrace/internal/processors"
 	"github.com/headrace/headrace/mmap"
@@ -100,7 +102,7 @@ func (a *readAhead) read(number int) {
 		}
 		began := time.Now()
 		if r.err == nil {
-			r.view, r.seek, r.err = l.readBoth(l.store.Waits(), r.sample, &r.buffer, &r.points, nil)
+			l.readRecord(l.store.Waits(), r)
 		}
 		took := time.Since(began)
 		l.noteRead(number, r, began, took)
@@ -114,6 +116,18 @@ func (a *readAhead) read(number int) {
 		}
 		l.mu.Unlock()
 	}
+}
+
+// readRecord reads the bytes and the points of a record.
+func (l *Loader) readRecord(ctx context.Context, r *record) {
+	defer fault.Recover(&r.err)
+	r.view, r.seek, r.err = l.readBoth(ctx, r.sample, &r.buffer, &r.points, nil)
+}
+
+// findRecord finds where the bytes of a record lie.
+func (l *Loader) findRecord(r *record, index int64) {
+	defer fault.Recover(&r.err)
+	r.sample, r.err = l.config.Dataset.Sample(index)
 }
 
 // arrived takes what was read, with the lock held.
@@ -154,7 +168,7 @@ func (a *readAhead) admit() *record {
 	l.mu.Unlock()
 	index, _ := r.draft.sample(r.i)
 	l.willNeed(r.draft, r.i)
-	r.sample, r.err = l.config.Dataset.Sample(index)
+	l.findRecord(r, index)
 	length := r.sample.Length
 	if length == catalog.UnknownLength {
 		length = typicalBytes

@@ -90,6 +90,10 @@ func (w *worker) produce(d *draft, i, index int64, draw uint64, r *record) (fail
 	if err != nil {
 		return l.explain(err, index, sample)
 	}
+	// A read that hung may end after Close has returned, and with it the loan of the batch's memory.
+	if d.stream.cancelled.Load() {
+		return nil
+	}
 	began = time.Now()
 	defer func() { w.decode.Add(int64(time.Since(began))) }()
 	if seek.listed {

@@ -201,7 +201,8 @@ func (a *awayFiles) open(files []string) ([]kind, error) {
 	return kinds, nil
 }
 
-func (a *awayFiles) look(ctx context.Context, i int, file string) (kind, error) {
+func (a *awayFiles) look(ctx context.Context, i int, file string) (found kind, err error) {
+	defer fault.Recover(&err)
 	object, err := remote.Open(ctx, file, a.storage)
 	if err != nil {
 		return kind{}, err

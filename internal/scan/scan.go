@@ -109,6 +109,10 @@ func walkAll(files, names []string, walk func(*part) error, o *Options) ([]*part
 	counted := *o
 	counted.walked = beginWalk(len(files))
 	defer counted.walked.end()
+	guarded := func(p *part) (err error) {
+		defer fault.Recover(&err)
+		return walk(p)
+	}
 	parts, shards, errs := make([]*part, len(files)), make([]catalog.ShardInfo, len(files)), make([]error, len(files))
 	// Without a buffer: files are begun in their order, so that all before one with an error were walked, and the
 	// first error is that of a run on one core.
@@ -119,7 +123,7 @@ func walkAll(files, names []string, walk func(*part) error, o *Options) ([]*part
 	for range workers {
 		wg.Go(func() {
 			for i := range next {
-				if parts[i], shards[i], errs[i] = walkAnywhere(i, files[i], names[i], walk, &counted); errs[i] != nil {
+				if parts[i], shards[i], errs[i] = walkAnywhere(i, files[i], names[i], guarded, &counted); errs[i] != nil {
 					once.Do(func() { close(stop) })
 				}
 				parts[i].finish()

@@ -7,6 +7,8 @@ import (
 	"context"
 	"io"
 	"sync"
+
+	"github.com/headrace/headrace/internal/fault"
 )
 
 const (
@@ -122,6 +124,7 @@ func (t *Tape) begin(number int64) *piece {
 	t.pieces[number] = p
 	t.running.Go(func() {
 		defer close(p.done)
+		defer fault.Recover(&p.err)
 		data := make([]byte, min(pieceBytes, t.source.Size()-number*pieceBytes))
 		if p.err = t.source.ReadAt(t.ctx, data, number*pieceBytes); p.err == nil {
 			p.data = data
