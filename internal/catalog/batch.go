@@ -88,9 +88,8 @@ func (x *index) load(n int) (*batch, error) {
 	if err != nil {
 		return nil, bad("%v", err)
 	}
-	b := &batch{first: int64(n) * RowsPerBatch}
-	// Rows are found by division alone, which holds only where every batch but the last is full.
-	if rows := min(RowsPerBatch, x.manifest.Rows-b.first); int64(r.rows) != rows {
+	b := &batch{first: x.firstOf(n)}
+	if rows := x.firstOf(n+1) - b.first; int64(r.rows) != rows {
 		return nil, bad("it has %d rows (expected %d)", r.rows, rows)
 	}
 	for _, c := range x.columns {

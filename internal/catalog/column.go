@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"unsafe"
@@ -17,10 +18,11 @@ type column struct {
 	typ     arrow.DataType
 	values  []byte
 	offsets []int32
+	most    int // bytes of values; of the writer's alone
 }
 
 func newColumn(typ arrow.DataType) *column {
-	c := &column{typ: typ}
+	c := &column{typ: typ, most: mostColumnBytes}
 	c.reset()
 	return c
 }
@@ -59,16 +61,51 @@ func width(t arrow.DataType) int {
 	return 1
 }
 
+// mostColumnBytes bounds what a column of fields weighs in a record batch: Arrow's offsets have 31 bits, and a batch is
+// held in memory until it is full.
+const mostColumnBytes = 1 << 30
+
+// errFull says of a row that the batch has no room for it, and the next one may.
+var errFull = errors.New("the record batch is full")
+
+// room is an error where another row of so many bytes has no place.
+func (c *column) room(bytes int) error {
+	if len(c.values) > 0 && bytes > c.most-len(c.values) {
+		return errFull
+	}
+	return nil
+}
+
+// cut takes back what was appended behind so many rows.
+func (c *column) cut(rows int) {
+	_, perRow := element(c.typ)
+	end := rows * perRow * width(c.typ)
+	if c.offsets != nil {
+		c.offsets = c.offsets[:rows+1]
+		end = int(c.offsets[rows]) * width(c.typ)
+	}
+	c.values = c.values[:end]
+}
+
 // fixed appends a row of a type of fixed size, little-endian.
 func (c *column) fixed(row []byte) { c.values = append(c.values, row...) }
 
-// variable appends a row of a type with offsets. Arrow's are 31 bits, and a batch is held in
-// memory until it is full; both bound what a column may weigh.
+// fixedArray appends a row of arrays of one shape.
+func (c *column) fixedArray(row []byte) error {
+	if err := c.room(len(row)); err != nil {
+		return err
+	}
+	c.fixed(row)
+	return nil
+}
+
+// variable appends a row of a type with offsets.
 func (c *column) variable(row []byte) error {
-	// Half of what 31 bits hold, so that an array's width cannot bring an offset over it.
-	const most = 1 << 30
-	if len(row) > most-len(c.values) {
-		return fmt.Errorf("column %T holds more than %d bytes in %d rows; keep large values in files of their own", c.typ, most, RowsPerBatch)
+	if len(row) > c.most {
+		return fmt.Errorf("a value of %d bytes (expected at most %d); keep it in a file of its own", len(row), c.most)
+	}
+	if err := c.room(len(row)); err != nil {
+		return err
 	}
 	c.values = append(c.values, row...)
 	c.offsets = append(c.offsets, int32(len(c.values)/width(c.typ)))

@@ -330,6 +330,15 @@ func (d *Dataset) MostBytes(field string) (int64, error) {
 	return d.index.mostBytes(field)
 }
 
+// BatchEnd is the first row behind the record batch of the index that row i stands in: rows of a batch are good or
+// bad together.
+func (d *Dataset) BatchEnd(i int64) int64 {
+	if d.index == nil {
+		return i + 1
+	}
+	return d.index.firstOf(d.index.batchOf(i) + 1)
+}
+
 // Row is all that the index holds of sample i, as Writer.Append takes it; nobody writes concatenations.
 func (d *Dataset) Row(i int64) (Row, error) {
 	s, err := d.Sample(i)

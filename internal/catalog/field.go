@@ -156,11 +156,11 @@ func (f *Field) encode(value any, to []*column) error {
 			if !utf8.ValidString(v) {
 				return fmt.Errorf("field %q: the text is not UTF-8", f.Name)
 			}
-			return to[0].variable([]byte(v))
+			return f.variable(to[0], []byte(v))
 		}
 	case []byte:
 		if f.Type == Bytes {
-			return to[0].variable(v)
+			return f.variable(to[0], v)
 		}
 	case Array:
 		if f.Type == ArrayType {
@@ -210,17 +210,24 @@ func (f *Field) encodeArray(v Array, to []*column) error {
 		if fmt.Sprint(v.Shape) != fmt.Sprint(f.Shape) {
 			return fmt.Errorf("field %q has shape %v, the array %v", f.Name, f.Shape, v.Shape)
 		}
-		to[0].fixed(v.Data)
-		return nil
+		return to[0].fixedArray(v.Data)
 	}
 	var shape []byte
 	for _, d := range v.Shape {
 		shape = binary.LittleEndian.AppendUint64(shape, uint64(d))
 	}
-	if err := to[0].variable(v.Data); err != nil {
+	if err := f.variable(to[0], v.Data); err != nil {
 		return err
 	}
-	return to[1].variable(shape)
+	return f.variable(to[1], shape)
+}
+
+// variable appends a row, or says of which field it is too long.
+func (f *Field) variable(to *column, row []byte) error {
+	if err := to.variable(row); err != nil {
+		return fmt.Errorf("field %q: %w", f.Name, err)
+	}
+	return nil
 }
 
 func typeName(v any) string {

@@ -38,7 +38,7 @@ func (x *index) find(path string) (row int64, found bool, err error) {
 	for low < high {
 		middle := (low + high + 1) / 2
 		var order int
-		err := x.read(int64(middle)*RowsPerBatch, func(b *batch, n int) { order = formats.CompareImagePaths(textOf(b.path.row(n)), path) })
+		err := x.read(x.firstOf(middle), func(b *batch, n int) { order = formats.CompareImagePaths(textOf(b.path.row(n)), path) })
 		if err != nil {
 			return 0, false, err
 		}
@@ -48,8 +48,8 @@ func (x *index) find(path string) (row int64, found bool, err error) {
 			high = middle - 1
 		}
 	}
-	first := int64(low) * RowsPerBatch
-	rows := int(min(RowsPerBatch, x.manifest.Rows-first))
+	first := x.firstOf(low)
+	rows := int(x.firstOf(low+1) - first)
 	err = x.read(first, func(b *batch, _ int) {
 		n, exact := sort.Find(rows, func(n int) int { return formats.CompareImagePaths(path, textOf(b.path.row(n))) })
 		row, found = first+int64(n), exact

@@ -8,6 +8,7 @@ import (
 	"hash/crc32"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -36,6 +37,7 @@ type index struct {
 	fieldAt  map[string]int // first of a field's columns, in columns
 	inBlocks []int          // fields whose values may lie in blocks, by their places in the manifest
 	batches  []batchSlot
+	starts   []int64 // first rows of the batches, and behind them that of none; nil where each has RowsPerBatch
 }
 
 // batchSlot holds a record batch once it was validated.
@@ -121,7 +123,13 @@ func newIndex(file string, m *Manifest, bytes *mmap.Index) (*index, error) {
 	case Contained.String():
 		x.kind = Contained
 	}
-	// First of all: every offset of the manifest was compared with this size.
+	if m.Index.short() {
+		x.starts = make([]int64, 1, len(x.batches)+1)
+		for _, b := range m.Index.Batches {
+			x.starts = append(x.starts, x.starts[len(x.starts)-1]+b.Rows)
+		}
+	}
+	// Before any batch is read: every offset of the manifest was compared with this size.
 	if found := int64(len(x.mapped)); found != m.Index.Size {
 		return nil, sizeError(file, "the index", m.Index.Size, found)
 	}
@@ -197,9 +205,29 @@ func (x *index) checksum(part []byte, offset int64, want, what string) error {
 	return nil
 }
 
+// batchOf is the number of the record batch of row i.
+func (x *index) batchOf(i int64) int {
+	if x.starts == nil {
+		return int(i / RowsPerBatch)
+	}
+	n, found := slices.BinarySearch(x.starts, i)
+	if !found {
+		n--
+	}
+	return n
+}
+
+// firstOf is the first row of record batch n; of the one behind the last, how many rows there are.
+func (x *index) firstOf(n int) int64 {
+	if x.starts == nil {
+		return min(int64(n)*RowsPerBatch, x.manifest.Rows)
+	}
+	return x.starts[n]
+}
+
 // batch is the record batch of row i, validated when it is asked for first.
 func (x *index) batch(i int64) (*batch, error) {
-	n := int(i / RowsPerBatch)
+	n := x.batchOf(i)
 	if b := x.batches[n].valid.Load(); b != nil {
 		return b, nil
 	}
@@ -213,7 +241,7 @@ func (x *index) read(i int64, take func(b *batch, n int)) error {
 		return err
 	}
 	return x.guard(func() error {
-		take(b, int(i%RowsPerBatch))
+		take(b, int(i-b.first))
 		return nil
 	})
 }
@@ -260,9 +288,9 @@ func (x *index) mostBytes(name string) (int64, error) {
 		return 0, NewError(fault.KindArgument, x.file, "there is no field %q", name)
 	}
 	most := 0
-	for i := int64(0); i < x.manifest.Rows; i += RowsPerBatch {
-		err := x.read(i, func(b *batch, _ int) {
-			for n := range int(min(RowsPerBatch, x.manifest.Rows-i)) {
+	for number := range x.batches {
+		err := x.read(x.firstOf(number), func(b *batch, _ int) {
+			for n := range b.shard {
 				most = max(most, len(b.columns[at].row(n)))
 			}
 		})

@@ -3,6 +3,7 @@ package catalog
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -30,8 +31,8 @@ const (
 	formatVersion = 2 // of what is written: 2 since two file names cannot make one key (formats.TextName)
 	// The highest min_reader this package understands: 2 since containers are indexed, 3 since some are in blocks, 4
 	// since an index of single files may lie elsewhere than these, 5 since pixels of containers may have alpha or lie in
-	// blocks, and values of fields may.
-	readerVersion = 5
+	// blocks, and values of fields may, 6 since record batches may have fewer rows.
+	readerVersion = 6
 
 	containedVersion = 3 // of the format, where containers of others are indexed
 	containedReader  = 2 // and the reader that this takes; everything else is still for readers of version 1
@@ -41,9 +42,12 @@ const (
 	belowReader      = 4
 	inBlocksVersion  = 6 // of an index of containers with images that are pixels with alpha, or with pixels or values of fields in blocks
 	inBlocksReader   = 5
+	shortVersion     = 7 // of an index with a record batch that is full of bytes before it is full of rows
+	shortReader      = 6
 
 	// RowsPerBatch rows make a record batch of the index, all but the last: row i is lane
-	// i % RowsPerBatch of batch i / RowsPerBatch, and a first touch costs milliseconds.
+	// i % RowsPerBatch of batch i / RowsPerBatch, and a first touch costs milliseconds. Where values
+	// are so long that a batch has fewer, the manifest says how many (BatchInfo.Rows).
 	RowsPerBatch = 1 << 16
 
 	maxManifestBytes = 100 << 20 // safetensors' bound for a header
@@ -104,11 +108,12 @@ type BatchInfo struct {
 	Offset int64  `json:"offset"`
 	Length int64  `json:"length"`
 	CRC32C string `json:"crc32c"`
+	Rows   int64  `json:"rows,omitempty"` // 0: RowsPerBatch, or what is left
 }
 
 // Below says of an index of single files that these lie below an address.
 func (m *Manifest) Below(address string) {
-	m.Root, m.Version, m.MinReader = pathjson.Text(address), belowVersion, belowReader
+	m.Root, m.Version, m.MinReader = pathjson.Text(address), max(m.Version, belowVersion), max(m.MinReader, belowReader)
 }
 
 // inBlocks is true where the index has columns of blocks.
@@ -205,8 +210,8 @@ func (m *Manifest) checkIndex() error {
 	if !plainName(x.Name) || !strings.HasPrefix(x.Name, indexPrefix) {
 		return fmt.Errorf("index.name is %.80q (expected %q)", x.Name, IndexFileName(0))
 	}
-	if want := (m.Rows + RowsPerBatch - 1) / RowsPerBatch; int64(len(x.Batches)) != want {
-		return fmt.Errorf("index.batches has %d entries, %d rows need %d", len(x.Batches), m.Rows, want)
+	if err := m.checkRows(); err != nil {
+		return err
 	}
 	if len(x.Batches) == 0 {
 		return fmt.Errorf("rows is 0: a dataset has at least one sample")
@@ -225,6 +230,36 @@ func (m *Manifest) checkIndex() error {
 	}
 	if x.Batches[0].Offset > maxTailBytes || x.Size-at > maxTailBytes {
 		return fmt.Errorf("index.batches leave %d bytes of schema and %d of footer (expected at most %d)", x.Batches[0].Offset, x.Size-at, maxTailBytes)
+	}
+	return nil
+}
+
+// short is true of an index some of whose record batches say how many rows they have.
+func (x *IndexFile) short() bool {
+	return slices.ContainsFunc(x.Batches, func(b BatchInfo) bool { return b.Rows != 0 })
+}
+
+// checkRows: record batches of as many rows as the dataset has, RowsPerBatch each where none says otherwise.
+func (m *Manifest) checkRows() error {
+	x := &m.Index
+	if !x.short() {
+		if want := (m.Rows + RowsPerBatch - 1) / RowsPerBatch; int64(len(x.Batches)) != want {
+			return fmt.Errorf("index.batches has %d entries, %d rows need %d", len(x.Batches), m.Rows, want)
+		}
+		return nil
+	}
+	if m.MinReader < shortReader {
+		return fmt.Errorf("index.batches say their rows, in an index with min_reader %d", m.MinReader)
+	}
+	left := m.Rows
+	for i, b := range x.Batches {
+		if b.Rows < 1 || b.Rows > min(RowsPerBatch, left) {
+			return fmt.Errorf("index.batches[%d] has %d rows (expected 1 to %d)", i, b.Rows, min(RowsPerBatch, left))
+		}
+		left -= b.Rows
+	}
+	if left != 0 {
+		return fmt.Errorf("index.batches have %d rows, the dataset %d", m.Rows-left, m.Rows)
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"hash/crc32"
 	"io"
@@ -114,7 +115,17 @@ func (w *Writer) Len() int64 { return w.total }
 
 // Append adds a row. An error leaves the writer fit for Abort only.
 func (w *Writer) Append(r *Row) error {
-	if err := w.encode(r); err != nil {
+	err := w.encode(r)
+	if errors.Is(err, errFull) && w.rows > 0 {
+		for _, c := range w.columns {
+			c.cut(w.rows)
+		}
+		if err := w.flush(); err != nil {
+			return err
+		}
+		err = w.encode(r)
+	}
+	if err != nil {
 		return &Error{Kind: fault.KindArgument, File: r.Key, Record: w.total, Offset: -1, Text: err.Error()}
 	}
 	w.content.Add(r)
@@ -200,7 +211,7 @@ func (w *Writer) flush() error {
 	if err := w.arrow.Write(array.NewRecordBatch(w.schema, arrays, int64(w.rows))); err != nil {
 		return IOError(w.path, "cannot write the index", err)
 	}
-	w.info.Batches = append(w.info.Batches, BatchInfo{Offset: begin, Length: w.out.n - begin, CRC32C: hexCRC(w.out.take())})
+	w.info.Batches = append(w.info.Batches, BatchInfo{Offset: begin, Length: w.out.n - begin, CRC32C: hexCRC(w.out.take()), Rows: int64(w.rows)})
 	for _, c := range w.columns {
 		c.reset()
 	}
@@ -241,11 +252,24 @@ func (w *Writer) Finish() (*Manifest, error) {
 	if w.pixels || slices.ContainsFunc(w.fields, func(f Field) bool { return f.Blocks }) {
 		version, reader = inBlocksVersion, inBlocksReader
 	}
+	if w.equalBatches() {
+		for i := range w.info.Batches {
+			w.info.Batches[i].Rows = 0
+		}
+	} else {
+		version, reader = shortVersion, shortReader
+	}
 	return &Manifest{
 		Format: formatName, Version: version, MinReader: reader, CreatedBy: CreatedBy,
 		Kind: w.kind.String(), Rows: w.total, Bytes: w.content.Bytes(), Fingerprint: w.content.Fingerprint(), Counts: w.content.Counts(),
 		Fields: w.fields, RowsPerBatch: RowsPerBatch, Index: w.info,
 	}, nil
+}
+
+// equalBatches is true where all record batches but the last have RowsPerBatch rows, which a manifest need not say.
+func (w *Writer) equalBatches() bool {
+	all := w.info.Batches
+	return !slices.ContainsFunc(all[:len(all)-1], func(b BatchInfo) bool { return b.Rows != RowsPerBatch })
 }
 
 // Abort closes and removes the file.

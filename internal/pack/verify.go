@@ -189,7 +189,7 @@ func (v *verifier) checkRows(ctx context.Context) {
 		if err != nil {
 			v.note(err)
 			whole = false
-			i = (i/catalog.RowsPerBatch+1)*catalog.RowsPerBatch - 1 // the batch was named; on to the next
+			i = v.dataset.BatchEnd(i) - 1 // the batch was named; on to the next
 			continue
 		}
 		// No batch can see this by itself.
