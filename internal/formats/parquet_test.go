@@ -151,3 +151,53 @@ func TestACodecThatIsNotReadIsUnsupportedByName(t *testing.T) {
 		require.ErrorContains(t, err, "(expected UNCOMPRESSED, SNAPPY, GZIP, BROTLI, ZSTD or LZ4_RAW)")
 	}
 }
+
+// indexPage is a data page of numbers of a dictionary's entries.
+func indexPage(values int, width byte, runs []byte) []byte {
+	body := append([]byte{width}, runs...)
+	return together(thriftNumber32(1, int(format.DataPage)), thriftNumber32(1, len(body)), thriftNumber32(1, len(body)),
+		[]byte{2<<4 | thriftStruct}, thriftNumber32(1, values), thriftNumber32(1, int(format.RLEDictionary)), thriftNumber32(1, int(format.RLE)), []byte{0, 0}, body)
+}
+
+func TestNumbersOfADictionaryThatItDoesNotHaveAreErrors(t *testing.T) {
+	two := pageOf(format.DictionaryPage, 2, 11, []byte("\x01\x00\x00\x00a\x02\x00\x00\x00bc"), "")
+	for text, pages := range map[string][]byte{
+		"entry 2 of a dictionary of 2":                     together(two, indexPage(1, 2, runOf(1, 2))),
+		"entry 4294967295 of a dictionary of 2":            together(two, indexPage(1, 32, []byte{2, 0xff, 0xff, 0xff, 0xff})),
+		"entry 0 of a dictionary of 0":                     indexPage(1, 1, runOf(1, 0)), // there is none
+		"indices of 33 bits":                               together(two, indexPage(1, 33, runOf(1, 0))),
+		"fewer levels or indices than values":              together(two, indexPage(1, 1, nil)),
+		"a dictionary of 3 values in 11 bytes":             pageOf(format.DictionaryPage, 3, 11, []byte("\x01\x00\x00\x00a\x02\x00\x00\x00bc"), ""),
+		"a value of 4294967295 bytes, its page has 7 left": pageOf(format.DictionaryPage, 1, 11, []byte("\xff\xff\xff\xffabcdefg"), ""),
+		"a dictionary of -1 values":                        pageOf(format.DictionaryPage, -1, 11, []byte("\x01\x00\x00\x00a\x02\x00\x00\x00bc"), ""),
+		"a value of 5 bytes, its page has 2 left":          pageOf(format.DictionaryPage, 2, 11, []byte("\x01\x00\x00\x00a\x05\x00\x00\x00bc"), ""),
+		"a dictionary of 2147483647 values in 11 bytes":    pageOf(format.DictionaryPage, 1<<31-1, 11, []byte("\x01\x00\x00\x00a\x02\x00\x00\x00bc"), ""),
+	} {
+		_, rows, err := rowsOfParquet(parquetFile(pages, []string{"image"}, groupOf(1, chunkOf(4, len(pages), 1, format.Uncompressed))))
+		require.ErrorIs(t, err, ErrBad, text)
+		require.ErrorContains(t, err, text)
+		require.Zero(t, rows)
+	}
+	pages := together(two, indexPage(2, 1, []byte{3, 2}))
+	_, rows, err := rowsOfParquet(parquetFile(pages, []string{"image"}, groupOf(2, chunkOf(4, len(pages), 2, format.Uncompressed))))
+	require.ErrorIs(t, err, io.EOF)
+	require.Equal(t, 2, rows)
+}
+
+func TestLevelsInMemoryCountAgainstWhatTheColumnsMayHold(t *testing.T) {
+	page := listPage(2, runOf(2, 0), runOf(2, 3), 1, 2)
+	file := listFile(page, groupOf(2, chunkOf(4, len(page), 2, format.Uncompressed)))
+	const levels = 4 // a run of each kind
+	for before, wrong := range map[int64]error{maxTableHeld - levels: nil, maxTableHeld - levels + 1: ErrLimit} {
+		p, err := NewParquet(bytes.NewReader(file), int64(len(file)), blocks.MostBytes)
+		require.NoError(t, err)
+		p.held = before
+		_, err = p.Next(make([]Value, 1))
+		require.ErrorIs(t, err, wrong)
+		if wrong == nil {
+			require.Equal(t, before+levels, p.held)
+		} else {
+			require.ErrorContains(t, err, "the pages of the columns take more than 1073741824 bytes together")
+		}
+	}
+}

@@ -14,6 +14,9 @@ import (
 // version 1 each stand before the values behind their length.
 func (c *parquetColumn) readLevels(h pageHeader, at int64, v2 bool) (err error) {
 	p := &c.page
+	if err := c.take(&c.heldLevels, 0); err != nil { // those of the page before are gone
+		return err
+	}
 	if c.listed {
 		var repeats *hybrid
 		if v2 {
@@ -42,8 +45,17 @@ func (c *parquetColumn) levelsAt(at, length int64, most int) (*hybrid, error) {
 	if length > blocks.MostBytes {
 		return nil, fmt.Errorf("%w: levels of %d bytes", ErrLimit, length)
 	}
+	raw, err := c.readLevelsAt(at, length)
+	return &hybrid{data: raw, width: bits.Len(uint(most))}, err
+}
+
+// readLevelsAt reads levels that are in no memory yet. They stay until the next page.
+func (c *parquetColumn) readLevelsAt(at, length int64) ([]byte, error) {
+	if err := c.take(&c.heldLevels, c.heldLevels+length); err != nil {
+		return nil, err
+	}
 	raw := make([]byte, length)
-	return &hybrid{data: raw, width: bits.Len(uint(most))}, readAt(c.r, raw, at)
+	return raw, readAt(c.r, raw, at)
 }
 
 // levelsBefore are those that stand before the values.
@@ -60,10 +72,10 @@ func (c *parquetColumn) levelsBefore(encoding format.Encoding, most int) (*hybri
 	if length > p.body.end-p.next || length > blocks.MostBytes {
 		return nil, fmt.Errorf("%w: levels of %d bytes in a page of %d", ErrBad, length, p.body.end-p.body.at)
 	}
-	raw := make([]byte, length)
+	var raw []byte
 	if p.body.data != nil {
-		copy(raw, p.body.data[p.next:])
-	} else if err := readAt(c.r, raw, p.next); err != nil {
+		raw = p.body.data[p.next:][:length]
+	} else if raw, err = c.readLevelsAt(p.next, length); err != nil {
 		return nil, err
 	}
 	p.next += length

@@ -34,9 +34,11 @@ type parquetColumn struct {
 	list       parquetList
 	space      [8]byte
 
-	budget                *int64 // bytes that all columns hold in memory
-	heldPage, heldEntries int64  // and this one
-	most                  int64  // of one page that is decoded
+	budget      *int64 // bytes that all columns hold in memory
+	heldPage    int64  // and this one, of a page
+	heldEntries int64  // of a dictionary
+	heldLevels  int64  // of levels that are not in the page's memory
+	most        int64  // of one page that is decoded
 }
 
 // parquetPage is a data page of which left values are not read.
@@ -76,8 +78,8 @@ func (c *parquetColumn) start(p *Parquet, chunk parquetChunk, budget *int64) {
 		c.r, c.budget, c.most = NewWindow(p.r), budget, p.most
 	}
 	// Memory of the row group before, which nothing looks at any more.
-	*budget -= c.heldPage + c.heldEntries
-	c.heldPage, c.heldEntries = 0, 0
+	*budget -= c.heldPage + c.heldEntries + c.heldLevels
+	c.heldPage, c.heldEntries, c.heldLevels = 0, 0, 0
 	c.chunk, c.at, c.values = chunk, chunk.at, chunk.values
 	c.dictionary, c.spans, c.entries, c.page = parquetBody{}, nil, 0, parquetPage{header: chunk.at}
 }
@@ -317,6 +319,9 @@ func (c *parquetColumn) readData(h pageHeader, at int64) (err error) {
 	// now.
 	inPlace := !compressed && c.staysInPlace(h.encoding)
 	if inPlace {
+		if err := c.take(&c.heldPage, 0); err != nil {
+			return err
+		}
 		p.body = parquetBody{at: at + levels, end: at + h.stored}
 	} else if p.body, err = c.load(&c.heldPage, &h, at+levels, h.stored-levels, h.size-levels, compressed); err != nil {
 		return err
