@@ -61,7 +61,7 @@ func (c *arrowChunk) value(r io.ReaderAt, row int, leaf *Leaf) (v Value, err err
 	// NumPy's arrays have no null, so a list with one is none.
 	if c.gaps.size > 0 {
 		if null, err := c.hasNull(r, from/int64(f.element), to/int64(f.element)); null || err != nil {
-			return Value{Null: true}, err
+			return Value{Null: true, Gaps: null}, err
 		}
 	}
 	if v.Block = in.block(c.body); v.Block != nil {

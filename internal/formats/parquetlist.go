@@ -127,7 +127,7 @@ func (c *parquetColumn) nextList(v *Value) error {
 			l.null = true
 		case depth == c.there:
 			l.empty = true
-		case depth < c.present: // a number that is null, and with it the list
+		case depth < c.present:
 			l.gaps = true
 		default:
 			if err := c.takeNumbers(n); err != nil {
@@ -217,7 +217,7 @@ func (c *parquetColumn) endList(v *Value) error {
 	l := &c.list
 	switch *v = (Value{}); {
 	case l.null || l.gaps:
-		v.Null = true
+		v.Null, v.Gaps = true, l.gaps
 	case l.scattered:
 		if v.Held, v.Length = true, l.length; l.length <= maxHeldList {
 			v.Data = l.held

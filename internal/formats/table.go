@@ -35,6 +35,7 @@ const ListType = "a list"
 // Value is a leaf's in one row.
 type Value struct {
 	Null           bool
+	Gaps           bool   // a list of which some number is null: with Null, for it is no array
 	Offset, Length int64  // of bytes and text in the file, or in the decoded block
 	Block          *Block // that they lie in; nil: in the file
 	Held           bool   // of an array that lies nowhere: Data is it

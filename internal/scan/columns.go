@@ -29,6 +29,7 @@ type cell struct {
 	raw    catalog.RawSize // of an image that is pixels
 	held   bool            // an array that lies nowhere: data is it
 	json   bool            // text that is a JSON value
+	gaps   bool            // a list of which some number is null
 	holds  string          // what it is instead of an image's bytes, for a sentence; "" where its kind says enough
 }
 

@@ -25,7 +25,12 @@ func mergeFields(t *catalog.Table, all []*column, parts []*part, o *Options) err
 	for n, c := range all {
 		asked := slices.Contains(o.Fields, c.name)
 		if c.mixed || c.kind == listCell {
-			if asked {
+			switch {
+			case asked && c.gaps:
+				return catalog.NewError(fault.KindUnsupported, where(t.Root, t.Shards), "the column %q has lists with nulls inside, which no array holds%s", c.name, packInstead)
+			case c.gaps:
+				t.Warnings = append(t.Warnings, fmt.Sprintf("the column %q has lists with nulls inside, so it is no field", c.name))
+			case asked:
 				return catalog.NewError(fault.KindUnsupported, where(t.Root, t.Shards), "the column %q holds lists, or values of several types", c.name)
 			}
 			continue

@@ -5,6 +5,7 @@ import (
 	"math"
 	"testing"
 
+	"github.com/apache/arrow-go/v18/arrow/float16"
 	"github.com/stretchr/testify/require"
 
 	"github.com/headrace/headrace/internal/catalog"
@@ -12,7 +13,7 @@ import (
 )
 
 // vectorColumns are the columns of lists of numbers in the fixtures whose name begins so.
-var vectorColumns = []string{"some", "few", "halves", "gaps", "zeros", "in.it"}
+var vectorColumns = []string{"some", "few", "halves", "zeros", "in.it"}
 
 // numbersIn are the numbers of an array.
 func numbersIn(t *testing.T, value any) (dtype string, numbers []float64) {
@@ -44,19 +45,15 @@ func TestListsOfNumbersInParquetAreArraysWhereTheyAreNamed(t *testing.T) {
 				require.Equal(t, int64(catalog.NoLabel), labels(t, d)[i])
 				x := float64(i)
 				some := []float64{x, -x, 7}[:i%4]
-				gaps := []float64{x, x}
 				if i%6 == 5 {
 					some = []float64{}
-				}
-				if i%5 == 2 { // of which a number is null
-					gaps = []float64{}
 				}
 				for field, want := range map[string]struct {
 					dtype   string
 					numbers []float64
 				}{
 					"label": {"float32", []float64{x / 4, .5, -x}}, "some": {"int64", some}, "few": {"int8", []float64{x, -1}},
-					"gaps": {"uint16", gaps}, "zeros": {"int32", make([]float64, 40)}, "in.it": {"int64", []float64{x}},
+					"zeros": {"int32", make([]float64, 40)}, "in.it": {"int64", []float64{x}},
 				} {
 					value, err := d.FieldValue(i, field)
 					require.NoError(t, err)
@@ -85,6 +82,19 @@ func TestListsThatStandInUncompressedPagesStayInTheFile(t *testing.T) {
 	require.Empty(t, located("vectorsdelta"))
 }
 
+func TestAColumnOfListsOfWhichOneHasANullInsideIsNoField(t *testing.T) {
+	for _, name := range []string{"vectors", "vectorssnappy", "vectorsdelta"} {
+		_, err := Open("testdata/"+name+".parquet", Options{Fields: []string{"gaps"}})
+		require.ErrorContains(t, err, `the column "gaps" has lists with nulls inside, which no array holds`+packInstead)
+		require.Equal(t, fault.KindUnsupported, fault.KindOf(err))
+		d := open(t, "testdata/"+name+".parquet", Options{Label: "gaps"})
+		require.Contains(t, d.Warnings(), `the column "gaps" has lists with nulls inside, so it is no field`)
+		for _, f := range d.Fields() {
+			require.NotContains(t, []string{"label", "gaps"}, f.Name)
+		}
+	}
+}
+
 func TestListsOfOtherThanNumbersAreNoFields(t *testing.T) {
 	for _, name := range []string{"deep", "days"} {
 		_, err := Open("testdata/vectors.parquet", Options{Fields: []string{name}})
@@ -93,5 +103,22 @@ func TestListsOfOtherThanNumbersAreNoFields(t *testing.T) {
 	}
 	for _, f := range open(t, "testdata/vectors.parquet", Options{}).Fields() {
 		require.Equal(t, "label", f.Name, "lists are fields where they are named")
+	}
+}
+
+func TestListsOfHalvesAreReadInTheEncodingsThatTakeNumbersApart(t *testing.T) {
+	d := open(t, "testdata/halves.parquet", Options{Fields: []string{"split", "shared", "plain"}})
+	require.Equal(t, int64(40), d.Len())
+	for i := range d.Len() {
+		x := float32(i)
+		want := []byte{}
+		for _, v := range []float32{x / 4, -x, x * 100}[:i%4] {
+			want = append(want, float16.New(v).ToLEBytes()...)
+		}
+		for _, field := range []string{"split", "shared", "plain"} {
+			value, err := d.FieldValue(i, field)
+			require.NoError(t, err)
+			require.Equal(t, catalog.Array{DType: "float16", Shape: []int64{i % 4}, Data: want}, value, "%s of row %d", field, i)
+		}
 	}
 }

@@ -95,7 +95,7 @@ func (p *part) readTable(leaves []formats.Leaf, metadata string, next func([]for
 		for i := range leaves {
 			v := &values[i]
 			// A refused column has a cell in each row, so that it is told among those that were found.
-			if leaves[i].Kind == formats.RefusedLeaf || !v.Null {
+			if leaves[i].Kind == formats.RefusedLeaf || !v.Null || v.Gaps {
 				c := tableCell(columns[i].name, &leaves[i], v)
 				if leaves[i].Form != "" && leaves[i].Kind == formats.BytesLeaf {
 					if err := p.litForm(&c, leaves[i].Form); err != nil {
@@ -221,6 +221,10 @@ func (p *part) needs(c *tableColumn) bool {
 
 func tableCell(name string, leaf *formats.Leaf, v *formats.Value) cell {
 	c := cell{name: name, offset: v.Offset, length: v.Length, int: v.Int, number: v.Float, data: v.Data, block: v.Block, held: v.Held}
+	if v.Gaps {
+		c.kind, c.gaps = listCell, true
+		return c
+	}
 	switch leaf.Kind {
 	case formats.ArrayLeaf:
 		c.kind, c.dtype = arrayCell, leaf.Element

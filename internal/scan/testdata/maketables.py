@@ -220,6 +220,29 @@ def vectors() -> None:
         pq.write_table(table, path, write_batch_size=4, row_group_size=10, **options)
 
 
+def halves() -> None:
+    """Lists of numbers of two bytes, in the encodings that take them apart."""
+    count = 40
+    lists = [[np.float16(i / 4), np.float16(-i), np.float16(i * 100)][: i % 4] for i in range(count)]
+    names = ("split", "shared", "plain")
+    columns = {name: pa.array(lists, pa.list_(pa.float16())) for name in names}
+    table = pa.table({"image": pa.array([jpeg(i % 3) for i in range(count)]), **columns})
+    encodings = {
+        "split.list.element": "BYTE_STREAM_SPLIT",
+        "shared.list.element": "DELTA_BYTE_ARRAY",
+    }
+    pq.write_table(
+        table,
+        HERE / "halves.parquet",
+        compression="none",
+        use_dictionary=["image"],
+        column_encoding=encodings,
+        data_page_size=30,
+        write_batch_size=3,
+        row_group_size=25,
+    )
+
+
 def dictionaries() -> None:
     """Dictionaries: of several types in a file, such that grow, and such that are replaced."""
     kinds: dict[str, Any] = {
@@ -266,6 +289,7 @@ def dictionaries() -> None:
 
 if __name__ == "__main__":
     vectors()
+    halves()
     dictionaries()
     said = saved() | arrow() | parquet()
     (HERE / "tables.json").write_text(json.dumps(said, indent=1) + "\n")
