@@ -1,9 +1,17 @@
 package scan
 
 import (
+	"encoding/binary"
 	"fmt"
+	"math"
+	"os"
+	"path/filepath"
 	"testing"
 
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/ipc"
+	"github.com/apache/arrow-go/v18/arrow/memory"
 	"github.com/stretchr/testify/require"
 
 	"github.com/headrace/headrace/internal/fault"
@@ -66,4 +74,39 @@ func TestADictionaryIsALabelWhereItsColumnIsNamed(t *testing.T) {
 		require.Equal(t, []string{"a", "aaaaaaaaaaaaaaaaaaaa", "b"}, d.Classes())
 		require.Equal(t, []int64{2, 0, 2, 0, 2, 1}, labels(t, d))
 	}
+}
+
+// dictionaryFile is an Arrow file of one column of texts, encoded by a dictionary of so many entries, with that number of an
+// entry. A writer in C++ would refuse it.
+func dictionaryFile(t *testing.T, entries int, index int32) string {
+	words := array.NewStringBuilder(memory.DefaultAllocator)
+	images := array.NewBinaryBuilder(memory.DefaultAllocator, arrow.BinaryTypes.Binary)
+	for n := range entries {
+		words.Append(fmt.Sprint("word", n))
+	}
+	images.Append([]byte("\xff\xd8\xff"))
+	typ := &arrow.DictionaryType{IndexType: arrow.PrimitiveTypes.Int32, ValueType: arrow.BinaryTypes.String}
+	numbers := memory.NewBufferBytes(binary.LittleEndian.AppendUint32(nil, uint32(index)))
+	column := array.NewData(typ, 1, []*memory.Buffer{nil, numbers}, nil, 0, 0)
+	column.SetDictionary(words.NewArray().Data())
+	schema := arrow.NewSchema([]arrow.Field{{Name: "image", Type: arrow.BinaryTypes.Binary}, {Name: "label", Type: typ}}, nil)
+	file := filepath.Join(t.TempDir(), "a.arrow")
+	f, err := os.Create(file)
+	require.NoError(t, err)
+	w, err := ipc.NewFileWriter(f, ipc.WithSchema(schema))
+	require.NoError(t, err)
+	require.NoError(t, w.Write(array.NewRecordBatch(schema, []arrow.Array{images.NewArray(), array.MakeFromData(column)}, 1)))
+	require.NoError(t, w.Close())
+	return file
+}
+
+func TestAnEntryThatADictionaryDoesNotHaveIsABadFile(t *testing.T) {
+	require.Equal(t, []string{"word1"}, open(t, dictionaryFile(t, 2, 1), Options{}).Classes())
+	for _, index := range []int32{2, -1, math.MaxInt32, math.MinInt32} {
+		_, err := Open(dictionaryFile(t, 2, index), Options{})
+		require.ErrorContains(t, err, fmt.Sprintf(`the column "label": entry %d of a dictionary of 2`, index))
+		require.Equal(t, fault.KindBadFile, fault.KindOf(err))
+	}
+	_, err := Open(dictionaryFile(t, 0, 0), Options{})
+	require.ErrorContains(t, err, "entry 0 of a dictionary of 0")
 }

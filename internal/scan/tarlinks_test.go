@@ -53,6 +53,27 @@ func TestALinkInATarOfClassFoldersIsTheFileThatItLeadsTo(t *testing.T) {
 	require.Contains(t, d.Warnings()[0], `3 images are links to no file of the archive and passed over, as "top/dog/5.jpg"`)
 }
 
+func TestLinksOfATarThatLeadRoundArePassedOverInWhateverOrderTheyStand(t *testing.T) {
+	link := func(name, to string) tar.Header {
+		return tar.Header{Typeflag: tar.TypeSymlink, Name: name, Linkname: to}
+	}
+	members := []tar.Header{
+		link("a/1.jpg", "2.jpg"), link("a/2.jpg", "../b/3.jpg"), link("b/3.jpg", "../a/1.jpg"), // a ring of three
+		link("a/4.jpg", "5.jpg"), link("a/5.jpg", "../b/6.jpg"), {Typeflag: tar.TypeReg, Name: "b/6.jpg"}, // before their file
+		{Typeflag: tar.TypeReg, Name: "b/7.jpg"}, link("b/8.jpg", "../a/9.jpg"), link("a/9.jpg", "../b/7.jpg"), // behind it
+		{Typeflag: tar.TypeLink, Name: "b/hard.jpg", Linkname: "a/1.jpg"}, // into the ring
+	}
+	for turn := range len(members) {
+		archive := linked(t, append(append([]tar.Header{}, members[turn:]...), members[:turn]...)...)
+		d := open(t, put(t, map[string][]byte{"a.tar": archive})+"/a.tar", Options{})
+		require.Equal(t, []string{"a/4", "a/5", "a/9", "b/6", "b/7", "b/8"}, keys(t, d))
+		six, seven := crc32.ChecksumIEEE([]byte("b/6.jpg")), crc32.ChecksumIEEE([]byte("b/7.jpg"))
+		require.Equal(t, []uint32{six, six, seven, six, seven, seven}, contents(t, d))
+		require.Len(t, d.Warnings(), 1)
+		require.Contains(t, d.Warnings()[0], `4 images are links to no file of the archive and passed over, as "a/1.jpg"`)
+	}
+}
+
 func TestWhatNoFileIsInATarIsPassedOverAsByPython(t *testing.T) {
 	volume := make([]byte, 512)
 	copy(volume, linked(t, tar.Header{Typeflag: tar.TypeReg, Name: "label"})[:512])
