@@ -161,8 +161,13 @@ func (p *part) litArray(c *cell, form string) error {
 			break
 		}
 		dtype, axes := formats.LitElement(form, order.Uint32(b)), int64(order.Uint32(b[word:]))
-		if dtype == "" || axes < 1 || axes > mostAxes || (2+axes)*word > int64(len(b)) {
+		if dtype == "" || axes > mostAxes || (2+axes)*word > int64(len(b)) {
 			continue
+		}
+		if axes == 0 && c.length-2*word == widths[dtype] { // one number
+			c.behind(2 * word)
+			c.dtype = dtype
+			return p.number(c)
 		}
 		var shape []int64
 		for axis := range axes {

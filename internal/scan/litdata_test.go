@@ -241,3 +241,17 @@ func BenchmarkScanningLitData(b *testing.B) {
 	}
 	b.ReportMetric(10_000*float64(b.N)/b.Elapsed().Seconds(), "samples/s")
 }
+
+func TestTensorsOfNoAxesInLitDataAreNumbers(t *testing.T) {
+	want := expected(t, "litdata/scalars")
+	d := open(t, "testdata/litdata/scalars", Options{Fields: []string{"real"}})
+	require.Len(t, want, int(d.Len()))
+	for i := range d.Len() {
+		require.Equal(t, i*1000, labels(t, d)[i])
+		require.Equal(t, want[i].Members["label"], crcOf(labels(t, d)[i]))
+		real, err := d.FieldValue(i, "real")
+		require.NoError(t, err)
+		require.Equal(t, want[i].Members["real"], crcOf(strconv.FormatFloat(real.(float64), 'g', -1, 64)))
+	}
+	require.Empty(t, d.Warnings())
+}

@@ -210,7 +210,11 @@ func (p *part) decodeWord(c *cell, whole bool) (err error) {
 		c.kind = floatCell
 		c.number, err = strconv.ParseFloat(string(data), 64)
 	}
-	if err != nil {
+	if whole && errors.Is(err, strconv.ErrRange) {
+		c.kind, c.holds = listCell, "whole numbers of more than 64 bits"
+		return nil
+	}
+	if err != nil && !errors.Is(err, strconv.ErrRange) { // a float that is too large is an infinity, as in Python
 		return fmt.Errorf("%w: %.40q is no number", formats.ErrBad, data)
 	}
 	return nil

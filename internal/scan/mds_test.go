@@ -314,3 +314,39 @@ func TestSubfoldersOfContainersAreSplits(t *testing.T) {
 	require.ErrorContains(t, err, `there are several splits: ["train" "val"]; split= chooses one`)
 	require.Positive(t, open(t, dir, Options{Split: "val"}).Len())
 }
+
+func TestAWholeNumberOfMoreThan64BitsInAnMDSIsNoFieldAndLeavesTheRestReadable(t *testing.T) {
+	file := put(t, map[string][]byte{"shard.00000.mds": shardOf(t, []string{"image", "many", "real"}, []string{"jpeg", "str_int", "str_float"},
+		[][]string{{"\xff\xd8\xff", "7", "1.5"}, {"\xff\xd8\xff", "18446744073709551616", "1e999"}})}) + "/shard.00000.mds"
+	d := open(t, file, Options{})
+	require.Equal(t, int64(2), d.Len())
+	real, err := d.FieldValue(1, "real")
+	require.NoError(t, err)
+	require.Equal(t, math.Inf(1), real)
+	for _, f := range d.Fields() {
+		require.NotEqual(t, "many", f.Name)
+	}
+	_, err = Open(file, Options{Fields: []string{"many"}})
+	require.ErrorContains(t, err, `the column "many" holds lists, or values of several types`)
+	require.Equal(t, fault.KindUnsupported, fault.KindOf(err))
+}
+
+// shardOf is a shard of columns of varying length.
+func shardOf(t *testing.T, names, encodings []string, rows [][]string) []byte {
+	sizes := make([]any, len(names))
+	config, err := json.Marshal(map[string]any{"column_names": names, "column_encodings": encodings, "column_sizes": sizes, "format": "mds", "version": 2})
+	require.NoError(t, err)
+	le := binary.LittleEndian
+	table, samples := le.AppendUint32(nil, uint32(len(rows))), []byte(nil)
+	first := 4 + 4*(len(rows)+1) + len(config)
+	for _, row := range rows {
+		table = le.AppendUint32(table, uint32(first+len(samples)))
+		for _, value := range row {
+			samples = le.AppendUint32(samples, uint32(len(value)))
+		}
+		for _, value := range row {
+			samples = append(samples, value...)
+		}
+	}
+	return slices.Concat(le.AppendUint32(table, uint32(first+len(samples))), config, samples)
+}

@@ -118,6 +118,23 @@ def pixels() -> dict[str, Any]:
     return expected
 
 
+def scalars() -> dict[str, Any]:
+    """Tensors of no axes, which are numbers."""
+    with tempfile.TemporaryDirectory() as place:
+        Path(place, "0.jpg").write_bytes(jpeg(0))
+        rows = [
+            {
+                "image": Image.open(Path(place, "0.jpg")),
+                "label": torch.tensor(i * 1000),
+                "real": torch.tensor(i / 4, dtype=torch.float32),
+            }
+            for i in range(ROWS)
+        ]
+        got = write("scalars", rows)
+    read = [{"label": int(row["label"]), "real": float(row["real"])} for row in got]
+    return {"litdata/scalars": found(read)}
+
+
 def main() -> None:
     shutil.rmtree(ROOT, ignore_errors=True)
     expected = {}
@@ -155,6 +172,7 @@ def main() -> None:
         for i, sample in enumerate(expected[f"litdata/{name}"]):
             sample["key"] = str(i)
     expected |= pixels()
+    expected |= scalars()
     (HERE / "litdata.json").write_text(json.dumps(expected, indent=1) + "\n")
 
 
