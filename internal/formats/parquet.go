@@ -35,6 +35,7 @@ type parquetGroup struct {
 type parquetChunk struct {
 	at, end, values int64
 	codec           format.CompressionCodec
+	encrypted       bool
 }
 
 const (
@@ -109,8 +110,6 @@ func (p *Parquet) footer(t *thriftReader) error {
 			}
 		case id == 5 && kind == thriftList:
 			t.list(thriftStruct, func(int) { p.keyValue(t) })
-		case id == 8:
-			t.err = fmt.Errorf("%w: the columns are encrypted", ErrUnsupported)
 		default:
 			return false
 		}
@@ -188,8 +187,9 @@ func (p *Parquet) columnChunk(t *thriftReader) parquetChunk {
 		case id == 1 && kind == thriftBinary && len(t.bytes()) > 0:
 			t.err = fmt.Errorf("%w: columns in other files", ErrUnsupported)
 		case id == 1 && kind == thriftBinary: // an empty path is this file
-		case id == 8:
-			t.err = fmt.Errorf("%w: a column is encrypted", ErrUnsupported)
+		case id == 8 && kind == thriftStruct: // crypto_metadata. What the rest says may be left out
+			c.encrypted = true
+			return false
 		case id == 3 && kind == thriftStruct:
 			t.fields(3, func(id int, kind byte) bool {
 				if kind != thriftI32 && kind != thriftI64 {
@@ -217,6 +217,11 @@ func (p *Parquet) columnChunk(t *thriftReader) parquetChunk {
 	// Before the places are compared, which are right by no rule here.
 	if t.err == nil && c.values == 0 && size >= 0 {
 		// Of a row group without rows, whose pages nobody reads. pyarrow places such columns before the magic.
+		return c
+	}
+	if c.encrypted { // nobody reads it
+		c.at = min(max(first, 4), p.size)
+		c.end = c.at
 		return c
 	}
 	// A dictionary stands before the data pages. Some writers say 0, or the same place, where there is none.
@@ -252,7 +257,7 @@ func (p *Parquet) checkGroups() error {
 		}
 		for i := range p.columns {
 			c := &p.columns[i]
-			if c.leaf < 0 || p.Leaves[c.leaf].Kind == RefusedLeaf {
+			if c.leaf < 0 || p.Leaves[c.leaf].Kind == RefusedLeaf || g.chunks[i].encrypted {
 				continue
 			}
 			// Rows are read from all columns side by side, so one with fewer values would go on in the next row
@@ -294,6 +299,9 @@ func (p *Parquet) Next(values []Value) (int64, error) {
 		if leaf.Kind == RefusedLeaf || leaf.Skip {
 			values[c.leaf] = Value{Null: true}
 			continue
+		}
+		if c.chunk.encrypted {
+			return 0, &WalkError{c.chunk.at, fmt.Errorf("%w: the column %.80q is encrypted; fields= chooses columns without it", ErrUnsupported, leaf.Path[0])}
 		}
 		if err := c.read(&values[c.leaf], leaf, p.left == 0); err != nil {
 			return 0, &WalkError{c.page.header, fmt.Errorf("%w (in the column %.80q)", err, leaf.Path[0])}

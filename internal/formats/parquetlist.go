@@ -76,7 +76,7 @@ func (p *Parquet) numbers(path []string, e *parquetElement, present int) error {
 
 // checkListed counts the numbers of the lists of a row group that are read.
 func (p *Parquet) checkListed(c *parquetColumn, chunk parquetChunk) error {
-	if !c.listed || p.Leaves[c.leaf].Kind != ArrayLeaf || p.Leaves[c.leaf].Skip {
+	if !c.listed || chunk.encrypted || p.Leaves[c.leaf].Kind != ArrayLeaf || p.Leaves[c.leaf].Skip {
 		return nil
 	}
 	// Below 2^55: the count of values, which a row group has in 64 bits, cannot overflow the sum.

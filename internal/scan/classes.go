@@ -1,9 +1,11 @@
 package scan
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 
@@ -64,21 +66,81 @@ func haveClasses(parts []*part) bool {
 	return found
 }
 
-// topFolder is the folder that all files lie in, with its slash, if there is one. Only one level is passed
-// over: what is below it are classes.
+// topFolder is the folder that all files lie in, with its slash, if there is one: what is below it are classes. A folder
+// that files lie in directly is a class itself, unless it is the only one.
 func topFolder(parts []*part) string {
-	top, any := "", false
+	top, shallow, any := "", "", false
 	for _, p := range parts {
 		for i := range p.keys.Len() {
-			first, _, inside := strings.Cut(string(p.keys.Bytes(i)), "/")
-			// A second folder at the top: these are the classes.
-			if !inside || any && first+"/" != top {
-				return ""
+			name := p.keys.Bytes(i)
+			folder := string(name[:bytes.LastIndexByte(name, '/')+1])
+			if !any {
+				top, shallow, any = folder, folder, true
 			}
-			top, any = first+"/", true
+			for !strings.HasPrefix(folder, top) {
+				top = parentOf(top)
+			}
+			if len(folder) < len(shallow) {
+				shallow = folder
+			}
 		}
 	}
+	if parent := parentOf(top); shallow == top && parent != "" {
+		return parent
+	}
 	return top
+}
+
+// parentOf is the folder around one; both end with a slash, and "" is none.
+func parentOf(folder string) string {
+	return folder[:strings.LastIndexByte(strings.TrimSuffix(folder, "/"), '/')+1]
+}
+
+// splitFolders are the folders below the top one where all of them are called as splits are and their images lie in
+// folders of their own, as in train/cat/1.jpg: they are no classes. Of a test set the images may lie loose.
+func splitFolders(entries []archived) []string {
+	deep := make(map[string]bool)
+	for _, e := range entries {
+		folder, rest, inside := strings.Cut(e.name, "/")
+		if !inside || splitName.FindString(folder) == "" {
+			return nil
+		}
+		deep[folder] = deep[folder] || strings.Contains(rest, "/")
+	}
+	if len(deep) < 2 || !slices.Contains(slices.Collect(maps.Values(deep)), true) {
+		return nil
+	}
+	return slices.Sorted(maps.Keys(deep))
+}
+
+// archived is an image of an archive, by its name below the top folder.
+type archived struct {
+	shard, row int
+	name       string
+}
+
+// chooseFolder keeps the images of one split, whose names are those below its folder then.
+func chooseFolder(where string, entries []archived, o *Options) ([]archived, error) {
+	splits := splitFolders(entries)
+	switch {
+	case splits == nil && o.within != "":
+		return nil, noSplits(where, o.within)
+	case splits == nil:
+		return entries, nil
+	case !slices.Contains(splits, o.within):
+		return nil, severalSplits(where, o.within, splits)
+	}
+	var chosen []archived
+	for _, e := range entries {
+		if rest, ok := strings.CutPrefix(e.name, o.within+"/"); ok {
+			chosen = append(chosen, archived{e.shard, e.row, rest})
+		}
+	}
+	return chosen, nil
+}
+
+func noSplits(where, asked string) error {
+	return catalog.NewError(fault.KindArgument, where, "%s", fault.Argument("split", asked, "none, for the names of neither files nor folders tell splits apart"))
 }
 
 // imageFiles makes a table of image files, whose folders are their classes where each lies in one, in the
@@ -89,25 +151,27 @@ func imageFiles(root, format string, shards []catalog.ShardInfo, parts []*part, 
 		return nil, catalog.NewError(fault.KindArgument, where(root, shards), "image, label and fields name columns, and an archive of image files has none")
 	}
 	// Of all archives together, for the folders of one class may lie in several.
-	top, labelled := topFolder(parts), haveClasses(parts)
-	type entry struct {
-		shard, row int
-		name       string
-	}
-	var entries []entry
+	top := topFolder(parts)
+	var entries []archived
 	for shard, p := range parts {
 		for i := range p.keys.Len() {
-			entries = append(entries, entry{shard, int(i), string(p.keys.Bytes(i))[len(top):]})
+			entries = append(entries, archived{shard, int(i), string(p.keys.Bytes(i))[len(top):]})
 		}
 	}
-	switch {
-	case len(entries) == 0:
+	if len(entries) == 0 {
 		return nil, catalog.NewError(fault.KindEmpty, where(root, shards), "the containers hold no image")
+	}
+	entries, err := chooseFolder(where(root, shards), entries, o)
+	if err != nil {
+		return nil, err
+	}
+	labelled := !slices.ContainsFunc(entries, func(e archived) bool { return !strings.Contains(e.name, "/") })
+	switch {
 	case !labelled && o.Format == "tar":
 		return nil, catalog.NewError(fault.KindUnsupported, where(root, shards), "not every image lies in the folder of a class; without format= the samples are WebDataset's")
 	}
 	// Stable, so that files of one name in two archives stand in the order of these.
-	slices.SortStableFunc(entries, func(a, b entry) int { return formats.CompareImagePaths(a.name, b.name) })
+	slices.SortStableFunc(entries, func(a, b archived) int { return formats.CompareImagePaths(a.name, b.name) })
 	t := &catalog.Table{Root: root, Shards: shards}
 	t.Source = catalog.SourceInfo{Format: format, Image: "member"}
 	t.Source.Blocks = slices.ContainsFunc(parts, func(p *part) bool { return p.blocks != nil })
@@ -152,6 +216,12 @@ func imageFiles(root, format string, shards []catalog.ShardInfo, parts []*part, 
 			return nil, catalog.NewError(fault.KindArgument, where(root, shards), "classes has %d names (expected %d, the folders)", len(o.Classes), len(t.Classes))
 		}
 		t.Classes = slices.Clone(o.Classes)
+	}
+	for i := range t.Shards {
+		t.Shards[i].Rows = 0
+	}
+	for _, shard := range t.Shard {
+		t.Shards[shard].Rows++
 	}
 	uniqueKeys(t, &keys)
 	return t, nil

@@ -26,7 +26,7 @@ type Options struct {
 	Label   string   // column of labels; "json.NAME" is a member of a JSON object
 	Fields  []string // columns to keep beside them; nil: all
 	Classes []string // names of labels in the order of their numbers
-	Split   string   // which of the splits that the names of files tell apart, or of an LMDB's databases
+	Split   string   // which of the splits that the names of files tell apart, of an LMDB's databases, or of the folders in an archive
 
 	MostBlock int64 // bytes of a compressed block that is decoded for its samples, stored and decoded; 0: blocks.MostBytes
 
@@ -36,6 +36,7 @@ type Options struct {
 
 	lit      *litFolder // of LitData's chunks
 	database string     // Split, where it is one of an LMDB's databases
+	within   string     // Split, where it is a folder in an archive
 
 	rows []string   // tables of the rows that are selected of a saved dataset; nil: all
 	away *awayFiles // where the containers lie in a store, and what waits for it; nil: in files

@@ -49,7 +49,7 @@ var repair = map[string]func([]byte){".tar": repairTar, ".tfrecord": repairTFRec
 var endings = []string{".tar", ".tfrecord", ".zip", ".arrow", ".parquet", ".bin", ".mds", ".zstd", ".gz", ".bz2", ".br", ".snappy", ".lmdb", ".beton", ".rec"}
 
 // unreadable fixtures open as nothing, whole or damaged.
-var unreadable = []string{"several.lmdb", "mixed.lmdb"}
+var unreadable = []string{"several.lmdb", "mixed.lmdb", "encrypted.parquet"}
 
 // openable are all fixtures that open.
 func openable(t testing.TB) (names []string) {

@@ -197,6 +197,9 @@ func isDerived(dir, name string) bool {
 	return err == nil
 }
 
+// isSummary is true of the copies of footers that Spark, Dask and fastparquet write beside the files of a table.
+func isSummary(name string) bool { return name == "_metadata" || name == "_common_metadata" }
+
 func derivedName(name string) bool {
 	return strings.HasPrefix(name, "cache-") && strings.HasSuffix(name, ".arrow")
 }

@@ -88,6 +88,9 @@ func kindOfBytes(path string, head []byte, r io.ReaderAt, size int64) kind {
 	if found.name == "" && withoutWhole(path) != path {
 		return kind{name: "mds"}
 	}
+	if found.name == "" && formats.EndsAsZip(r, size) {
+		return kind{name: "zip"}
+	}
 	if found.name == "" {
 		found = kindOfUnread(string(head))
 	}
@@ -123,10 +126,10 @@ func kindOfHead(head []byte) kind {
 	return kind{}
 }
 
-// areLMDB: a split of such may be a database by its name.
-func areLMDB(files []string) bool {
+// areAll: a split of such may be a database or a folder inside of them by its name.
+func areAll(files []string, kind string) bool {
 	for _, file := range files {
-		if found, err := kindOf(file, nil); err != nil || found.name != "lmdb" {
+		if found, err := kindOf(file, nil); err != nil || found.name != kind {
 			return false
 		}
 	}
@@ -146,7 +149,7 @@ func oneKind(files []string, o *Options, kindOf func(int) (kind, error)) (first 
 			blank.Offset = 0
 			return kind{}, blank
 		case found.name == "":
-			return kind{}, catalog.NewError(fault.KindUnsupported, file, "this is neither a folder nor a container that is known (%q)", Formats)
+			return kind{}, catalog.NewError(fault.KindUnsupported, file, "this is neither a folder nor a container that is known (%q)%s", Formats, listInstead(file))
 		case found.refused != "":
 			return kind{}, catalog.NewError(fault.KindUnsupported, file, "%s", found.refused)
 		case i == 0:
@@ -161,6 +164,17 @@ func oneKind(files []string, o *Options, kindOf func(int) (kind, error)) (first 
 		}
 	}
 	return first, nil
+}
+
+// listInstead says what a list of files is for, by its name: a text shows no more of what it is.
+func listInstead(file string) string {
+	switch strings.ToLower(filepath.Ext(file)) {
+	case ".csv":
+		return "; headrace.pack packs the files that a CSV file lists"
+	case ".tsv", ".json", ".jsonl", ".ndjson":
+		return "; a list of files is for headrace.pack, as CSV or Parquet"
+	}
+	return ""
 }
 
 func kindOfFormat(format string) string {

@@ -132,3 +132,33 @@ func FuzzAnyBytesAsParquet(f *testing.F) {
 		survivesAs(t, "a.parquet", data)
 	})
 }
+
+func TestAnEncryptedColumnIsUnsupportedUnlessItIsLeftOut(t *testing.T) {
+	_, err := Open("testdata/encrypted.parquet", Options{})
+	require.ErrorContains(t, err, `the column "secret" is encrypted; fields= chooses columns without it`)
+	require.Equal(t, fault.KindUnsupported, fault.KindOf(err))
+	d := open(t, "testdata/encrypted.parquet", Options{Fields: []string{}})
+	require.Equal(t, []int64{3, 1, 2, 0}, labels(t, d))
+	require.Equal(t, contents(t, open(t, "testdata/pathless.parquet", Options{})), contents(t, d))
+}
+
+func TestAStructOfAnImageThatHasNoPathAtAllIsCalledByItsName(t *testing.T) {
+	d := open(t, "testdata/pathless.parquet", Options{})
+	require.Equal(t, "image", d.Source().Image)
+	require.Equal(t, []int64{3, 1, 2, 0}, labels(t, d))
+	require.Equal(t, []string{"pathless/0", "pathless/1", "pathless/2", "pathless/3"}, keys(t, d))
+}
+
+func TestPartitionsOfATableAreNoSplits(t *testing.T) {
+	data := fixture(t, "photos.parquet")
+	dir := put(t, map[string][]byte{"kind=0/a.parquet": data, "kind=1/a.parquet": data})
+	_, err := Open(dir, Options{})
+	require.ErrorContains(t, err, `the folders ["kind=0" "kind=1"] are partitions by a column that is in none of their files`)
+	require.Equal(t, fault.KindUnsupported, fault.KindOf(err))
+}
+
+func TestCopiesOfFootersBesideATableArePassedOver(t *testing.T) {
+	data := fixture(t, "photos.parquet")
+	dir := put(t, map[string][]byte{"part.0.parquet": data, "_metadata": data, "_common_metadata": data})
+	require.Equal(t, int64(7), open(t, dir, Options{}).Len())
+}

@@ -176,7 +176,7 @@ func (p *part) imageOf(cells []cell) (int, error) {
 	if err == nil && image >= 0 && cells[image].kind != bytesCell && cells[image].kind != textCell {
 		c := &cells[image]
 		way := ""
-		if c.holds != "" || c.kind == arrayCell { // an image, perhaps
+		if c.holds != "" || c.kind == arrayCell || c.kind == listCell { // an image, perhaps
 			way = packInstead
 		}
 		err = fmt.Errorf("%w: the column %s holds %s (expected the bytes of an image)%s", formats.ErrUnsupported, c.name, c.content(), way)

@@ -62,9 +62,12 @@ func scan(files []string, kind string, o Options) (*catalog.Table, error) {
 	if err := lateError(files, parts); err != nil && !images {
 		return nil, err
 	}
-	if images {
+	switch {
+	case images:
 		t, err = imageFiles(root, format, shards, parts, &o)
-	} else {
+	case o.within != "":
+		err = noSplits(where(root, shards), o.within)
+	default:
 		t, err = merge(root, format, shards, parts, &o)
 	}
 	if err == nil && o.rows != nil {

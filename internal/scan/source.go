@@ -143,7 +143,7 @@ func containersIn(dir string) ([]string, error) {
 	var files, beside, unclear []string
 	for _, e := range entries {
 		// Of a million loose images none is opened.
-		if e.IsDir() || e.Name()[0] == '.' || formats.HasImageExtension(e.Name()) || isDerived(dir, e.Name()) {
+		if e.IsDir() || e.Name()[0] == '.' || formats.HasImageExtension(e.Name()) || isDerived(dir, e.Name()) || isSummary(e.Name()) {
 			continue
 		}
 		path := filepath.Join(dir, e.Name())
@@ -219,12 +219,20 @@ func openSplitFolder(source string, splits []string, o Options) (*catalog.Datase
 	if aloneWith(splits, o.Split) {
 		return openFolder(filepath.Join(source, splits[0]), o)
 	}
-	if o.Split == "" || !slices.Contains(splits, o.Split) {
+	switch {
+	case o.Split == "" && arePartitions(splits):
+		return nil, catalog.NewError(fault.KindUnsupported, source, "the folders %q are partitions by a column that is in none of their files; write the table without partitions, or list the files, which have no such column", splits)
+	case o.Split == "" || !slices.Contains(splits, o.Split):
 		return nil, severalSplits(source, o.Split, splits)
 	}
 	split := o.Split
 	o.Split = ""
 	return openFolder(filepath.Join(source, split), o)
+}
+
+// arePartitions: Hive, Spark, DuckDB and pandas write a column that a table is partitioned by into the names of folders.
+func arePartitions(folders []string) bool {
+	return !slices.ContainsFunc(folders, func(name string) bool { return !strings.Contains(name, "=") })
 }
 
 // aloneWith is true of the one folder of the data that is no split itself, as repositories of Hugging Face have it:
@@ -278,8 +286,13 @@ func openFiles(source string, files []string, named bool, o Options) (*catalog.D
 	}
 	// An LMDB's databases are splits as well: asked for only where no file has such a name.
 	chosen, err := chooseSplit(source, files, named, &o)
-	if err != nil && o.Split != "" && areLMDB(files) {
-		chosen, err, o.database = files, nil, o.Split
+	if err != nil && o.Split != "" {
+		switch {
+		case areAll(files, "lmdb"):
+			chosen, err, o.database = files, nil, o.Split
+		case areAll(files, "tar"), areAll(files, "zip"):
+			chosen, err, o.within = files, nil, o.Split
+		}
 	}
 	if err != nil {
 		return nil, err

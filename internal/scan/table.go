@@ -144,8 +144,12 @@ func tableColumns(leaves []formats.Leaf) []tableColumn {
 			continue
 		}
 		for j := range leaves {
-			if leaves[j].Kind == formats.TextLeaf && slices.Equal(leaves[j].Path, append(slices.Clone(parent), "path")) {
-				columns[i].name, columns[i].paths, columns[j].inner = strings.Join(parent, "."), j, true
+			if !slices.Equal(leaves[j].Path, append(slices.Clone(parent), "path")) {
+				continue
+			}
+			columns[i].name = strings.Join(parent, ".")
+			if leaves[j].Kind == formats.TextLeaf { // where no image has a path, writers may give it no type
+				columns[i].paths, columns[j].inner = j, true
 			}
 		}
 	}

@@ -1,10 +1,13 @@
 package scan
 
 import (
+	"archive/tar"
 	"archive/zip"
 	"bytes"
 	"encoding/binary"
+	"hash/crc32"
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -121,4 +124,64 @@ func TestOtherCompressionAndEncryptedMembersAreUnsupportedByName(t *testing.T) {
 func TestANameInAZipThatIsNoUTF8IsOfTheOldCodePage(t *testing.T) {
 	d := open(t, put(t, map[string][]byte{"a.zip": zipped(t, zip.Store, "caf\x82/1.jpg", "früh/2.jpg")})+"/a.zip", Options{})
 	require.Equal(t, []string{"café", "früh"}, d.Classes(), "as Python's zipfile and unzip have them")
+}
+
+func TestAZipBehindAProgramThatExtractsItIsRead(t *testing.T) {
+	archive := zipped(t, zip.Store, "a/1.jpg", "b/2.jpg")
+	plain := open(t, put(t, map[string][]byte{"a.zip": archive})+"/a.zip", Options{})
+	d := open(t, put(t, map[string][]byte{"a.exe": append([]byte("MZ and the program"), archive...)})+"/a.exe", Options{})
+	require.Equal(t, keys(t, plain), keys(t, d))
+	require.Equal(t, contents(t, plain), contents(t, d))
+}
+
+func TestFoldersThatAllImagesOfAnArchiveLieInArePassedOverHoweverDeep(t *testing.T) {
+	for source, want := range map[string][]string{
+		"data/imagenet/train/cat/1.jpg data/imagenet/train/dog/2.jpg": {"cat", "dog"},
+		"top/cat/1.jpg top/dog/sub/2.jpg":                             {"cat", "dog"},
+		"home/me/top/cat/1.jpg home/me/top/cat/sub/2.jpg":             {"cat"},
+		"cat/1.jpg dog/2.jpg":                                         {"cat", "dog"},
+		"top/train/1.jpg top/train/2.jpg":                             {"train"},
+		"cat/1.jpg cat/2.jpg":                                         nil,
+	} {
+		names := strings.Fields(source)
+		d := open(t, put(t, map[string][]byte{"a.zip": zipped(t, zip.Store, names...)})+"/a.zip", Options{})
+		require.Equal(t, want, d.Classes(), source)
+		var members []tar.Header
+		for _, name := range names {
+			members = append(members, tar.Header{Typeflag: tar.TypeReg, Name: name})
+		}
+		if want == nil { // of a tar such are samples of WebDataset
+			continue
+		}
+		d = open(t, put(t, map[string][]byte{"a.tar": linked(t, members...)})+"/a.tar", Options{})
+		require.Equal(t, want, d.Classes(), source)
+	}
+}
+
+func TestFoldersOfSplitsInAnArchiveAreNoClasses(t *testing.T) {
+	names := []string{"top/train/cat/1.jpg", "top/train/dog/2.jpg", "top/val/cat/3.jpg", "top/val/dog/4.jpg", "top/test/5.jpg"}
+	var members []tar.Header
+	for _, name := range names {
+		members = append(members, tar.Header{Typeflag: tar.TypeReg, Name: name})
+	}
+	dir := put(t, map[string][]byte{"a.zip": zipped(t, zip.Store, names...), "b.tar": linked(t, members...)})
+	for _, file := range []string{dir + "/a.zip", dir + "/b.tar"} {
+		_, err := Open(file, Options{})
+		require.ErrorContains(t, err, `there are several splits: ["test" "train" "val"]; split= chooses one`)
+		require.Equal(t, fault.KindArgument, fault.KindOf(err))
+		_, err = Open(file, Options{Split: "dev"})
+		require.ErrorContains(t, err, `split is "dev" (expected one of ["test" "train" "val"])`)
+		d := open(t, file, Options{Split: "val"})
+		require.Equal(t, []string{"cat/3", "dog/4"}, keys(t, d))
+		require.Equal(t, []int64{0, 1}, labels(t, d))
+		require.Equal(t, []uint32{crc32.ChecksumIEEE([]byte(names[2])), crc32.ChecksumIEEE([]byte(names[3]))}, contents(t, d))
+		require.Equal(t, []int64{-1}, labels(t, open(t, file, Options{Split: "test"})))
+	}
+	file := put(t, map[string][]byte{"a.zip": zipped(t, zip.Store, "train/1.jpg", "bus/2.jpg", "train/more/3.jpg")}) + "/a.zip"
+	require.Equal(t, []string{"bus", "train"}, open(t, file, Options{}).Classes(), "a train is a thing as well")
+	for _, file := range []string{file, "testdata/webdataset.tar"} {
+		_, err := Open(file, Options{Split: "val"})
+		require.ErrorContains(t, err, `split is "val" (expected none, for the names of neither files nor folders tell splits apart)`)
+		require.Equal(t, fault.KindArgument, fault.KindOf(err))
+	}
 }

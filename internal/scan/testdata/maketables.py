@@ -6,6 +6,7 @@ need none of these.
 
 from __future__ import annotations
 
+import base64
 import datetime
 import io
 import json
@@ -20,6 +21,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from datasets import ClassLabel, Dataset, Features, List, Value
 from PIL import Image
+from pyarrow.parquet.encryption import (
+    CryptoFactory,
+    EncryptionConfiguration,
+    KmsClient,
+    KmsConnectionConfig,
+)
 
 HERE = Path(__file__).parent
 ROWS = 7
@@ -243,6 +250,37 @@ def halves() -> None:
     )
 
 
+class NoKeys(KmsClient):
+    """A key service whose wrapped keys are the keys themselves."""
+
+    def wrap_key(self, key_bytes: bytes, master_key_identifier: str) -> bytes:
+        return base64.b64encode(key_bytes)
+
+    def unwrap_key(self, wrapped_key: str, master_key_identifier: str) -> bytes:
+        return base64.b64decode(wrapped_key)
+
+
+def structs() -> None:
+    """Images in structs without any path; a file of which one column is encrypted."""
+    images = [jpeg(i) for i in range(4)]
+    table = pa.table(
+        {
+            "image": pa.array([{"bytes": image, "path": None} for image in images]),
+            "label": pa.array([3, 1, 2, 0]),
+        }
+    )
+    pq.write_table(table, HERE / "pathless.parquet", compression="none")
+    table = pa.table({"image": images, "label": [3, 1, 2, 0], "secret": ["a", "b", "c", "d"]})
+    factory = CryptoFactory(lambda config: NoKeys())
+    properties = factory.file_encryption_properties(
+        KmsConnectionConfig(),
+        EncryptionConfiguration(footer_key="f", column_keys={"c": ["secret"]}, plaintext_footer=True),
+    )
+    path = HERE / "encrypted.parquet"
+    with pq.ParquetWriter(path, table.schema, encryption_properties=properties) as writer:
+        writer.write_table(table)
+
+
 def dictionaries() -> None:
     """Dictionaries: of several types in a file, such that grow, and such that are replaced."""
     kinds: dict[str, Any] = {
@@ -290,6 +328,7 @@ def dictionaries() -> None:
 if __name__ == "__main__":
     vectors()
     halves()
+    structs()
     dictionaries()
     said = saved() | arrow() | parquet()
     (HERE / "tables.json").write_text(json.dumps(said, indent=1) + "\n")
