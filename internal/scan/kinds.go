@@ -73,7 +73,8 @@ func kindOfBytes(path string, head []byte, r io.ReaderAt, size int64) kind {
 	found := kindOfHead(head)
 	// MDS has no magic and its first bytes are a count, which may be those of anything: so it goes before, where what
 	// follows is its configuration.
-	if codec := formats.WholeCodec(path, head); codec != 0 && formats.IsWholeMDS(codec, r, size) || found.name == "" && formats.IsMDS(r, size) {
+	if codec := formats.WholeCodec(path, head); codec != 0 && formats.IsWholeMDS(codec, r, size) ||
+		(found.name == "" || found.refused != "") && formats.IsMDS(r, size) {
 		return kind{name: "mds"}
 	}
 	// The weakest signs come last.
@@ -88,8 +89,13 @@ func kindOfBytes(path string, head []byte, r io.ReaderAt, size int64) kind {
 	if found.name == "" && withoutWhole(path) != path {
 		return kind{name: "mds"}
 	}
-	if found.name == "" && formats.EndsAsZip(r, size) {
-		return kind{name: "zip"}
+	if found.name == "" {
+		switch ends, inParts := formats.EndsAsZip(r, size); {
+		case inParts:
+			return kind{name: "zip", refused: "the last part of a zip archive in several files is not read; zip -s 0 makes one file of them"}
+		case ends:
+			return kind{name: "zip"}
+		}
 	}
 	if found.name == "" {
 		found = kindOfUnread(string(head))

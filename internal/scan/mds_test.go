@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/klauspost/compress/zstd"
@@ -349,4 +350,29 @@ func shardOf(t *testing.T, names, encodings []string, rows [][]string) []byte {
 		}
 	}
 	return slices.Concat(le.AppendUint32(table, uint32(first+len(samples))), config, samples)
+}
+
+func TestAnMDSWhoseNumberOfSamplesLooksLikeAnotherKindIsOne(t *testing.T) {
+	for _, count := range []int{376, 24184, 35615} { // 78 01, 78 5e, 1f 8b: zlib's and gzip's first bytes
+		rows := slices.Repeat([][]string{{"\xff\xd8\xff"}}, count)
+		file := put(t, map[string][]byte{"shard.00000.mds": shardOf(t, []string{"image"}, []string{"jpeg"}, rows)}) + "/shard.00000.mds"
+		require.EqualValues(t, count, open(t, file, Options{}).Len())
+	}
+}
+
+func TestAMergedIndexOfMDSIsOneDatasetOfTheShardsThatItNames(t *testing.T) {
+	shard := func(text string) []byte {
+		return shardOf(t, []string{"image", "n"}, []string{"jpeg", "str_int"}, [][]string{{"\xff\xd8\xff", text}})
+	}
+	index := `{"version": 2, "shards": [{"format": "mds", "raw_data": {"basename": "b/shard.00000.mds"}, "zip_data": null},
+		{"format": "mds", "raw_data": {"basename": "a/shard.00000.mds"}, "zip_data": {"basename": "a/shard.00000.mds.zstd"}}]}`
+	dir := put(t, map[string][]byte{"train/a/shard.00000.mds": shard("1"), "train/b/shard.00000.mds": shard("2"), "train/c/shard.00000.mds": shard("3"), "train/index.json": []byte(index),
+		"val/shard.00000.mds": shard("4")})
+	d := open(t, dir+"/train", Options{Label: "n"})
+	require.Equal(t, []int64{2, 1}, labels(t, d), "in the order of the index, and no others")
+	require.Equal(t, []int64{2, 1}, labels(t, open(t, dir, Options{Label: "n", Split: "train"})))
+	require.NoError(t, os.WriteFile(dir+"/train/index.json", []byte(strings.ReplaceAll(index, "b/shard", "../val/shard")), 0o644))
+	_, err := Open(dir+"/train", Options{})
+	require.ErrorContains(t, err, `a shard called "../val/shard.00000.mds" (expected the name of a file below the folder)`)
+	require.Equal(t, fault.KindBadFile, fault.KindOf(err))
 }

@@ -136,6 +136,9 @@ func containersIn(dir string) ([]string, error) {
 	if files, err := newLitFolder().chunks(strings.TrimSuffix(dir, "/") + "/"); files != nil || err != nil {
 		return files, err
 	}
+	if files, err := mergedShards(dir); files != nil || err != nil {
+		return files, err
+	}
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return nil, catalog.FormatError(dir, err)

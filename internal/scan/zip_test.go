@@ -132,6 +132,12 @@ func TestAZipBehindAProgramThatExtractsItIsRead(t *testing.T) {
 	d := open(t, put(t, map[string][]byte{"a.exe": append([]byte("MZ and the program"), archive...)})+"/a.exe", Options{})
 	require.Equal(t, keys(t, plain), keys(t, d))
 	require.Equal(t, contents(t, plain), contents(t, d))
+
+	last := append([]byte("what began in a file before"), archive...)
+	binary.LittleEndian.PutUint16(last[len(last)-18:], 1) // the number of this file among those of the archive
+	_, err := Open(put(t, map[string][]byte{"a.zip": last})+"/a.zip", Options{})
+	require.ErrorContains(t, err, "the last part of a zip archive in several files is not read; zip -s 0 makes one file of them")
+	require.Equal(t, fault.KindUnsupported, fault.KindOf(err))
 }
 
 func TestFoldersThatAllImagesOfAnArchiveLieInArePassedOverHoweverDeep(t *testing.T) {
