@@ -83,7 +83,7 @@ func sumColumns(parts []*part) []*column {
 				all = append(all, sum)
 			}
 			sum.seen, sum.images, sum.labels = sum.seen+c.seen, sum.images+c.images, sum.labels+c.labels
-			sum.mixed, sum.gaps = sum.mixed || c.mixed, sum.gaps || c.gaps
+			sum.mixed, sum.gaps, sum.arrays = sum.mixed || c.mixed, sum.gaps || c.gaps, sum.arrays || c.arrays
 			if c.kind == arrayCell {
 				sum.like(c.dtype, c.shape)
 			}

@@ -30,6 +30,8 @@ func mergeFields(t *catalog.Table, all []*column, parts []*part, o *Options) err
 				return catalog.NewError(fault.KindUnsupported, where(t.Root, t.Shards), "the column %q has lists with nulls inside, which no array holds%s", c.name, packInstead)
 			case c.gaps:
 				t.Warnings = append(t.Warnings, fmt.Sprintf("the column %q has lists with nulls inside, so it is no field", c.name))
+			case c.mixed && c.arrays && c.labels > 0 && !asked:
+				t.Warnings = append(t.Warnings, fmt.Sprintf("the column %q has vectors and other values, so it is no field, and the labels are those of its numbers alone%s", c.name, packInstead))
 			case asked:
 				return catalog.NewError(fault.KindUnsupported, where(t.Root, t.Shards), "the column %q holds lists, or values of several types", c.name)
 			}

@@ -66,6 +66,7 @@ type column struct {
 	labels int64 // samples whose label it is
 	mixed  bool  // cells of kinds that go not together
 	gaps   bool  // lists of which some number is null
+	arrays bool  // some are arrays
 	dtype  string
 	shape  []int64 // of arrays; nil where their lengths differ
 
@@ -218,7 +219,7 @@ func (p *part) note(row int, c *cell, image bool) error {
 	if p.gaps += int64(row - col.rows); p.gaps*cellBytes > max(p.size, leastGaps) {
 		return fmt.Errorf("%w: columns that lack %d rows together, which takes more memory than the file has bytes", formats.ErrLimit, p.gaps)
 	}
-	col.rows, col.gaps = row+1, col.gaps || c.gaps
+	col.rows, col.gaps, col.arrays = row+1, col.gaps || c.gaps, col.arrays || c.kind == arrayCell
 	// As soon as a row lacks it: later no place tells which rows those were.
 	if col.kind == intCell && len(col.ints) < row { // what is missing could not be told from any other whole number
 		col.toFloats()

@@ -74,6 +74,25 @@ func TestVectorsOfLabelsAreAField(t *testing.T) {
 	require.Contains(t, d.Warnings()[0], `vectors of one type are the field "label"`)
 }
 
+// im2rec writes as many labels as each image has; of one MXNet makes a number.
+func TestRecordsOfOneLabelAmongThoseOfSeveralAreWarnedOf(t *testing.T) {
+	le := binary.LittleEndian
+	var file []byte
+	for _, values := range [][]float32{{5}, {1, 2}, {7, 8, 9}} {
+		record := make([]byte, 24)
+		le.PutUint32(record, uint32(len(values)))
+		for _, v := range values {
+			record = le.AppendUint32(record, math.Float32bits(v))
+		}
+		record = append(record, "\xff\xd8\xff\xd9"...)
+		file = le.AppendUint32(le.AppendUint32(file, 0xced7230a), uint32(len(record)))
+		file = append(file, record...)
+	}
+	d := open(t, put(t, map[string][]byte{"a.rec": file})+"/a.rec", Options{})
+	require.Equal(t, []int64{5, -1, -1}, labels(t, d))
+	require.Contains(t, fmt.Sprint(d.Warnings()), `the column "label" has vectors and other values, so it is no field, and the labels are those of its numbers alone`)
+}
+
 func TestDamagedRecordsAreNamedByRecordAndOffset(t *testing.T) {
 	whole := fixture(t, "vectors.rec")
 	second := 8 + int(binary.LittleEndian.Uint32(whole[4:])+3)&^3

@@ -230,7 +230,9 @@ def vectors() -> None:
 def halves() -> None:
     """Lists of numbers of two bytes, in the encodings that take them apart."""
     count = 40
-    lists = [[np.float16(i / 4), np.float16(-i), np.float16(i * 100)][: i % 4] for i in range(count)]
+    lists = [
+        [np.float16(i / 4), np.float16(-i), np.float16(i * 100)][: i % 4] for i in range(count)
+    ]
     names = ("split", "shared", "plain")
     columns = {name: pa.array(lists, pa.list_(pa.float16())) for name in names}
     table = pa.table({"image": pa.array([jpeg(i % 3) for i in range(count)]), **columns})
@@ -274,7 +276,9 @@ def structs() -> None:
     factory = CryptoFactory(lambda config: NoKeys())
     properties = factory.file_encryption_properties(
         KmsConnectionConfig(),
-        EncryptionConfiguration(footer_key="f", column_keys={"c": ["secret"]}, plaintext_footer=True),
+        EncryptionConfiguration(
+            footer_key="f", column_keys={"c": ["secret"]}, plaintext_footer=True
+        ),
     )
     path = HERE / "encrypted.parquet"
     with pq.ParquetWriter(path, table.schema, encryption_properties=properties) as writer:
