@@ -6,6 +6,7 @@ import io
 import json
 import struct
 import tarfile
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -277,16 +278,30 @@ def test_vectors_that_are_all_empty_are_arrays_without_numbers(
 @pytest.mark.parametrize(
     "of", [pa.list_(pa.float32()), pa.list_(pa.float32(), 3), pa.large_list(pa.int64())]
 )
-def test_a_list_of_which_a_number_is_missing_is_none_and_the_others_stand(
+def test_a_column_of_lists_of_which_one_has_a_null_inside_is_no_field_and_is_warned_of(
     tmp_path: Path, of: Any, make: Callable[..., Path], words: dict[str, Any]
 ) -> None:
     labels = [[1, 2, 3], [4, None, 6], None, [7, 8, 9], [10, 11, None], [13, 14, 15]]
-    expected = [[1, 2, 3], [], [], [7, 8, 9], [], [13, 14, 15]]
     source = make(tmp_path / f"a.{make.__name__}", labels, of, **words)
-    hr.index(source, tmp_path / "index.hr")
+    with pytest.warns(UserWarning, match='"label" has lists with nulls inside, so it is no field'):
+        hr.index(source, tmp_path / "index.hr")
     for path in (source, tmp_path / "index.hr"):
-        with hr.Dataset(path) as dataset:
-            assert [s.fields["label"].tolist() for s in dataset] == expected
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            dataset = hr.Dataset(path)
+        with dataset:
+            assert [(s.label, s.fields) for s in dataset] == [(-1, {})] * len(labels)
+    with pytest.raises(hr.errors.UnsupportedError, match='"label" has lists with nulls inside'):
+        hr.Dataset(source, fields=["label"])
+
+
+@pytest.mark.filterwarnings("ignore:.*which are no classes")
+@pytest.mark.parametrize("of", [pa.float32(), pa.int16()])
+def test_a_row_without_a_list_has_an_empty_one(tmp_path: Path, of: Any) -> None:
+    labels = [[1, 2, 3], None, [4, 5, 6], [], None, [7]]
+    source = arrow(tmp_path / "a.arrow", labels, pa.list_(of))
+    with hr.Dataset(source) as dataset:
+        assert [s.fields["label"].tolist() for s in dataset] == [row or [] for row in labels]
 
 
 @pytest.mark.filterwarnings("ignore:.*which are no classes")
@@ -296,11 +311,15 @@ def test_a_number_that_is_missing_far_inside_of_a_list_is_found(
 ) -> None:
     longest: list[float | None] = [0.5] * 70001
     longest[missing] = None
-    labels = [[1.5], longest, [2.5], longest[missing + 1 :], longest[:missing], [3.5]]
+    around = [[1.5], longest[missing + 1 :], [2.5], longest[:missing], [3.5], []]
+    labels = [[1.5], longest, [2.5], [], [3.5], []]
     source = arrow(tmp_path / "a.arrow", labels, pa.list_(pa.float32()))
+    with pytest.warns(UserWarning, match="has lists with nulls inside"):
+        hr.Dataset(source).close()
+    source = arrow(tmp_path / "b.arrow", around, pa.list_(pa.float32()))
     with hr.Dataset(source) as dataset:
         found = [len(sample.fields["label"]) for sample in dataset]
-    assert found == [1, 0, 1, 70000 - missing, missing, 1]
+    assert found == [1, 70000 - missing, 1, missing, 1, 0]
 
 
 @pytest.mark.filterwarnings("ignore:.*no column is known as the label")
