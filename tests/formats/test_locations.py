@@ -242,7 +242,7 @@ def test_files_that_are_missing_repeated_or_none_are_refused(
 def test_the_example_of_the_documentation_reads_a_format_of_ones_own(
     files: list[Path], images: list[bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    page = (ROOT / "docs/formats.md").read_text().partition("## A format of one's own")[2]
+    page = (ROOT / "docs/formats.md").read_text().partition("## A format of your own")[2]
     example = re.search(r"```python\n(.*?)```", page, re.DOTALL)
     assert example is not None
     monkeypatch.chdir(tmp_path)
