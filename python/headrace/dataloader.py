@@ -361,9 +361,9 @@ class DataLoader(TorchDataLoader[_T_co], metaclass=Kind):
         """
         self.record.torchs(*cause)
         if self.strict:
-            raise UnsupportedError(f"strict=True, and {reader} reads: {cause}")
+            raise UnsupportedError(f"strict=True, and {reader} loads this dataset: {cause}")
         if may_have_images(self.dataset):
-            text = f"{reader} reads, in Python, one image at a time: {cause}"
+            text = f"{reader} loads this dataset in Python, one image at a time: {cause}"
             self.notices.say(f"{text} (strict=True makes this an error)", stacklevel=0)
 
     def explain(self, index: Any = None) -> Explanation:
@@ -385,14 +385,14 @@ class DataLoader(TorchDataLoader[_T_co], metaclass=Kind):
             UnsupportedError: torch's loader alone can run this dataset, or its class asks that one.
         """
         if asks_torchs_iterator(type(self)):
-            raise UnsupportedError(f"torch's own DataLoader reads it: {deciding.ASKED}")
+            raise UnsupportedError(f"torch's own DataLoader loads it: {deciding.ASKED}")
         try:
             made = self._recipe().translation
         except UnsupportedError as failure:
             made, behind = None, self._deferred()
             if behind is None:
                 why = deciding.obstacle(self.dataset) or f"{failure}; {deciding.SNAPSHOTS}"
-                raise UnsupportedError(f"torch's own DataLoader reads it: {why}") from None
+                raise UnsupportedError(f"torch's own DataLoader loads it: {why}") from None
         from headrace._deferred import explaining
 
         if made is not None:
@@ -416,8 +416,8 @@ class DataLoader(TorchDataLoader[_T_co], metaclass=Kind):
         It then has the dataset, but nothing that belongs to Headrace.
         """
         if not self._expects_it and not _is_accelerates():
-            text = "Accelerator.prepare puts torch's own DataLoader in its place; it stays with "
-            text += "headrace.accelerate.prepare(accelerator, loader)"
+            text = "Accelerator.prepare replaces this loader by torch's own DataLoader; "
+            text += "headrace.accelerate.prepare(accelerator, loader) keeps it"
             if self.strict or self.transform is not None:
                 raise UnsupportedError(text)
             self.notices.say(text, stacklevel=3)

@@ -1,4 +1,4 @@
-"""What of a loader runs natively, and what of it would if it were Headrace's."""
+"""Says which images of a loader are native, or would be if it were Headrace's."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def explain(loader: Any, index: Any = None) -> Explanation:
         found: Explanation = own.explain(index)
         return found
     if isinstance(own, Loader):
-        raise ArgumentError("a headrace.Loader is native in all; there is nothing to explain")
+        raise ArgumentError("a headrace.Loader is always native; there is nothing to explain")
     if not isinstance(own, TorchDataLoader):
         kind = type(loader)
         raise ArgumentError(
@@ -59,7 +59,9 @@ def explain(loader: Any, index: Any = None) -> Explanation:
             "Headrace's, was expected; loaders with a class of their own, as fastai's, are not read"
         )
     if asks_torchs_iterator(type(own)):
-        raise UnsupportedError(f"as a headrace.DataLoader: torch's own reads it: {ASKED}")
+        raise UnsupportedError(
+            f"as a headrace.DataLoader: torch's own DataLoader would load it: {ASKED}"
+        )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch's advice on processes; none are started
         made: DataLoader[Any] = DataLoader(**attributes(own.__dict__))

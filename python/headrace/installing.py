@@ -1,8 +1,8 @@
-"""torch's names ``DataLoader`` given to Headrace, for programs whose lines nobody wants to edit.
+"""Replaces torch's ``DataLoader`` by Headrace's, for programs that are not to be edited.
 
-The names are attributes of two modules, ``torch.utils.data`` and ``torch.utils.data.dataloader``.
-Whatever looks one up afterwards, or imports it, has Headrace's class. A module that has done
-``from torch.utils.data import DataLoader`` before keeps torch's.
+The name ``DataLoader`` is an attribute of two modules, ``torch.utils.data`` and
+``torch.utils.data.dataloader``. Code that looks it up or imports it afterwards gets Headrace's
+class. A module that ran ``from torch.utils.data import DataLoader`` before keeps torch's.
 """
 
 from __future__ import annotations

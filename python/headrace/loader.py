@@ -343,8 +343,8 @@ class Loader:
             position, rest = divmod(position, world_size)
             if rest:
                 raise ArgumentError(
-                    f"the state stands behind {position * world_size + rest} samples, which "
-                    f"world_size={world_size} samplers that shard themselves cannot have taken"
+                    f"the state was saved after {position * world_size + rest} samples, not a "
+                    f"multiple of world_size={world_size}: each rank's sampler takes as many"
                 )
             rank, world_size = 0, 1
         whose = self._whose()
@@ -483,8 +483,8 @@ class Loader:
 
     def __reduce__(self) -> Any:
         raise ArgumentTypeError(
-            "a Loader is neither pickled nor copied, for its threads are of this process: make it "
-            "in the process that iterates it, of a Dataset, which may be pickled"
+            "a Loader cannot be pickled or copied, since its threads belong to this process: make "
+            "it in the process that iterates it, from a Dataset, which can be pickled"
         )
 
     def close(self) -> None:

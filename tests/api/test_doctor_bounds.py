@@ -79,7 +79,7 @@ def test_a_batch_that_is_no_larger_is_not_tried_as_a_larger_one(
 def test_of_samples_that_are_no_good_images_the_share_is_told(tmp_path: Path) -> None:
     files = {f"a/{n}.jpg": jpeg(40, 30)[: 200 if n % 2 else None] for n in range(16)}
     found = hr.doctor(write_tree(tmp_path / "half", files), **QUICK)
-    assert any("% of the samples are no good images" in note for note in found.notes)
+    assert any("% of the samples are damaged or unsupported images" in note for note in found.notes)
 
 
 @pytest.mark.parametrize(

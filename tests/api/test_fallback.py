@@ -350,5 +350,5 @@ def test_a_sentence_says_that_torchs_loader_reads_and_why_and_the_cure(
 
 def test_strict_refuses_what_torchs_loader_would_read(folder: Path) -> None:
     own = OwnItems(str(folder), tv.Compose(STEPS))
-    with pytest.raises(UnsupportedError, match=r"torch's loader reads.*leave __iter__"):
+    with pytest.raises(UnsupportedError, match=r"torch's loader loads.*leave __iter__"):
         iter(AsksTorch(own, 8, strict=True))

@@ -203,7 +203,7 @@ def test_a_set_that_is_mostly_of_other_formats_by_name_is_read_by_its_own_code(
     files = {f"a/{n}.ppm": encoded("AVIF", n) for n in range(3)} | {"a/4.jpg": encoded("JPEG")}
     photos = folder(tmp_path, files, STEPS)
     with pytest.warns(
-        UserWarning, match=r"\d\.ppm is no JPEG, PNG, WebP, BMP, GIF or TIFF of a common"
+        UserWarning, match=r"\d\.ppm is not a JPEG, PNG, WebP, BMP, GIF or TIFF of a common"
     ):
         assert same(list(hr.DataLoader(photos, 2)), torchs(photos, 2))
     with pytest.raises(hr.HeadraceError, match=r"0\.ppm"):
@@ -231,7 +231,7 @@ def test_one_line_says_which_files_pillow_decodes_and_another_where_they_become_
         for _ in range(3):
             list(loader)
     [line] = [str(warning.message) for warning in caught]
-    assert f"{FOREIGN} files that are known" in line
+    assert f"{FOREIGN} files so far" in line
     assert caught[0].filename == __file__
 
 

@@ -214,7 +214,7 @@ def test_a_python_that_ignores_its_environment_is_refused(tmp_path: Path) -> Non
     (tmp_path / "tells.py").write_text("print('run')")
     found = python("-E", "-m", "headrace", "run", "tells.py", cwd=tmp_path)
     assert (found.returncode, found.stdout) == (1, "")
-    assert found.stderr == "headrace: python -E or -I begins without what headrace run needs\n"
+    assert found.stderr == "headrace: python -E or -I ignores what headrace run sets up\n"
 
 
 RANKS = """

@@ -273,7 +273,7 @@ def test_a_bad_sample_is_marked(packed: Path, tmp_path: Path) -> None:
     writer = hr.Writer(tmp_path / "bad")
     for image in data:
         writer.add(image, label=0)
-    with pytest.warns(UserWarning, match="1 of 4 samples are no good images"):
+    with pytest.warns(UserWarning, match="1 of 4 samples are damaged or unsupported images"):
         writer.finish()
     with hr.Loader(
         tmp_path / "bad", 4, transform=CROP, output="numpy", on_error="replace"

@@ -265,7 +265,9 @@ def test_data_that_is_no_image_is_warned_of_at_the_end_and_listed(tmp_path: Path
     writer = hr.Writer(tmp_path / "p")
     for data in (jpeg(20, 20), b"no image", jpeg(20, 20)[:200], b"\0\0\0\x1cftypavif" + bytes(40)):
         writer.add(data, 0)
-    with pytest.warns(UserWarning, match="3 of 4 samples are no good images.*record 1: neither"):
+    with pytest.warns(
+        UserWarning, match="3 of 4 samples are damaged or unsupported.*record 1: neither"
+    ):
         result = writer.finish()
     assert result["faults"]["total"] == 3
     verdicts = [(fault["record"], fault["verdict"]) for fault in result["faults"]["listed"]]

@@ -137,7 +137,7 @@ def test_an_error_is_pillows_and_comes_in_its_turn(paths: list[str], number: int
 
 def test_files_that_pillow_alone_reads_are_read_by_it(paths: list[str]) -> None:
     del paths[7], paths[4]
-    with pytest.warns(UserWarning, match="is no JPEG, PNG, WebP"):
+    with pytest.warns(UserWarning, match="is not a JPEG, PNG, WebP"):
         compared(Opens(paths, lambda path, index: SMALL(Image.open(path))), strict=False)
 
 
@@ -216,7 +216,7 @@ def test_what_the_engine_does_not_decode_is_pillows_in_threads_and_counted(
     assert names == {"DataLoader"}
     with (
         contextlib.closing(hr.DataLoader(dataset, strict=True, **options)) as loader,
-        pytest.raises(errors.UnsupportedError, match="Pillow decodes what the engine does not"),
+        pytest.raises(errors.UnsupportedError, match="Pillow decodes what the engine cannot"),
     ):
         list(loader)
 
@@ -242,9 +242,9 @@ def test_files_that_only_pillow_reads_are_counted_and_said_once(
         stats = loader.stats()
     (text,) = {str(one.message) for one in said}
     assert len(said) == 1
-    assert "(4 images until now" in text
-    assert ".webp is no JPEG" in text
-    assert "saved as JPEG, PNG, WebP" in text
+    assert "(4 images so far" in text
+    assert ".webp is not a JPEG" in text
+    assert "save it as JPEG, PNG, WebP" in text
     assert (stats["pillow_images"], stats["pillow_files"]) == (8, 3)
 
 

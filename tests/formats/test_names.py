@@ -258,7 +258,7 @@ def test_warnings_of_names_of_any_bytes_can_be_printed(tmp_path: Path) -> None:
     tree(tmp_path, [b"c/\xff.ppm"], images.png(20, 20, 2))
     Image.new("RGB", (20, 20)).save(os.path.join(os.fsencode(tmp_path), b"c/\xff.ppm"), "PPM")
     folder = datasets.ImageFolder(str(tmp_path), tv.Compose(STEPS))
-    with pytest.warns(UserWarning, match=r"/c/\\xff\.ppm is no JPEG, PNG, WebP") as caught:
+    with pytest.warns(UserWarning, match=r"/c/\\xff\.ppm is not a JPEG, PNG, WebP") as caught:
         [batch] = hr.DataLoader(folder, 2)
     assert batch[1].tolist() == [0]
     assert all(str(warning.message).encode() for warning in caught)

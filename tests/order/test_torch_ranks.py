@@ -260,7 +260,7 @@ def test_a_state_that_does_not_fit_the_samplers_order_is_refused(
     with other, pytest.raises(hr.HeadraceError, match="6 samples again that it gave"):
         other.labels()
     beyond = Ranks(numbered, 2, state | {"begin": COUNT}, batch_size=3)
-    with beyond, pytest.raises(hr.HeadraceError, match="stands 141 samples into an epoch"):
+    with beyond, pytest.raises(hr.HeadraceError, match="saved 141 samples into an epoch"):
         beyond.labels()
     for broken in ({"begin": None}, {"begin": -1}, {"drawn": [1, 4, 4]}, {"drawn": [1, -1, 4]}):
         with pytest.raises(hr.HeadraceError, match=next(iter(broken))):

@@ -45,7 +45,7 @@ def refuse_own_order(world_size: int) -> None:
     """
     if world_size > 1:
         raise UnsupportedError(
-            f"MixUp and CutMix with a sampler of one's own and world_size={world_size}: the "
+            f"MixUp and CutMix with a sampler of your own and world_size={world_size}: the "
             "samples of the other ranks are not known to the engine; use shuffle or one of "
             "headrace.samplers, or mix in the training step"
         )

@@ -38,7 +38,7 @@ def run(program: list[str]) -> None:
     """
     for flag, option in (("ignore_environment", "-E or -I"), ("no_site", "-S")):
         if getattr(sys.flags, flag):
-            raise UnsupportedError(f"python {option} begins without what headrace run needs")
+            raise UnsupportedError(f"python {option} ignores what headrace run sets up")
     sys.stdout.flush()
     sys.stderr.flush()
     os.execve(sys.executable, [sys.executable, *_options(), *program], environment(os.environ))

@@ -51,7 +51,7 @@ def contact_sheet(
     # Both said before the work and not after it.
     folder, suffix = Path(picture).parent, Path(picture).suffix
     if suffix.lower() not in ("", ".png"):
-        raise ArgumentError(f"{picture}: a PNG is written (expected a name ending in .png)")
+        raise ArgumentError(f"{picture}: the sheet is a PNG (expected a name ending in .png)")
     if not folder.is_dir():
         raise SystemFailure(f"{picture}: there is no folder {folder} to write it to")
     with Dataset(source, **how) as dataset:

@@ -1,4 +1,4 @@
-"""Other pixels for one line of a program, so that it is seen which images they end up in.
+"""Gives one line of a program other pixels, to find out in which images they end up.
 
 What Python makes of pixels cannot be followed: it may be any library's work. So a sample is made
 again with an image that is turned around, or inverted, where that line asks for its pixels.

@@ -1,7 +1,7 @@
-"""A batch as the program's code left it, and its way from a worker process to the one that trains.
+"""Sends a recorded batch from a worker process to the training process.
 
-Plain data travels: paths, bytes and the engine's JSON. Pending tensors are made anew where they
-arrive.
+Only plain data is sent: paths, bytes and the engine's JSON. Pending tensors are created anew where
+it arrives.
 """
 
 from __future__ import annotations

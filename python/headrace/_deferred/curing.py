@@ -3,38 +3,38 @@
 from __future__ import annotations
 
 IN_PYTHON = (
-    "Up to that line the engine makes the image; in a worker process Pillow does. To have all of "
-    "it native, use a transform there that headrace.from_torchvision translates, or do the same "
-    "to whole batches behind the loader."
+    "The engine makes the image up to that line; in a worker process Pillow does. To make all of "
+    "it native, use a transform there that headrace.from_torchvision translates, or do the same to "
+    "whole batches after the loader."
 )
 ARRAY = (
     "Without that, the engine reads the dataset's array itself. headrace.Dataset.from_arrays("
     "dataset.data, labels) has its images with any labels."
 )
 # What opening says of a file, an array or an argument, by which its cure is found.
-OTHER_KIND = "is no JPEG, PNG, WebP, BMP, GIF or TIFF of a common kind (RGB, grey, palette)"
-OTHER_FORMAT = "is of none of the formats that the program takes"
+OTHER_KIND = "is not a JPEG, PNG, WebP, BMP, GIF or TIFF of a common kind (RGB, grey, palette)"
+OTHER_FORMAT = "is in none of the formats that the program accepts"
 TOO_LARGE = "and Image.MAX_IMAGE_PIXELS is"
-OTHER_ARRAY = "an array that is not of 8-bit RGB or grey is made an image"
-NOT_WHOLE = "may be cut off or damaged, and a stream's sample cannot be made again"
+OTHER_ARRAY = "an array that is not 8-bit RGB or grey is made into an image"
+NOT_WHOLE = "may be truncated or damaged, and a stream's sample cannot be made again"
 OWN_THREAD = "an image is opened in a thread of the program's own, where Pillow decodes it"
 _NOT_OPENED = (
-    "Images become native that are opened by PIL.Image.open, or made by PIL.Image.fromarray of "
-    "uint8 arrays (height, width, 3), in the dataset's code."
+    "Images are native if the dataset's code opens them with PIL.Image.open, or makes them with "
+    "PIL.Image.fromarray from uint8 arrays (height, width, 3)."
 )
 _BY_CAUSE = {
     OTHER_KIND: (
-        "Files of other kinds become native when they are saved as JPEG, PNG, WebP, BMP, GIF or "
-        "TIFF, of 8 bits a channel and one frame."
+        "To make the file native, save it as JPEG, PNG, WebP, BMP, GIF or TIFF with 8 bits a "
+        "channel and one frame."
     ),
-    OTHER_FORMAT: "Take it out of formats= where the program opens the file, or save it as one.",
-    TOO_LARGE: "Set PIL.Image.MAX_IMAGE_PIXELS to as many as the files have, or to None.",
+    OTHER_FORMAT: "Remove formats= where the program opens the file, or save it in one of them.",
+    TOO_LARGE: "Set PIL.Image.MAX_IMAGE_PIXELS to the pixels of the largest file, or to None.",
     OWN_THREAD: (
-        "Open images in the thread that runs __getitem__: there nothing is decoded, and the "
+        "Open images in the thread that runs __getitem__: opening decodes nothing there, and the "
         "engine's threads decode."
     ),
     NOT_WHOLE: (
-        "In a stream JPEG, PNG and WebP files are native that end as such files end; save it anew."
+        "In a stream, JPEG, PNG and WebP files are native if their end is intact; save it again."
     ),
     OTHER_ARRAY: "Give PIL.Image.fromarray uint8 arrays (height, width, 3) or (height, width).",
 }

@@ -49,11 +49,12 @@ class Obstacle(NamedTuple):
 
 
 SNAPSHOTS = Obstacle(
-    "snapshot_every_n_steps= has torchdata's loader read",
-    "without it state_dict() is that of the last batch, of any loader that is not a stream's",
+    "snapshot_every_n_steps= needs torchdata's loader",
+    "without it state_dict() is the state after the last batch, unless the dataset is a stream",
 )
 ASKED = Obstacle(
-    "its class makes torch's iterator itself", "leave __iter__ to DataLoader, or call super()'s"
+    "its class creates torch's iterator itself",
+    "leave __iter__ to DataLoader, or call super().__iter__()",
 )
 
 
@@ -62,12 +63,12 @@ def obstacle(dataset: Any) -> Obstacle | None:
     if find_spec("PIL") is None:
         return Obstacle("Pillow is not installed", "install it: pip install pillow")
     if not hasattr(torch._C, "_swap_tensor_impl"):
-        why = "no tensor of this torch can take another's values"
+        why = "this version of torch cannot swap the values of tensors"
         return Obstacle(why, "install torch 2.3 or later")
     if is_a_pipe(dataset):
         why = "torch's loader changes data pipes itself"
         return Obstacle(why, "make a Dataset that opens the images itself")
     if _lib.came_by_fork():
-        why = "this process was forked from one with the engine, and has none"
+        why = "this process was forked from one that uses the engine, which does not survive a fork"
         return Obstacle(why, "use the start method spawn or forkserver")
     return None

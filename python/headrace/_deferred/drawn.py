@@ -1,4 +1,4 @@
-"""Where the process's random generators stand, and back to there."""
+"""Saves and restores the states of the process's random generators."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Images that Python made, as a function in the middle of a Compose does: the engine goes on with
-them from their pixels.
+"""Images that a program's Python code made, such as a function in the middle of a Compose: the
+engine continues from their pixels.
 """
 
 from __future__ import annotations

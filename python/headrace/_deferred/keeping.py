@@ -1,4 +1,4 @@
-"""Where the random generators stood while batches that are under way were made.
+"""Keeps the states that random generators had before each batch that is not delivered yet.
 
 A file turns out to be bad when its batch is decoded, which may be some batches later. The program's
 code then runs again for the batch, and draws what it drew the first time.

@@ -59,8 +59,8 @@ class Pillows:
         """A sentence on the latest one."""
         images = "1 image" if self.images == 1 else f"{self.images:,} images"
         return (
-            f"Pillow decodes what the engine does not ({images} until now, which stats() counts), "
-            f"and the rest is native: {self.latest}"
+            f"Pillow decodes what the engine cannot ({images} so far, counted by stats()), and "
+            f"the rest is native: {self.latest}"
         )
 
     def close(self) -> None:

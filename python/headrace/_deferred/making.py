@@ -160,7 +160,7 @@ class Batch:
                 raise
             return False
         if self._means.strict:
-            text = f"strict=True, and Pillow decodes what the engine does not: {failure}"
+            text = f"strict=True, and Pillow decodes what the engine cannot: {failure}"
             raise UnsupportedError(text)
         ctypes.memmove(self._addresses[number], data, self._sizes[number])
         return True

@@ -1,4 +1,4 @@
-"""Numbers that programs give to functions of images: Python's, and NumPy's where they are taken.
+"""Checks the numbers that programs give to image functions: Python's, and NumPy's where allowed.
 
 What is recorded has Python's numbers. A NumPy number is one of these only where Pillow and
 torchvision make the same of both: their arithmetic of narrower ones may overflow.

@@ -1,4 +1,4 @@
-"""What a collate function changes, put back: it is called again where it needs values after all.
+"""Undoes what a collate function changed, before it is called again because it needs values.
 
 Programs take the fields of samples away, add to the boxes in them, and count their batches. Without
 this the second call would find what the first one left.

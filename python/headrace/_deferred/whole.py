@@ -1,7 +1,7 @@
-"""Whether a file is there to its end, as far as is known without decoding it.
+"""Whether a file is complete, as far as that can be told without decoding it.
 
-A stream's sample cannot be made again: its code has gone on. So a file of a stream that looks cut
-off, or damaged, is left to Pillow, whose error the program may catch where it opens the image.
+A stream's sample cannot be made again, since its code has continued. So Pillow opens a file of a
+stream that looks truncated or damaged, and the program can catch its error there.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which stages were measured with too little for a verdict: few images, in hardly any time."""
+"""Which stages were measured too briefly to be the limit: few images, in hardly any time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How fast a loader's batches are made by another number of threads, when nobody takes them."""
+"""Measures how fast another number of threads makes a loader's batches, without a consumer."""
 
 from __future__ import annotations
 

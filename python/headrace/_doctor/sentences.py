@@ -91,7 +91,8 @@ def _of_damage(share: float) -> list[str]:
     if not share:
         return []
     text = (
-        "of the samples are no good images, and others stood for them: headrace verify names them"
+        "of the samples are damaged or unsupported images, and others replaced them: headrace "
+        "verify names them"
     )
     return [f"{max(share * 100, 0.1):,.1f} % {text}"]
 

@@ -82,8 +82,8 @@ def library() -> ctypes.CDLL:
     # The library would refuse as well; but what it holds open here belongs to the parent.
     if _library is None or _loaded_in != os.getpid():
         raise ForkedError(
-            "this process was forked after Headrace was first used, and the engine's threads did "
-            "not come along; start workers with 'spawn' or 'forkserver', or use Headrace first "
+            "this process was forked after Headrace was first used, and the engine's threads do "
+            "not exist here; start workers with 'spawn' or 'forkserver', or use Headrace first "
             "in the child"
         )
     return _library

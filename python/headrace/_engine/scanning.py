@@ -1,4 +1,4 @@
-"""How far scans of containers without an index are, as a line on a terminal."""
+"""Shows the progress of scans of containers without an index, as a line on a terminal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a call warns of that went well, and errors of threads and address space that are short."""
+"""Warnings of calls that succeeded, and errors for a lack of threads or address space."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ def close(handle: _lib.Handle) -> None:
         try:
             end(handle)
         except HeadraceError as failure:
-            warnings.warn(f"the trace is not whole: {failure}", stacklevel=3)
+            warnings.warn(f"the trace is incomplete: {failure}", stacklevel=3)
 
 
 def config(path: str | None) -> dict[str, str]:

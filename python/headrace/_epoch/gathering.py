@@ -1,8 +1,8 @@
-"""What each rank says, brought to all of them, so that any rank can be interrupted meanwhile.
+"""Exchanges one value of each rank between all ranks, in a wait that Ctrl-C can interrupt.
 
-A wait inside of torch runs no handler of a signal before it ends. So ranks look again and again
-whether the others came, and a rank that is interrupted leaves a note in the store that all of them
-met by: the others need not wait for it then.
+While torch waits, Python runs no signal handler. So each rank polls whether the others have
+arrived. A rank that is interrupted leaves a note in the store through which the ranks met, so that
+the others need not wait for it.
 """
 
 from __future__ import annotations

@@ -62,7 +62,7 @@ def read(state: Mapping[str, Any], mine: dict[str, Any], most: int | None) -> tu
     epoch = arguments.epoch("state['epoch']", state.get("epoch"))
     position = arguments.count("state['position']", state.get("position"))
     if most is not None and position > most:
-        raise ArgumentError(f"the state's position {position} is behind the last sample")
+        raise ArgumentError(f"the state's position {position} is past the last sample")
     drawn = state.get("drawn")
     if drawn is not None:
         drawn = arguments.each("state['drawn']", drawn, arguments.count)

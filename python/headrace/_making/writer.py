@@ -142,8 +142,9 @@ class Writer:
         if faults["total"]:
             first = faults["listed"][0]
             warnings.warn(
-                f"{faults['total']:,} of {self.result['rows']:,} samples are no good images and "
-                f"were kept as such; the first is record {first['record']}: {first['reason']}",
+                f"{faults['total']:,} of {self.result['rows']:,} samples are damaged or "
+                f"unsupported images, and were stored unchanged; the first is record "
+                f"{first['record']}: {first['reason']}",
                 stacklevel=3,  # whoever called finish, or ends the block
             )
         return self.result

@@ -101,7 +101,7 @@ def _labels(title: str, labels: Any, count: int, as_they_are: bool) -> list[int]
         # Others would be collated to their own dtype.
         whole = dtype == "int64" if as_they_are else dtype.startswith(("int", "uint"))
         if len(labels.shape) != 1 or not whole:
-            raise NotItsArrayError(f"{title} has labels that are no whole numbers")
+            raise NotItsArrayError(f"{title} has labels that are not whole numbers")
         labels = labels.tolist()
     # Exactly int: a bool or a NumPy number would be collated to another dtype.
     if not isinstance(labels, list) or not set(map(type, labels)) <= {int}:

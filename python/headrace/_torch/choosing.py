@@ -283,7 +283,7 @@ class Choice:
 
     def _too_short(self) -> ArgumentError:
         return ArgumentError(
-            f"the state stands {self._taken} samples into an epoch, and the sampler has fewer"
+            f"the state was saved {self._taken} samples into an epoch, and the sampler has fewer"
         )
 
     def _next_rows(self, indices: Iterator[Any]) -> list[int]:

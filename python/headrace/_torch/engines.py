@@ -1,4 +1,4 @@
-"""What makes a ``DataLoader``'s batches, kept from epoch to epoch where it still serves."""
+"""The engine that makes a ``DataLoader``'s batches, reused in later epochs while it fits them."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Engines:
         if path is not None and (recipe is None or not makes_batches(recipe)):
             raise UnsupportedError(
                 "trace: the engine does not make this loader's batches (explain() says why), and "
-                "a trace is of its threads"
+                "a trace shows the engine's threads"
             )
         self._trace = path
         name = None

@@ -173,9 +173,9 @@ class Foreign:
     def news(self) -> tuple[str, int]:
         """A sentence on the latest image that Pillow decoded, and how many such files are known."""
         count = len(self.rows)
-        files = "1 file, that is known" if count == 1 else f"{count:,} files that are known"
+        files = "1 file so far" if count == 1 else f"{count:,} files so far"
         return (
-            f"Pillow decodes what the engine does not ({files}), and the rest is native: "
+            f"Pillow decodes what the engine cannot ({files}), and the rest is native: "
             f"{self.rows.get(self.latest, '')}",
             count,
         )

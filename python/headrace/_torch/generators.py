@@ -1,7 +1,7 @@
-"""Where a ``torch.Generator`` stands, in two numbers instead of its 5 KB.
+"""The state of a ``torch.Generator`` as two numbers instead of its 5 KB.
 
-A CPU generator is a Mersenne Twister: 624 words that are mixed anew after as many draws. How many
-draws lie behind it is found by following a second one from the same seed.
+A CPU generator is a Mersenne Twister: 624 words that are mixed anew after as many draws. The number
+of its draws so far is found by stepping a second generator from the same seed.
 """
 
 from __future__ import annotations

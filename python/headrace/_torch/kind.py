@@ -1,8 +1,8 @@
-"""torch's ``DataLoader``, whatever its names mean, and what takes the place of those names.
+"""torch's own ``DataLoader`` class, and the class that replaces it under torch's names.
 
-``headrace.install`` gives the names to Headrace's class. Loaders that torch's class made before, or
-that a module makes which took the name before, must then still be instances of what
-``torch.utils.data.DataLoader`` says, for frameworks ask that.
+``headrace.install`` binds the names to Headrace's class. Loaders of torch's class, made before
+or by a module that imported the name before, must then still be instances of
+``torch.utils.data.DataLoader``, since frameworks test that.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How far a ``DataLoader``'s epoch has come, and how the rest of it goes to other numbers of ranks.
+"""The position in a ``DataLoader``'s epoch, and how another number of ranks divides the rest.
 
 torch's ``DistributedSampler`` gives rank r of W the positions r, r + W, r + 2 W, ... of an order
 that does not depend on W. So when each of W ranks has taken b samples, the first b W positions are
@@ -229,7 +229,7 @@ class Rest:
         order = list(alone)
         if self.begin > len(order):
             raise ArgumentError(
-                f"the state stands {self.begin} samples into an epoch, and the sampler has fewer"
+                f"the state was saved {self.begin} samples into an epoch, and the sampler has fewer"
             )
         return order
 

@@ -1,6 +1,6 @@
-"""What became of the loaders of a program, where a table of them is wanted at its end.
+"""Records how each loader of a program ran, for the table that ``headrace run`` prints at its end.
 
-A record refers to no loader and to nothing of its dataset: those are not kept alive by it.
+A record keeps neither the loader nor anything of its dataset alive.
 """
 
 from __future__ import annotations

@@ -130,7 +130,7 @@ class Contents:
         if not chosen.size:
             return whole[:0]
         if chosen.ndim != 1 or chosen.dtype.kind not in "iu":
-            raise UnsupportedError("a Subset has indices that are no whole numbers")
+            raise UnsupportedError("a Subset has indices that are not whole numbers")
         if chosen.min() < -len(whole) or chosen.max() >= len(whole):
             raise UnsupportedError("a Subset has indices outside its dataset")
         rows: Rows = whole[chosen]
@@ -279,10 +279,10 @@ def _checked(samples: Iterable[Any]) -> tuple[list[str], list[int]]:
         except (TypeError, ValueError):
             raise UnsupportedError(f"the sample {sample!r} is not a path and a label") from None
         if not known:
-            raise UnsupportedError(f"the path {path!r} is no str")
+            raise UnsupportedError(f"the path {path!r} is not a str")
         # Exactly int: a bool or a NumPy number would be collated to another dtype.
         if type(label) is not int or not 0 <= label < 2**31:
-            raise UnsupportedError(f"the label of {path} is {label!r}, no class number")
+            raise UnsupportedError(f"the label of {path} is {label!r}, which is not a class number")
         paths.append(path)
         labels.append(label)
     return paths, labels

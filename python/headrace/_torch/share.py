@@ -140,9 +140,9 @@ class Share:
         rounds, rest = divmod(origin.samples, self._round_samples)
         if rest:
             raise ArgumentError(
-                f"the state stands at sample {origin.samples} of its epoch, which is no whole "
-                f"number of rounds of {self._round_samples} samples (batch_size * world_size * "
-                "num_workers)"
+                f"the state was saved at sample {origin.samples} of its epoch, which is not a "
+                f"whole number of rounds of {self._round_samples} samples (batch_size * world_size "
+                "* num_workers)"
             )
         left = max(0, len(self) - rounds)
         return Pass(origin, self.position.reached, self._round_samples, left), rounds

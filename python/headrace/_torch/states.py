@@ -86,24 +86,24 @@ class State:
             if not all(type(n) is int and -(2**63) <= n < 2**64 for n in counts) or (
                 len(counts) != (length or 1) or counts[-1] < 0
             ):
-                raise ArgumentError(f"the state has {name}={value!r}, which no loader writes")
+                raise ArgumentError(f"the state has {name}={value!r}, which no loader saves")
         place = Place(**numbers)
         if place.drawn and not 0 <= place.drawn[1] < place.drawn[2]:
-            raise ArgumentError(f"the state has drawn={place.drawn!r}, which no loader writes")
+            raise ArgumentError(f"the state has drawn={place.drawn!r}, which no loader saves")
         sampler = self.epoch_sampler
         if place.sampler_epoch is not None and sampler is None:
             raise ArgumentError(
-                f"the state is of epoch {place.sampler_epoch} of a sampler with set_epoch, as "
-                "torch's DistributedSampler is, and this loader has a "
-                f"{type(self._layers()[-1]).__name__}, whose order is another"
+                f"the state is of epoch {place.sampler_epoch} of a sampler with set_epoch, such as "
+                "torch's DistributedSampler; this loader has a "
+                f"{type(self._layers()[-1]).__name__}, which gives another order"
             )
         chosen = self._layers()
         check(place, chosen)
         if place.drawn and place.drawn[2] != part(chosen)[1] and _lightning_counts():
             self._notices.say(
                 "Lightning's Trainer counted this epoch's batches before it loaded the state of "
-                "another number of ranks, and may end it, or all behind it, too early; "
-                "callbacks=[headrace.lightning.Lengths()] has it count anew",
+                "another number of ranks, and may end it, and all later ones, too early; "
+                "callbacks=[headrace.lightning.Lengths()] makes it count again",
                 stacklevel=2,
             )
         self.standing.go_to(place)

@@ -1,5 +1,5 @@
-"""What is told by its code: functions and classes that make an image RGB, and do nothing else, and
-classes that are torchvision's ToTensor, but that they leave tensors alone.
+"""Functions and classes that are recognised by their code: those that only make an image RGB, and
+classes that do what torchvision's ToTensor does, but leave tensors unchanged.
 """
 
 from __future__ import annotations

@@ -105,13 +105,13 @@ def of_transforms(steps: Sequence[Any]) -> Translation:
     for step in steps:
         if not isinstance(step, dict) and not hasattr(step, "to_dict"):
             raise ArgumentError(
-                f"transform: {step!r} is none of headrace.transforms; torchvision's are given in "
+                f"transform: {step!r} is not from headrace.transforms; give torchvision's in "
                 "a Compose"
             )
         made.add(step)
     if mixing.mixes([step if isinstance(step, dict) else step.to_dict() for step in steps]):
         raise ArgumentError(
-            "transform: MixUp and CutMix take whole batches; hr.Loader runs them natively, and "
-            "here torchvision's in a collate_fn do"
+            "transform: MixUp and CutMix work on whole batches; hr.Loader runs them natively, and "
+            "with a DataLoader torchvision's belong in collate_fn"
         )
     return made
