@@ -1,5 +1,5 @@
-// Package environment reads environment variables as the process has them now. Go copies them when the
-// library is loaded; what Python's os.environ or a notebook's %env sets later is seen by C alone.
+// Package environment reads environment variables with their current values. Go copies them when the
+// library is loaded, so only C sees what Python's os.environ or a notebook's %env sets later.
 package environment
 
 /*

@@ -1,6 +1,6 @@
-// Package headroom makes sure that threads and address space are left before work is begun that needs
-// them. Go's runtime ends the whole process where the system refuses it either; here that is an error
-// before. headroom.h says how.
+// Package headroom checks that enough threads and address space are left before work begins that needs
+// them. Go's runtime ends the whole process if the system refuses it either; this check returns an
+// error instead. headroom.h says how it works.
 package headroom
 
 /*

@@ -1,8 +1,9 @@
-// Package core holds what all C code here uses: status, a thread's memory, images and rows, the CPU's level.
+// Package core holds what all C code here uses: error status, a thread's memory, images and rows, and which
+// instruction set the CPU has.
 //
-// status.c says what went wrong, memory.c keeps a thread's scratch and its limits, rows.c goes over
-// an image a few rows at a time, cpu.c alone asks the CPU what it can do, times.c
-// alone the clock. crc32c.c, exif.c and philox.h are what more than one stage wants and none owns.
+// status.c describes an error, memory.c keeps a thread's scratch memory and its limits, and rows.c goes
+// over an image a few rows at a time. Only cpu.c asks the CPU what it can do, and only times.c reads
+// the clock. crc32c.c, exif.c and philox.h are here because more than one stage uses them.
 package core
 
 /*

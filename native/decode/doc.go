@@ -1,9 +1,9 @@
-// Package decode finds out by its content what an encoded image is, whether it is good, and has the decoder
-// of its kind make the pixels.
+// Package decode finds out an encoded image's format from its content, inspects it for damage, and calls
+// the decoder of its format for the pixels.
 //
-// sniff.c tells the kind, decode.c hands on to the decoders' packages, ppm.c or raw.c,
-// inspect.c reads for facts and verdict without making pixels, baseline.c writes a progressive JPEG
-// anew and loses nothing. context.c makes what a thread keeps from image to image.
+// sniff.c detects the format. decode.c calls the decoders' packages, ppm.c or raw.c. inspect.c reads an
+// image for its facts and verdict without making pixels. baseline.c recodes a progressive JPEG
+// losslessly. context.c makes what a thread keeps from image to image.
 package decode
 
 /*

@@ -1,9 +1,9 @@
 // Package plan compiles a list of ops into stages, each one pass over the pixels, and runs them.
 //
-// plan.c checks and compiles, walk.c goes through the ops of one image, draw.c draws what is
-// geometric, ioucrop.c what looks at boxes for it, geometry.c folds that into stages. stage.c runs
-// one and hands its rows to a writer (writer.c, patch.c); crops.c and erase.c are what comes last.
-// mix.c finishes a sample from two, and together.c says which views are decoded together.
+// plan.c checks and compiles the list, and walk.c goes through the ops of one image. draw.c draws the
+// geometric ops, ioucrop.c those that look at boxes, and geometry.c folds them into stages. stage.c runs
+// a stage and gives its rows to a writer (writer.c, patch.c); crops.c and erase.c run last. mix.c makes
+// a sample from two, and together.c decides which views are decoded together.
 package plan
 
 /*

@@ -1,7 +1,7 @@
 // Package png turns a PNG's bytes into the pixels of a window.
 //
-// chunks.c reads what stands before the image data, stream.c inflates that, filters.c takes back the
-// filters, rows.c makes pixels, and png.c puts the passes together.
+// chunks.c reads the chunks before the image data, stream.c inflates the image data, filters.c undoes the
+// filters, rows.c makes pixels, and png.c combines the interlacing passes.
 package png
 
 /*

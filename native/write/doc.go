@@ -1,8 +1,8 @@
 // Package write turns pixels into the finished values of a sample: scale, normalise, cast, layout.
 //
-// write_*.c are the kernels of an instruction set, weigh_*.c those that add up two samples,
-// move_*.c write an image of an array whose pixels are only moved, plane_*.c a row of one of its
-// channels, kernels.c is the table of them.
+// The kernels of each instruction set are in write_*.c; weigh_*.c add two samples by weight (MixUp),
+// move_*.c write an image of an array whose pixels are only moved, and plane_*.c a row of one of its
+// channels. kernels.c has the table of them.
 package write
 
 /*
