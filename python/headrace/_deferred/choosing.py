@@ -130,6 +130,10 @@ class Pass(Iterator[Asked]):
         arrived: how many of those came back.
         exhausted: the sampler has no more.
         turns: which worker process has the batch that is given next; None: there are none.
+        most: how many batches may be under way, from the first that was not handed out on; None:
+            as many as torch's loader asks for.
+        withheld: how often torch's loader asked for more than those, and was told that there are
+            none.
     """
 
     def __init__(self, choices: Choices, place: Place, resumed: bool) -> None:
@@ -139,6 +143,8 @@ class Pass(Iterator[Asked]):
         self.given = self.arrived = 0
         self.exhausted = False
         self.turns: Turns | None = None
+        self.most: int | None = None
+        self.withheld = 0
         # The batches by their numbers, and in the order in which they were or will be given: n, or
         # ~n where it is given again. What is lost in between by an exception is found anew.
         self._asked: dict[int, Asked] = {}
@@ -146,6 +152,9 @@ class Pass(Iterator[Asked]):
 
     def __next__(self) -> Asked:
         if self.given == len(self._order):
+            if self.full:
+                self.withheld += 1
+                raise StopIteration
             self._add()
         number = self._order[self.given]
         asked = self._asked[number if number >= 0 else ~number]
@@ -156,8 +165,7 @@ class Pass(Iterator[Asked]):
 
     def _add(self) -> None:
         """Has the sampler choose one more."""
-        choice = self._choice
-        number = next((n + 1 for n in reversed(self._order) if n >= 0), 0)
+        choice, number = self._choice, self._fresh
         choice.fill(number, self.progress.delivery.handed_out, 1)
         forget(self._asked, self.progress.delivery.handed_out)
         if not choice.has(number):
@@ -179,6 +187,18 @@ class Pass(Iterator[Asked]):
         place = self.progress.place
         key, passed = self._choices.key(place), self._choices.passed(place)
         return Asked(number, said, [*chosen.indices], [*chosen.draws], batched, key, passed)
+
+    @property
+    def _fresh(self) -> int:
+        """The number of the batch that is chosen next."""
+        return next((n + 1 for n in reversed(self._order) if n >= 0), 0)
+
+    @property
+    def full(self) -> bool:
+        """Whether as many batches are under way as may be."""
+        if self.most is None:
+            return False
+        return self._fresh - self.progress.delivery.handed_out >= self.most
 
     @property
     def upcoming(self) -> int | None:

@@ -33,6 +33,10 @@ class Behind(Protocol):
     def workers(self) -> int:
         """Processes that run the dataset's code."""
 
+    @property
+    def under_way(self) -> int:
+        """How many batches may be on their way to be handed out."""
+
     def fetched(self, batches: Iterator[Any]) -> Recorded:
         """What torch's loader makes of the next batch."""
 
@@ -89,6 +93,10 @@ class Epoch(Iterator[Any]):
         if turns is not None and chosen is not None:
             chosen.turns = Turns(turns)
             batches._worker_queue_idx_cycle = chosen.turns  # type: ignore[attr-defined]
+        # torch's loader has no public way to ask for a batch besides its order.
+        self._put = getattr(batches, "_try_put_index", None)
+        if chosen is not None and self._put is not None and hasattr(batches, "_tasks_outstanding"):
+            chosen.most = behind.under_way
 
     def __iter__(self) -> Epoch:
         return self
@@ -208,20 +216,20 @@ class Epoch(Iterator[Any]):
 
         Programs that meet bad files try another, or leave them out, where they open them. It runs
         where it ran before, in that worker process if there are any, and draws what it drew there
-        (``keeping``).
+        (``keeping``). Batches that come meanwhile are begun, and of others torch's loader asks for
+        no more than may be under way.
         """
         asked = asked._replace(eager=asked.eager.union(bad))
-        # torch's loader has no public way to ask for a batch besides its order.
-        put = getattr(self._batches, "_try_put_index", None)
-        if self._pass is None or not self._loader.workers or put is None:
+        if self._pass is None or not self._loader.workers or self._put is None:
             return self._loader.made_here(asked)
         number, before = asked.number, self._begun.pop(asked.number)
         if self._pass.turns is not None and isinstance(before, Batch) and before.worker is not None:
             self._pass.turns.made_by[number] = before.worker
         try:
             self._pass.again(asked)
-            if self._pass.upcoming is None:
-                put()
+            if self._pass.upcoming is None or (self._pass.withheld and self._has_room()):
+                self._put()
+                self._pass.withheld = max(0, self._pass.withheld - 1)
             while number not in self._begun and self._receive():
                 pass
             made = self._begun.get(number)
@@ -240,13 +248,38 @@ class Epoch(Iterator[Any]):
         Once a thread is being told of that one, others go on behind it.
         """
         chosen = self._pass
+        self._put_withheld()
         while not self._ended and self._count < count:
             last = self._count - 1
             if isinstance(self._begun.get(last), Exception) and not self._delivery.told(last):
                 return
+            self._put_withheld()
             if chosen is not None and chosen.exhausted and chosen.upcoming is None:
                 return  # asked again, torch's loader would end its workers: one may be needed yet
             self._ended = not self._receive()
+
+    def _has_room(self) -> bool:
+        """Whether torch's loader may give its workers another batch: it refuses to give more."""
+        batches: Any = self._batches
+        return bool(batches._tasks_outstanding < batches._prefetch_factor * batches._num_workers)
+
+    def _put_withheld(self) -> None:
+        """Has torch's loader ask again for batches that were withheld, as others were handed out.
+
+        It would end its workers if none were to come.
+        """
+        chosen, put = self._pass, self._put
+        if self._ended or chosen is None or chosen.most is None or put is None:
+            return
+        while chosen.withheld and not (chosen.exhausted or chosen.full) and self._has_room():
+            put()
+            chosen.withheld -= 1
+        if chosen.upcoming is None and not chosen.exhausted:
+            most, chosen.most = chosen.most, None
+            try:
+                put()
+            finally:
+                chosen.most = most
 
     def _receive(self) -> bool:
         """Takes the next batch from torch's loader; false where there is none."""

@@ -165,6 +165,11 @@ class Deferring:
         """Processes that run the dataset's code."""
         return self._inner.num_workers
 
+    @property
+    def under_way(self) -> int:
+        """How many batches may be on their way to be handed out."""
+        return self._fetching.keeping.most
+
     def fetched(self, batches: Iterator[Any]) -> Recorded:
         """What torch's loader makes of the next batch."""
         try:
@@ -335,14 +340,9 @@ class Deferring:
         self._blocks.clear()
 
 
-# Of a worker: while one batch is made again it goes on with those behind it, and others may be bad.
-_MADE_MEANWHILE = 64
-
-
 def _under_way(loader: Any) -> int:
-    """How many batches of one process may be on their way to be handed out."""
-    asked = (loader.prefetch_factor or 0) * loader.num_workers
-    return int(asked + (_MADE_MEANWHILE if asked else 0) + loader.ahead + 2)
+    """How many batches may be on their way to be handed out, the next one among them."""
+    return int((loader.prefetch_factor or 0) * loader.num_workers + loader.ahead + 2)
 
 
 def _arguments(loader: Any, collate: Any) -> dict[str, Any]:
