@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from headrace._deferred import numpystate
+
 States = tuple[Any, Any, torch.Tensor, list[tuple[Any, Any]]]
 
 # Of the program's objects: how deep generators are looked for, in containers of how many entries,
@@ -24,13 +26,13 @@ _OTHERS = (
 def states(own: Iterable[Any] = ()) -> States:
     """Of Python's, NumPy's and torch's, and of other generators."""
     others = [(generator, _state(generator)) for generator in own]
-    return getstate(), np.random.get_state(), torch.default_generator.get_state(), others
+    return getstate(), numpystate.state(), torch.default_generator.get_state(), others
 
 
 def go_back(before: States) -> None:
     """Puts them where they stood."""
     setstate(before[0])
-    np.random.set_state(before[1])
+    numpystate.put(before[1])
     torch.default_generator.set_state(before[2])
     for generator, state in before[3]:
         _put(generator, state)
