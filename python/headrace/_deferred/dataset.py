@@ -267,6 +267,9 @@ class RecordedStream(torch.utils.data.IterableDataset[Any]):
             number += step
 
 
+_OF_TORCH = (torch.utils.data.default_collate, torch.utils.data.default_convert)
+
+
 class Collating:
     """A collate function that sees pending tensors, and behind which the recording ends.
 
@@ -277,7 +280,8 @@ class Collating:
 
     def __init__(self, collate: Callable[[Any], Any], fetching: Fetching) -> None:
         self._collate, self._fetching = collate, fetching
-        self._own = collate is not torch.utils.data.default_collate
+        # torch's change nothing of what they are given, and draw nothing.
+        self._own = not any(collate is function for function in _OF_TORCH)
         self._needs_values = False
 
     def __call__(self, samples: Any) -> Recorded | Sent:

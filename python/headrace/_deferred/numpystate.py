@@ -22,7 +22,7 @@ _KEPT = struct.Struct("@id")  # of aug_bitgen: has_gauss, gauss
 
 def state() -> Any:
     """Where it stands, for ``put``. Equal states compare equal."""
-    own: Any = np.random.mtrand._rand  # type: ignore[attr-defined]
+    own: Any = np.random.mtrand._rand
     bits = own._bit_generator
     if _kept_at is None or type(bits) is not np.random.MT19937:
         return np.random.get_state()
