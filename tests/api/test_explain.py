@@ -422,3 +422,47 @@ def test_what_is_no_loader_of_torchs_is_refused_in_a_sentence(root: Path) -> Non
     pipe = data.datapipes.iter.IterableWrapper([1, 2])
     with pytest.raises(hr.errors.UnsupportedError, match="data pipes itself"):
         hr.explain(data.DataLoader(pipe))
+
+
+class OpensAnother(Listed):
+    """Takes another file where one is bad."""
+
+    def __getitem__(self, index: int) -> Any:
+        try:
+            return STEPS(opened(self.paths[index]))
+        except OSError:
+            return STEPS(opened(self.paths[1]))
+
+
+def test_a_file_that_cannot_be_decoded_is_told_with_what_becomes_of_its_sample(
+    root: Path, tmp_path: Path
+) -> None:
+    whole = next(root.rglob("*.jpg")).read_bytes()
+    for number, content in enumerate((whole, whole, whole[: len(whole) // 2], b"no image")):
+        (tmp_path / f"{number}.jpg").write_bytes(content)
+    told = {}
+    with contextlib.closing(hr.DataLoader(OpensAnother(tmp_path, None))) as loader:
+        for number in (0, 2, 3):
+            told[number] = hr.explain(loader, number)
+    assert told[0].native
+    assert not told[2].native
+    assert not told[2].leaves[0].native
+    assert "2.jpg cannot be decoded: image file is truncated" in str(told[2])
+    assert "code runs again for that sample" in told[2].cure
+    assert "3.jpg is no image that Pillow opens" in str(told[3])
+    assert "meets Pillow's error where it opens the file" in told[3].cure
+
+
+def test_an_error_of_the_datasets_own_code_names_the_index_that_was_asked_for(root: Path) -> None:
+    def refuses(path: Path) -> Any:
+        raise KeyError(path.name)
+
+    loader = hr.DataLoader(Listed(root, refuses))
+    with contextlib.closing(loader), pytest.raises(KeyError) as caught:
+        hr.explain(loader, 3)
+    assert any("index 3 of the dataset" in text for text in notes(caught.value))
+
+
+def notes(failure: BaseException) -> list[str]:
+    """What was added to an error; before Python 3.11 that is in its sentence."""
+    return [*getattr(failure, "__notes__", ()), str(failure)]

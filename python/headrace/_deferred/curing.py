@@ -14,6 +14,8 @@ ARRAY = (
 # What opening says of a file, an array or an argument, by which its cure is found.
 OTHER_KIND = "is not a JPEG, PNG, WebP, BMP, GIF or TIFF of a common kind (RGB, grey, palette)"
 OTHER_FORMAT = "is in none of the formats that the program accepts"
+NO_IMAGE = "is no image that Pillow opens"
+BAD = "cannot be decoded"
 TOO_LARGE = "and Image.MAX_IMAGE_PIXELS is"
 OTHER_ARRAY = "an array that is not 8-bit RGB or grey is made into an image"
 NOT_WHOLE = "may be truncated or damaged, and a stream's sample cannot be made again"
@@ -23,6 +25,14 @@ _NOT_OPENED = (
     "PIL.Image.fromarray from uint8 arrays (height, width, 3)."
 )
 _BY_CAUSE = {
+    NO_IMAGE: (
+        "The program meets Pillow's error where it opens the file, and what it does then is in "
+        "Python. Repair the file or leave it out."
+    ),
+    BAD: (
+        "The program's code runs again for that sample, with images opened by Pillow, and what it "
+        "raises then the loader raises. Repair the file or leave it out."
+    ),
     OTHER_KIND: (
         "To make the file native, save it as JPEG, PNG, WebP, BMP, GIF or TIFF with 8 bits a "
         "channel and one frame."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
@@ -12,12 +13,17 @@ import numpy as np
 import torch
 import torch.utils.data
 
+from headrace._deferred import pixels
 from headrace._deferred.altering import Altering
-from headrace._deferred.curing import IN_PYTHON
+from headrace._deferred.chain import Chain
+from headrace._deferred.curing import BAD, IN_PYTHON
 from headrace._deferred.drawn import go_back, states
 from headrace._deferred.image import DeferredImage
 from headrace._deferred.recording import Reason
+from headrace._deferred.source import File, bytes_of
 from headrace._deferred.tensor import PendingTensor
+from headrace._engine.arguments import printable
+from headrace._torch.failures import noted
 from headrace._translate.result import Translation
 
 if TYPE_CHECKING:
@@ -83,8 +89,13 @@ class Explanation(NamedTuple):
 def explained(deferring: Deferring, index: Any) -> Explanation:
     """Asks the dataset for a sample; generators are left as they were."""
     with _generators_as_they_were():
-        sample, reasons, opened = deferring.sample(index)
-    found = [(leaf, sure) for leaf, _, sure in _leaves(sample)]
+        try:
+            sample, reasons, opened = deferring.sample(index)
+        except Exception as failure:
+            noted(failure, f"index {index!r} of the dataset")
+            raise
+    all_of_it = _leaves(sample)
+    found = [(leaf, sure) for leaf, _, sure in all_of_it]
     in_python = [leaf for leaf, sure in found if sure and not leaf.native]
     if in_python and not reasons:
         reasons = [Reason(deferring.unseen(opened), "")]
@@ -96,11 +107,15 @@ def explained(deferring: Deferring, index: Any) -> Explanation:
         in_python = []  # whose line is known
     if lines and (in_python or doubtful):
         places |= _places(deferring, index, [*in_python, *doubtful], lines[:_MOST_LINES])
+    bad = {leaf.where: told for leaf, value, _ in all_of_it if (told := _bad(value))}
     leaves = [
-        leaf._replace(place=places.get(leaf.where, ""))
+        leaf._replace(
+            place=places.get(leaf.where, ""), native=leaf.native and leaf.where not in bad
+        )
         for leaf, sure in found
         if sure or leaf.where in places
     ]
+    reasons = [*reasons, *(Reason(told, "") for told in dict.fromkeys(bad.values()))]
     cures = dict.fromkeys(deferring.cure(reason.text, opened) for reason in reasons)
     return Explanation(leaves, reasons, " ".join(cures))
 
@@ -110,6 +125,23 @@ def of_recipe(made: Translation) -> Explanation:
     what = made.gives if made.size is None else f"{made.gives} of {made.size[0]} x {made.size[1]}"
     reasons = [Reason(made.obstacle, "in the dataset's transform")] if made.rest else []
     return Explanation([Leaf("[0]", what, not made.rest)], reasons, IN_PYTHON if reasons else "")
+
+
+def _bad(value: Any) -> str:
+    """What is wrong with the files of something that is yet to be decoded; "": nothing."""
+    chains: list[Chain] = []
+    if isinstance(value, PendingTensor):
+        chains = [part.chain for part in value.parts if not isinstance(part, torch.Tensor)]
+    elif isinstance(value, DeferredImage) and value.chain is not None:
+        chains = [value.chain]
+    for source in (chain.source for chain in chains):
+        try:
+            pixels.read_by_pillow(bytes_of(source))
+        except Exception as failure:
+            path = source.path if isinstance(source, File) else b""
+            name = printable(os.fsdecode(path)) if path else "an image in memory"
+            return f"{name} {BAD}: {failure}"
+    return ""
 
 
 _MOST_LINES = 16  # that a sample is made anew for

@@ -16,6 +16,7 @@ import torch
 from headrace._deferred import header, recording, source, switches, tensor, whole
 from headrace._deferred.chain import Chain
 from headrace._deferred.curing import (
+    NO_IMAGE,
     NOT_WHOLE,
     OTHER_ARRAY,
     OTHER_FORMAT,
@@ -92,7 +93,11 @@ def _open(
         if not is_path or os.path.exists(name):
             altering = found.note(text)
         # Pillow has its word on what was read of an object, too.
-        made: PIL.Image.Image = original(fp, mode, formats)
+        try:
+            made: PIL.Image.Image = original(fp, mode, formats)
+        except PIL.UnidentifiedImageError:
+            found.say_instead(text, text.replace(OTHER_KIND, NO_IMAGE))
+            raise
         found.foreign.append((os.fsencode(name) if isinstance(name, str | bytes) else b"", text))
         if altering is not None:
             altering.in_place(made)

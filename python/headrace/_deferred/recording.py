@@ -188,6 +188,13 @@ class Recording:
         self.files.clear()
         return self.eager_open or all(kept)
 
+    def say_instead(self, text: str, other: str) -> None:
+        """Has what was noted say something else, as more is known now."""
+        self.reasons = {
+            reason._replace(text=other) if reason.text == text else reason: None
+            for reason in self.reasons
+        }
+
     def note(self, text: str = "") -> Altering | None:
         """Remembers that pixels are needed in Python, by what, and at which line of the program.
 
