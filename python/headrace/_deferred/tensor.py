@@ -242,7 +242,9 @@ def _stacked(tensors: Any, dim: int = 0, *, out: Any = None) -> PendingTensor | 
         if found != first:
             return None
         parts.append(part)
-    return PendingTensor(tuple(parts), (len(parts), *first[0]), first[1])
+    # torch's stack is a copy: what becomes of a tensor later is not seen in it.
+    kept = (part.clone() if isinstance(part, torch.Tensor) else part for part in parts)
+    return PendingTensor(tuple(kept), (len(parts), *first[0]), first[1])
 
 
 def _form(part: Part | torch.Tensor) -> tuple[tuple[int, ...], torch.dtype]:
