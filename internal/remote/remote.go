@@ -170,15 +170,20 @@ func (o *Object) ReadAt(ctx context.Context, p []byte, offset int64) error {
 	waited := time.Since(began)
 	o.count(func(c *counter) { c.waited.Add(int64(waited)) })
 	if e := (*Error)(nil); errors.As(err, &e) && e.Status == http.StatusPreconditionFailed {
-		return o.replaced(ctx, e)
+		return o.replaced(ctx, e, began)
 	}
 	return err
 }
 
 // replaced adds to the error of an object that is another version now which one that is: a store that refuses says
-// that the version is not the one that was asked for, and seldom which it has.
-func (o *Object) replaced(ctx context.Context, e *Error) error {
-	one, cancel := context.WithTimeout(ctx, o.client.stall())
+// that the version is not the one that was asked for, and seldom which it has. What is left of the caller's time since
+// it began bounds the question, for the answer is known without it.
+func (o *Object) replaced(ctx context.Context, e *Error, began time.Time) error {
+	limit := o.client.stall()
+	if total := o.client.storage.Timeout; total > 0 {
+		limit = min(limit, time.Until(began.Add(total)))
+	}
+	one, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	o.count(func(c *counter) { c.requests.Add(1) })
 	size, found, err := o.store.head(one, o.address)
