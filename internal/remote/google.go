@@ -4,14 +4,13 @@ package remote
 
 import (
 	"context"
+	"net/http"
 
 	"cloud.google.com/go/storage"
 	"gocloud.dev/blob"
 	"gocloud.dev/blob/gcsblob"
 	"gocloud.dev/gcp"
 	"google.golang.org/api/option"
-
-	"github.com/headrace/headrace/internal/fault"
 )
 
 // googleStore opens buckets of Google Cloud Storage with the application's default credentials.
@@ -21,13 +20,7 @@ func (g *googleStore) bucket(ctx context.Context, name string, writing bool) (*b
 	s := g.client.storage
 	client := gcp.NewAnonymousHTTPClient(g.client.web)
 	if !s.Anonymous {
-		found, err := gcp.DefaultCredentials(ctx)
-		if err != nil {
-			return nil, &failure{kind: fault.KindDenied, text: `no credentials of Google were found (GOOGLE_APPLICATION_CREDENTIALS, gcloud's file, the machine's; storage={"anonymous": True} does without)`}
-		}
-		if client, err = gcp.NewHTTPClient(g.client.web, gcp.CredentialsTokenSource(found)); err != nil {
-			return nil, &failure{kind: fault.KindDenied, text: "Google's credentials cannot be used"}
-		}
+		client = &gcp.HTTPClient{Client: http.Client{Transport: newGoogleTokens(g.client)}}
 	}
 	client.CheckRedirect = stay // it would send the token along
 	var options gcsblob.Options

@@ -4,16 +4,9 @@ package remote
 
 import (
 	"bytes"
-	"crypto/rand"
-	"crypto/rsa"
-	"crypto/x509"
-	"encoding/json"
-	"encoding/pem"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -155,10 +148,6 @@ func TestAnObjectOfAServerThatKnowsNoConditionsIsToldByTheVersionInItsAnswer(t *
 
 func TestATokenOfGooglesGoesNowhereThatARedirectLeads(t *testing.T) {
 	other, headers := listening(t, content(1000))
-	key, err := rsa.GenerateKey(rand.Reader, 2048)
-	require.NoError(t, err)
-	private, err := x509.MarshalPKCS8PrivateKey(key)
-	require.NoError(t, err)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/token" {
 			w.Header().Set("Content-Type", "application/json")
@@ -169,17 +158,10 @@ func TestATokenOfGooglesGoesNowhereThatARedirectLeads(t *testing.T) {
 		http.Redirect(w, r, other+r.URL.Path, http.StatusTemporaryRedirect)
 	}))
 	t.Cleanup(server.Close)
-	account, err := json.Marshal(map[string]string{
-		"type": "service_account", "client_email": "a@b", "private_key_id": "1", "token_uri": server.URL + "/token",
-		"private_key": string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})),
-	})
-	require.NoError(t, err)
-	file := filepath.Join(t.TempDir(), "account.json")
-	require.NoError(t, os.WriteFile(file, account, 0o600))
-	t.Setenv("GOOGLE_APPLICATION_CREDENTIALS", file)
+	serviceAccount(t, server.URL+"/token")
 	s := hasty()
 	s.Endpoint = server.URL
-	_, err = Open(t.Context(), "gs://photos/train/x", s)
+	_, err := Open(t.Context(), "gs://photos/train/x", s)
 	assert.ErrorContains(t, err, "307 Temporary Redirect")
 	o, err := OpenKnown("gs://photos/train/x", 1000, "1", s)
 	require.NoError(t, err)
