@@ -43,6 +43,7 @@ func plainRequest(ctx context.Context, a address) (*http.Request, error) {
 
 const (
 	mostRedirects = 3
+	endWait       = 100 * time.Millisecond // for the end of an answer whose bytes are all there
 	// The version is an ETag where the server has one, else the date of the last change behind this.
 	byDate = "Last-Modified: "
 )
@@ -131,7 +132,9 @@ func (w *webStore) read(ctx context.Context, a address, want string, size int64,
 	if err != nil {
 		return n, err
 	}
-	// Reading the end lets the connection be used again. The answer is no longer than its header said.
+	// Reading the end lets the connection be used again. The answer is no longer than its header said. In chunks the end
+	// is one more, which a server may keep back: it is not worth a wait.
+	defer time.AfterFunc(endWait, stop).Stop()
 	var rest [1]byte
 	if more, _ := answer.Body.Read(rest[:]); more > 0 {
 		return n, &failure{kind: fault.KindBadFile, text: "the server sent more than it announced"}
