@@ -229,6 +229,9 @@ func List(ctx context.Context, prefixURL string, s Storage) ([]Entry, error) {
 				entries = append(entries, e)
 				return nil
 			})
+			if err == nil && next != "" && next == token {
+				err = &failure{kind: fault.KindBadFile, text: "the list of what is below it says that the page which follows is the same again"}
+			}
 			if err == nil && next != "" && pages == mostPages {
 				err = &failure{kind: fault.KindLimit, text: fmt.Sprintf("the list of what is below it has more than %d pages (expected at most that)", mostPages)}
 			}
