@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Writer", "index", "pack", "parse_size", "verify"]
 
+Writer.__module__ = __name__  # its home for users, and so for pickles and help()
+
 
 def pack(
     source: Any,

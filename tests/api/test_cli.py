@@ -171,7 +171,7 @@ def test_keys_with_a_newline_are_one_line_in_lists_of_facts_and_faults(tmp_path:
         (["view", "{packed}", "{tmp}/a.png", "--count", "0"], "--count 0: an int of at least 1"),
         (["view", "{packed}", "{tmp}/a.png", "--size", "-3"], "--size -3"),
         (["view", "{packed}", "{tmp}/nowhere/a.png"], "there is no folder {tmp}/nowhere"),
-        (["view", "{packed}", "{tmp}/a.gif"], "{tmp}/a.gif: a PNG is written (expected a name"),
+        (["view", "{packed}", "{tmp}/a.gif"], "{tmp}/a.gif: the sheet is a PNG (expected a name"),
         (["pack", "{packed}", "{tmp}/p"], "{packed}: is a packed dataset already (expected a fol"),
         (
             ["pack", "{packed}/shard-00000.tar", "{tmp}/p"],

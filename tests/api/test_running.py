@@ -45,7 +45,7 @@ class Brighter(Dataset):
         return len(self.folder)
     def __getitem__(self, index):
         image = STEPS(self.folder[index][0])
-        return image, image + 1 if self.brighter else image
+        return image, image.sqrt() if self.brighter else image
 
 if __name__ == "__main__":
     torch.manual_seed(0)

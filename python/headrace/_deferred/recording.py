@@ -279,7 +279,8 @@ SWITCHED = "<headrace>"  # the file of the code that takes the place of a functi
 # torchvision's are: they are what it runs.
 _LIBRARIES = ("headrace.", "PIL.", "torch.", "torchvision.", "numpy.", "timm.", "datasets.")
 _DATASETS = "torchvision.datasets."
-_BEHIND_CALLS = "torch.nn.modules.module."  # how each transform that is a Module is called
+# How each transform that is a Module is called, and what torch writes in Python of its operators.
+_BEHIND_CALLS = ("torch.nn.modules.module.", "torch._tensor.", "torch.overrides.")
 
 
 def _name(frame: Any) -> str:
@@ -313,7 +314,7 @@ def _caller() -> tuple[str, str]:
             break  # whoever iterates has not called it
         if not _of_a_library(module) or module.startswith(_DATASETS):
             return _name(called or frame), f"{frame.f_code.co_filename}:{frame.f_lineno}"
-        if not module.startswith(("headrace.", _BEHIND_CALLS)) and not _says_little(frame):
+        if not module.startswith(("headrace.", *_BEHIND_CALLS)) and not _says_little(frame):
             called = frame
         frame = frame.f_back
     if called is None:
