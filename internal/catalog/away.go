@@ -79,8 +79,7 @@ func fetchManifest(ctx context.Context, url string, storage remote.Storage, took
 	if object.Size() > maxManifestBytes {
 		return nil, NewError(fault.KindLimit, object.URL(), "the manifest has %d bytes, the limit is %d", object.Size(), maxManifestBytes)
 	}
-	// The text, and what is made of it.
-	// What is made of a text of JSON is taken for three times its length.
+	// The text, and what is made of it: of a text of JSON three times its length.
 	if short := headroom.Memory(4 * object.Size()); short != nil {
 		return nil, short
 	}

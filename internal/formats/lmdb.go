@@ -203,8 +203,7 @@ func (w *LMDB) visit(tree lmdbTree, number uint64, depth int, each func(LMDBEntr
 		return wrong(-1, "page %d of %d", number, w.size/w.page)
 	}
 	at := int64(number) * w.page
-	// A page that is its own child, or the child of two, ends here and not in hours (CVE-2019-16224 to 16228 were of
-	// such files).
+	// A page that is its own child, or the child of two, ends here and not in hours.
 	if w.pages--; w.pages < 0 || depth > lmdbMostDepth {
 		return wrong(at, "the tree and its values use more pages than there are, or it is more than %d deep", lmdbMostDepth)
 	}

@@ -86,7 +86,7 @@ func ReadWhole(codec uint8, r io.ReaderAt, size, most int64) (*WholeFile, error)
 		}
 	}
 	length, more := int64(min(head.FrameContentSize, math.MaxInt64)), ""
-	// A frame says how long it is itself. Several of them one behind the other, as pzstd and `cat` make, are one file (RFC
+	// A frame says how long it is itself. Several of them one behind the other, as `cat` makes, are one file (RFC
 	// 8878, 3), of which the first one's length is no more than a part.
 	if !head.HasFCS || zstdFrameEnd(stored, &head) != int64(len(stored)) {
 		more = " or more"

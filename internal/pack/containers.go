@@ -117,8 +117,8 @@ const (
 	// in several archives, and rows of a selection anywhere: with a tape for each change of the container every sample would
 	// fetch a piece of its own.
 	tapesHeld = 4
-	// Where one more container is read before so many samples, they alternate between more than that: a piece of 4 MiB
-	// would be fetched and let go for one of them, so these are asked for alone.
+	// Where one that was let go is read again before so many samples, they alternate between more than that: a piece of
+	// 4 MiB would be fetched and let go for one of them, so these are asked for alone.
 	leastStay = 64
 )
 
@@ -159,7 +159,8 @@ func (c *containers) reader(n uint32) io.ReaderAt {
 	}
 	at := slices.Index(c.recent, n)
 	if at < 0 && len(c.recent) == tapesHeld {
-		if c.at-c.took < leastStay {
+		// One that is new may be read to its end, as those of a list in its order are, however few samples they have.
+		if c.tapes[n] != nil && c.at-c.took < leastStay {
 			return readerAt(func(to []byte, offset int64) error { return shard.ReadAt(c.ctx, to, offset) })
 		}
 		c.tapes[c.recent[0]].Forget()

@@ -57,8 +57,9 @@ func openParquet(file string) (_ tableFile, err error) {
 	if err != nil {
 		return nil, catalog.IOError(file, "cannot open the manifest", err)
 	}
-	// Indexes of pages and filters are of no use to who reads all rows.
-	pf, err := parquet.OpenFile(p.f, info.Size(), parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true))
+	// A section refuses places before and behind the file itself, as what the file says is wrong. The system's refusal
+	// would be taken for the disk's. Indexes of pages and filters are of no use to who reads all rows.
+	pf, err := parquet.OpenFile(io.NewSectionReader(p.f, 0, info.Size()), info.Size(), parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true))
 	if err != nil {
 		return nil, parquetError(file, "this is no Parquet file", err)
 	}

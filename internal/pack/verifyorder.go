@@ -18,7 +18,7 @@ type byContainer struct {
 	first []int // of each container in rows, and the end
 }
 
-// orderByContainer is nil where rows stand by their containers, as most do, and where that cannot be known: then they are
+// orderByContainer is nil where rows stand as they lie in their containers, as most do, and where that cannot be known: then they are
 // read as they stand.
 func (v *verifier) orderByContainer(ctx context.Context) *byContainer {
 	total := v.dataset.Len()
@@ -26,14 +26,15 @@ func (v *verifier) orderByContainer(ctx context.Context) *byContainer {
 		return nil
 	}
 	shards := len(v.dataset.Shards())
-	counts, ordered, last := make([]int, shards+1), true, uint32(0)
+	counts, ordered, last, end := make([]int, shards+1), true, uint32(0), int64(0)
 	for i := range total {
 		s, err := v.dataset.Sample(i)
 		if err != nil || ctx.Err() != nil {
 			return nil // the index is wrong there, which checkRows says
 		}
 		counts[s.Shard+1]++
-		ordered, last = ordered && s.Shard >= last, s.Shard
+		ordered = ordered && (s.Shard > last || s.Shard == last && s.Offset >= end)
+		last, end = s.Shard, s.Offset
 	}
 	if ordered || headroom.Memory(12*total) != nil {
 		return nil

@@ -16,8 +16,8 @@ const (
 	// not to be fetched whole for the sake of its head, so they are not longer.
 	pieceBytes = 4 << 20
 	mostAhead  = 8 // pieces asked for behind the one that is read
-	// Pieces in memory, those on their way included: 64 MiB. There is room for two readers with all that is asked
-	// for ahead of each. More may be held for a while, for a piece that is on its way cannot be dropped.
+	// Pieces in memory, those on their way included: 64 MiB. That is one reader's with all that is asked
+	// for ahead, and as many behind it. More may be held for a while, for a piece that is on its way cannot be dropped.
 	mostHeld = 16
 )
 

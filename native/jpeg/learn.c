@@ -6,11 +6,11 @@
  * that an inspection would not call clean gets none.
  *
  * What lies below is a sixth of a file with RandomResizedCrop, and 11 % of its time. So it has an
- * allowance: each file adds a seventh of the work that its pixels took, and of one whose rest is
- * more than what is there only the rows above are learned. A later decode goes by their points.
- * One whose window reaches below them goes on from the last one, and what it finds there, or with
- * an allowance the whole rest, is learned then. Whatever the transforms are, passing over costs no
- * more than that seventh, and rows that no window ever reaches cost nothing.
+ * allowance: each decode that learns adds a seventh of the work that its pixels took, and of a file
+ * whose rest is more than what is there only the rows above are learned. A later decode goes by
+ * their points. One whose window reaches below them goes on from the last one, and what it finds
+ * there, or with an allowance the whole rest, is learned then. Whatever the transforms are, passing
+ * over costs no more than that seventh, and nothing below known rows that no window reaches.
  */
 #include "hook.h"
 
@@ -97,7 +97,6 @@ static bool ends_cleanly(const hrn_hook *hook) {
 
 /* Passes over the rest of the scan; false where a file is none that points can be of. */
 static bool finish(hrn_hook *hook) {
-  if (hook->has_seek && !hook->onward) hrn_hook_onward(hook);
   hrn_hook_pass(hook);
   const size_t expected = (size_t)hook->points_a_row * hook->rows;
   if (hook->noted != NULL && !hook->irregular && ends_cleanly(hook) &&
