@@ -89,12 +89,13 @@ class RecordedImage(PIL.Image.Image):
         chain = self.chain
         if chain is not None and mode not in (None, chain.mode) and self.names_a_colour:
             chain = None
-        if chain is not None and mode == "RGB" and matrix is None:
+        # Pillow, too, asks for the matrix' truth.
+        if chain is not None and mode == "RGB" and not matrix:
             return self.of(chain.in_colours())
         # Of a palette Pillow makes L with a rounding of its own.
-        if chain is not None and mode == "L" and chain.mode in ("RGB", "RGBA", "LA"):
+        if chain is not None and mode == "L" and not matrix and chain.mode in ("RGB", "RGBA", "LA"):
             return self.of(chain.in_grey())
-        same = chain is not None and mode in (None, chain.mode) and matrix is None
+        same = chain is not None and (mode is None or (mode == chain.mode and not matrix))
         if same and chain is not None and chain.mode != "P":
             return self.of(chain)
         chosen = Dither.FLOYDSTEINBERG if dither is None else dither
