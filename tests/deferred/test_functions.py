@@ -268,6 +268,23 @@ def test_other_arguments_of_the_same_functions_are_not_recorded() -> None:
         assert equal(list(loader), [every[place] for place in range(len(every))])
 
 
+CONTRASTS: dict[str, Callable[[Any], Any]] = {
+    "black is ignored": lambda image: ImageOps.autocontrast(image, ignore=0),
+    "black is ignored by a falsehood": lambda image: ImageOps.autocontrast(image, ignore=False),
+    "and nothing cut off": lambda image: ImageOps.autocontrast(image, 0.0, 0),
+    "nothing is ignored": lambda image: ImageOps.autocontrast(image, None, None, None, False),
+}
+
+
+def test_a_contrast_that_ignores_black_is_pillows() -> None:
+    dull, file = images.pixels(61, 47) // 2 + 60, io.BytesIO()
+    dull[:9] = 0
+    Image.fromarray(dull).save(file, "PNG")
+    on_black = Does(CONTRASTS, lambda made: made)
+    on_black.picture = file.getvalue()
+    compared(on_black, strict=False, batch_size=None)
+
+
 @pytest.mark.parametrize("workers", [0, 1])
 def test_numbers_of_numpy_are_recorded_where_they_are_taken(workers: int) -> None:
     compared(Does(NUMPYS, tensor), batch_size=None, num_workers=workers)

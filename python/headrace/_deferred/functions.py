@@ -55,14 +55,30 @@ def _number(value: Any, low: float, high: float) -> bool:
 
 
 def _plain(name: str) -> Handler:
-    """The handler of a function of an image whose other arguments have to be their defaults."""
+    """The handler of a function of an image and at most a mask, which has to be None."""
 
-    def handler(found: Recording, original: Any, image: Any, *values: Any) -> Any:
-        if any(value not in (0, None, False) for value in values):
+    def handler(found: Recording, original: Any, image: Any, *mask: Any) -> Any:
+        if any(one is not None for one in mask):
             return NOT_RECORDED
-        return _recorded(original, image, values, name=name)
+        return _recorded(original, image, (), name=name)
 
     return handler
+
+
+def _autocontrast(
+    found: Recording,
+    original: Any,
+    image: Any,
+    cutoff: Any = 0,
+    ignore: Any = None,
+    mask: Any = None,
+    preserve_tone: Any = False,
+) -> Any:
+    uncut = cutoff is None or (type(cutoff) in (int, float) and cutoff == 0)
+    # ignore=0 is a value of pixels that are not counted.
+    if not uncut or ignore is not None or mask is not None or preserve_tone is not False:
+        return NOT_RECORDED
+    return _recorded(original, image, (), name="Autocontrast")
 
 
 def _posterize(found: Recording, original: Any, image: Any, bits: Any) -> Any:
@@ -382,7 +398,7 @@ def _of_its_class(handler: Handler) -> Handler:
 # By the module that defines them: handlers, by the names of functions or methods.
 FUNCTIONS: dict[str, dict[str, Handler]] = {
     "PIL.ImageOps": {
-        "autocontrast": _plain("Autocontrast"),
+        "autocontrast": _autocontrast,
         "equalize": _plain("Equalize"),
         "expand": _expand,
         "invert": _plain("Invert"),
