@@ -91,8 +91,7 @@ class DeferredImage(RecordedImage):
         self._im = None
         self._twin: PIL.Image.Image | None = None
         self._mode, self._size = chain.mode, chain.size
-        if not (format and chain.mode == "P"):  # whose palette the file has
-            self.palette = None
+        self._palette: Any = None
         self.readonly = 0
         if not _IM_IS_A_PROPERTY:
             self.pyaccess = None  # of Pillow 10's images, without which it sets no pixel
@@ -171,10 +170,40 @@ class DeferredImage(RecordedImage):
         """Has the pixels of another one from now on, which are its own."""
         if "info" not in self.__dict__:
             self.info  # noqa: B018  # as long as the chain leads to it
+        own_mode = self.chain is not None and self._mode != self.chain.mode  # that somebody has set
         self.chain = self._twin = None
-        self._im, self._mode, self._size = image.im, image.mode, image.size
-        self.palette = image.palette
+        self._im, self._size = image.im, image.size
+        if not own_mode:
+            self._mode = image.mode
+        if self._palette is None:
+            self._palette = image.palette
         self.readonly = image.readonly
+        PIL.Image.Image.load(self)  # which gives the pixels a palette that they do not have yet
+
+    @property
+    def palette(self) -> Any:
+        """As Pillow has it by now: as it stands in the file, or as the pixels have it."""
+        if self._palette is None and self._mode == "P":
+            chain = self.chain or self.__dict__.get("_left")
+            opened = chain and _header(chain)
+            if opened and (self.chain is None or not self.has_pixels or opened.format == "PNG"):
+                self._palette = opened.palette.copy()
+                if self.has_pixels:  # PNG's bytes are those of the pixels' palette
+                    self._palette.rawmode, self._palette.dirty = None, 0
+            elif self.chain is not None:
+                self.materialise()
+        return self._palette
+
+    @palette.setter
+    def palette(self, palette: Any) -> None:
+        if self.chain is not None:
+            self.im  # noqa: B018  # what is recorded goes by the palette of the file
+        self._palette = palette
+
+    def putpalette(self, *arguments: Any, **named: Any) -> None:
+        if self.mode in ("L", "LA", "P", "PA"):
+            self.im  # noqa: B018  # before Pillow changes the mode
+        super().putpalette(*arguments, **named)
 
     def twin(self, what: str = "") -> PIL.Image.Image:
         """An image of Pillow's own with the same pixels, which nobody changes.
