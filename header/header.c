@@ -87,12 +87,13 @@ static void read_jpeg(source *from, hrh_header *out) {
   }
 }
 
-/* Whether the image data come before another header, whose size Pillow would take. */
+/* Whether the image data come before another header, whose size Pillow would take, and before the
+ * chunk that makes an animation, in which Pillow can go from frame to frame. */
 static int has_one_header(source *from) {
   uint64_t at = 33;
   for (int i = 0; i < MOST_SEGMENTS; i++) {
     const uint8_t *p = bytes_at(from, at, 8);
-    if (p == NULL || memcmp(p + 4, "IHDR", 4) == 0) return 0;
+    if (p == NULL || memcmp(p + 4, "IHDR", 4) == 0 || memcmp(p + 4, "acTL", 4) == 0) return 0;
     if (memcmp(p + 4, "IDAT", 4) == 0) return 1;
     at += 12 + (uint64_t)read32(p);
   }

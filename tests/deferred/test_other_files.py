@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import torch
 import torchvision.transforms.functional as F
-from PIL import Image
+from PIL import Image, ImageSequence
 from torch.utils import data
 
 import images
@@ -89,10 +89,22 @@ def frames(path: str, index: int) -> Any:
     return shown
 
 
-@pytest.mark.parametrize("format", ["GIF", "TIFF"])
+@pytest.mark.parametrize("format", ["GIF", "TIFF", "PNG"])
 def test_frames_behind_the_first_are_pillows(tmp_path: Path, format: str) -> None:
     path = tmp_path / "several"
     first, *others = [Image.fromarray(images.pixels(30, 20, seed=n)) for n in range(3)]
     first.save(path, format, save_all=True, append_images=others)
     with pytest.warns(UserWarning, match="of a common kind"):
         compared(Opens([str(path)], frames), strict=False)
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_an_animated_png_has_all_of_its_frames(tmp_path: Path, workers: int) -> None:
+    def copies(path: str, index: int) -> Any:
+        return [F.pil_to_tensor(one.copy()) for one in ImageSequence.Iterator(Image.open(path))]
+
+    path = tmp_path / "several.png"
+    first, *others = [Image.fromarray(images.pixels(30, 20, seed=n)) for n in range(3)]
+    first.save(path, save_all=True, append_images=others)
+    with pytest.warns(UserWarning, match="of a common kind"):
+        compared(Opens([str(path)], copies), strict=False, num_workers=workers)
