@@ -21,6 +21,7 @@ import torchvision.transforms.functional as F
 from PIL import Image, ImageDraw, ImageEnhance, ImageFilter, ImageOps
 from PIL.Image import open as opened_early
 from torch.utils import data
+from torchvision import io as tv_io
 from torchvision.datasets.folder import default_loader
 from torchvision.transforms import v2
 
@@ -153,6 +154,31 @@ ASKED: dict[str, Callable[[Any], Any]] = {
     "draft": lambda image: image.draft("YCbCr", (25, 20)),
     "info": lambda image: image.info,
 }
+
+
+UPWARDS: dict[str, Callable[[str], Any]] = {
+    "path": lambda path: F.to_tensor(Image.open(path)),
+    "bytes of a path": lambda path: F.to_tensor(Image.open(os.fsencode(path))),
+    "open file": lambda path: F.to_tensor(from_open_file(path)),
+    "torchvision": tv_io.read_image,
+    "an image": Image.open,
+}
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+@pytest.mark.parametrize("how", UPWARDS)
+def test_a_relative_path_that_goes_up_behind_a_link_leads_where_the_system_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str, workers: int
+) -> None:
+    for number, folder in enumerate(("here/masks", "there/masks", "there/images")):
+        (tmp_path / folder).mkdir(parents=True)
+        path = tmp_path / folder / "1.png"
+        Image.fromarray(images.pixels(40, 30, seed=number)).save(path)
+        os.utime(path, (1e9, 1e9))
+    (tmp_path / "here" / "images").symlink_to("../there/images")
+    monkeypatch.chdir(tmp_path / "here")
+    dataset = Opens(["images/../masks/1.png"], lambda path, _: UPWARDS[how](path))
+    compared(dataset, strict=how != "an image", num_workers=workers, collate_fn=list)
 
 
 @pytest.mark.parametrize("kind", ["PNG", "JPEG"])

@@ -188,10 +188,12 @@ def _told_by_pillow(file: Opened | None) -> Header | None:
 
 def opened_file(found: Recording, name: Any, descriptor: int) -> tuple[Any, Header] | None:
     path = os.fsencode(name) if isinstance(name, (str, bytes)) else b""
-    path = path if path.startswith(b"/") else os.path.abspath(path)
-    # Its own position in the file, and its own time to be closed.
-    opens = path if descriptor < 0 else b"/proc/self/fd/%d" % descriptor
     try:
+        if not path.startswith(b"/"):
+            # Not abspath, which takes ".." away: behind a link it leads to another folder.
+            path = os.path.join(os.getcwdb(), path)
+        # Its own position in the file, and its own time to be closed.
+        opens = path if descriptor < 0 else b"/proc/self/fd/%d" % descriptor
         if descriptor >= 0 and not stat.S_ISREG(os.fstat(descriptor).st_mode):
             return None
         opened = source.opened(path, opens)
