@@ -191,3 +191,32 @@ def test_tensors_that_do_not_go_together_are_stacked_or_refused_as_by_torch(
     with contextlib.closing(hr.DataLoader(dataset, 4, num_workers=workers)) as loader:
         found = outcome(loader)
     assert any(equal(found, one) for one in expected)
+
+
+class Scratch(data.Dataset[Any]):
+    """Stacks each image with what it has written to memory of its own, and goes on to write."""
+
+    def __init__(self, paths: list[str]) -> None:
+        self.paths, self.scratch = paths, torch.zeros(3, 20, 24)
+        self.rows = self.scratch.numpy()
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def __getitem__(self, index: int) -> Any:
+        image = F.to_tensor(Image.open(self.paths[index]).convert("RGB").resize((24, 20)))
+        self.scratch.fill_(index)
+        stacked = torch.stack([image, self.scratch, self.scratch[:, :1].expand(3, 20, 24)])
+        self.scratch.fill_(99)
+        self.rows[:] += 1
+        return stacked
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_stack_with_a_tensor_to_come_has_the_others_as_they_were(
+    paths: list[str], workers: int
+) -> None:
+    expected = list(data.DataLoader(Scratch(paths), 2, num_workers=workers))
+    options: dict[str, Any] = {"num_workers": workers, "strict": True}
+    with contextlib.closing(hr.DataLoader(Scratch(paths), 2, **options)) as loader:
+        assert equal(list(loader), expected)
