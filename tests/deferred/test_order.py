@@ -181,6 +181,31 @@ def test_samples_that_need_no_pixels_in_python_draw_alike_whatever_came_before_i
     assert equal(*found)
 
 
+class CropStream(data.IterableDataset[Any]):
+    """Random crops of the first images, in order."""
+
+    def __init__(self, paths: list[str], count: int) -> None:
+        self.samples, self.count = Named(paths), count
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self.samples[index] for index in range(self.count))
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+@pytest.mark.parametrize("count", [8, 10])  # whole batches, and one that drop_last leaves out
+def test_the_epochs_of_a_stream_draw_anew_also_in_their_first_batches(
+    paths: list[str], count: int, workers: int
+) -> None:
+    options = {"num_workers": workers, "persistent_workers": workers > 0, "drop_last": True}
+    with loader(CropStream(paths, count), seed=3, strict=True, **options) as made:
+        epochs = [list(made), list(made), list(made)]
+    for place in range(2):
+        first = [epoch[place][0] for epoch in epochs]
+        assert not any(torch.equal(one, other) for one, other in itertools.combinations(first, 2))
+    with loader(CropStream(paths, count), seed=3, strict=True, **options) as made:
+        assert equal(epochs, [list(made), list(made), list(made)])
+
+
 @pytest.mark.parametrize("persistent", [False, True])
 def test_epochs_of_workers_without_a_seed_differ_and_repeat_with_torchs(
     paths: list[str], persistent: bool

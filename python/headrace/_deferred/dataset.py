@@ -249,8 +249,13 @@ class RecordedStream(torch.utils.data.IterableDataset[Any]):
         self._passed += 1
         number, step = (0, 1) if worker is None else (worker.id, worker.num_workers)
         samples = iter(self.dataset)
+        mine: Recording | None = None
         while True:
-            with Recorder(fetching.recorded or fetching.new(self._passed)) as found:
+            # Of a pass that ended or failed a recording may be left which no batch has taken; the
+            # draws in it are those of that pass.
+            if mine is None or mine is not fetching.recorded:
+                mine = fetching.new(self._passed)
+            with Recorder(mine) as found:
                 found.begin(number, 0)
                 try:
                     sample = next(samples)
