@@ -22,7 +22,13 @@ from headrace._torch.choosing import layers
 from headrace._torch.engines import Engines
 from headrace._torch.generators import Tracker
 from headrace._torch.iteration import Iteration
-from headrace._torch.kind import Kind, TorchDataLoader, asks_torchs_iterator, attributes
+from headrace._torch.kind import (
+    Kind,
+    TorchDataLoader,
+    asks_torchs_iterator,
+    attributes,
+    has_own_iterator,
+)
 from headrace._torch.notices import Notices, may_have_images
 from headrace._torch.place import Standing, rest
 from headrace._torch.pool import Pool
@@ -192,12 +198,13 @@ class DataLoader(TorchDataLoader[_T_co], metaclass=Kind):
         super().__init__(*given, **options)
         self._stateful: Any = None  # torchdata's loader, where it is the one that reads
         # What that one is made of, where its argument is given.
-        self._given = (given, options) if self.snapshot_every_n_steps else None
+        snapshots = self.snapshot_every_n_steps and not has_own_iterator(type(self))
+        self._given = (given, options) if snapshots else None
         self.state = State(
             self._reading, self.standing, seed, self.notices, self.sampler, self.batch_sampler
         )
         native = self.recipe() is not None if strict else self._reading.seems_native()
-        self._becomes(native=native)
+        self._becomes(native=native and not has_own_iterator(type(self)))
 
     def check_worker_number_rationality(self) -> None:
         """torch's advice on processes, once, and only where its own loader will start them."""
@@ -225,6 +232,7 @@ class DataLoader(TorchDataLoader[_T_co], metaclass=Kind):
         """
         stream = isinstance(self.dataset, torch.utils.data.IterableDataset)
         possible = self._given is None and deciding.possible(self.dataset)
+        possible = possible and not has_own_iterator(type(self))
         return possible and not stream and may_have_images(self.dataset)
 
     # ---- what runs where ---------------------------------------------------------------------
@@ -309,6 +317,10 @@ class DataLoader(TorchDataLoader[_T_co], metaclass=Kind):
         return self._deferring
 
     def __iter__(self) -> Any:
+        if has_own_iterator(type(self)):
+            self._becomes(native=False)
+            self._left_to("torch's loader", deciding.asked(type(self)))
+            return super().__iter__()
         recipe = self.recipe()
         if recipe is None:
             if self._stateful is not None:
@@ -333,7 +345,8 @@ class DataLoader(TorchDataLoader[_T_co], metaclass=Kind):
 
     def _get_iterator(self) -> Any:
         # Of torch's ``__iter__``, and of subclasses that keep an iterator of their own.
-        self._left_to("torch's loader", deciding.obstacle(self.dataset) or deciding.ASKED)
+        cause = deciding.obstacle(self.dataset) or deciding.asked(type(self))
+        self._left_to("torch's loader", cause)
         return super()._get_iterator()
 
     @property
@@ -385,7 +398,7 @@ class DataLoader(TorchDataLoader[_T_co], metaclass=Kind):
             UnsupportedError: torch's loader alone can run this dataset, or its class asks that one.
         """
         if asks_torchs_iterator(type(self)):
-            raise UnsupportedError(f"torch's own DataLoader loads it: {deciding.ASKED}")
+            raise UnsupportedError(f"torch's own DataLoader loads it: {deciding.asked(type(self))}")
         try:
             made = self._recipe().translation
         except UnsupportedError as failure:

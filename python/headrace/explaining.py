@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import TYPE_CHECKING, Any
 
-from headrace._deferred.deciding import ASKED
+from headrace._deferred.deciding import asked
 from headrace._torch.kind import (
     TorchDataLoader,
     asks_torchs_iterator,
@@ -60,7 +60,7 @@ def explain(loader: Any, index: Any = None) -> Explanation:
         )
     if asks_torchs_iterator(type(own)):
         raise UnsupportedError(
-            f"as a headrace.DataLoader: torch's own DataLoader would load it: {ASKED}"
+            f"as a headrace.DataLoader: torch's own DataLoader would load it: {asked(type(own))}"
         )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch's advice on processes; none are started

@@ -325,6 +325,37 @@ class AsksTorch(hr.DataLoader[Any]):
         return self._get_iterator()
 
 
+class Numbered(hr.DataLoader[Any]):
+    """Numbers its batches in the iterator that torch's ``__iter__`` asks for."""
+
+    def _get_iterator(self) -> Any:
+        return enumerate(super()._get_iterator())
+
+
+class NumberedByTorch(data.DataLoader[Any]):
+    def _get_iterator(self) -> Any:
+        return enumerate(super()._get_iterator())
+
+
+@pytest.mark.parametrize("kind", [datasets.ImageFolder, OwnItems])
+def test_a_get_iterator_of_a_class_is_asked_as_in_torchs_loader(
+    folder: Path, said: Said, kind: Any
+) -> None:
+    dataset = kind(str(folder), tv.Compose(STEPS))
+    loader = Numbered(dataset, 8)
+    for _ in range(2):
+        for found, expected in zip(loader, NumberedByTorch(dataset, 8), strict=True):
+            assert found[0] == expected[0]
+            assert torch.equal(found[1][0], expected[1][0])
+    assert said.of("one image at a time") == 1
+    assert "write __iter__ instead" in said.texts[-1]
+    assert not hasattr(loader, "state_dict")
+    with pytest.raises(UnsupportedError, match="_get_iterator of its own"):
+        next(iter(Numbered(dataset, 8, strict=True)))
+    with pytest.raises(UnsupportedError, match="_get_iterator of its own"):
+        hr.explain(loader)
+
+
 def test_a_sentence_says_that_torchs_loader_reads_and_why_and_the_cure(
     photos: datasets.ImageFolder, folder: Path, said: Said
 ) -> None:

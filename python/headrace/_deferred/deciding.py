@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch.utils.data
 
 from headrace._engine import _lib
+from headrace._torch.kind import has_own_iterator
 from headrace._torch.notices import is_a_pipe
 
 if TYPE_CHECKING:
@@ -56,6 +57,15 @@ ASKED = Obstacle(
     "its class creates torch's iterator itself",
     "leave __iter__ to DataLoader, or call super().__iter__()",
 )
+OWN_ITERATOR = Obstacle(
+    "its class has a _get_iterator of its own",
+    "write __iter__ instead, and call super().__iter__() there",
+)
+
+
+def asked(kind: type) -> Obstacle:
+    """Why torch's loader reads for a class of loaders that asks for its iterator."""
+    return OWN_ITERATOR if has_own_iterator(kind) else ASKED
 
 
 def obstacle(dataset: Any) -> Obstacle | None:

@@ -84,9 +84,20 @@ def attributes(state: dict[str, Any]) -> dict[str, Any]:
     return made | {"batch_sampler": state["batch_sampler"]}
 
 
+def has_own_iterator(kind: type) -> bool:
+    """Whether a class of loaders has a ``_get_iterator`` of its own, which torch's loader asks."""
+    own = (one for one in _derived(kind) if "_get_iterator" in vars(one))
+    return any(one.__module__.partition(".")[0] != "headrace" for one in own)
+
+
 def asks_torchs_iterator(kind: type) -> bool:
-    """Whether a class of loaders has an ``__iter__`` of its own that asks torch's by its name."""
+    """Whether a class of loaders has torch make its iterators: its own ``__iter__`` asks for them
+    by name, or it has a ``_get_iterator`` of its own."""
+    own = next((vars(one)["__iter__"] for one in _derived(kind) if "__iter__" in vars(one)), None)
+    asked = "_get_iterator" in getattr(getattr(own, "__code__", None), "co_names", ())
+    return asked or has_own_iterator(kind)
+
+
+def _derived(kind: type) -> list[type]:
     derived = kind.__mro__[: kind.__mro__.index(TorchDataLoader)]
-    asked = [one for one in derived if one.__module__.partition(".")[0] not in _WHOLE]
-    own = next((vars(one)["__iter__"] for one in asked if "__iter__" in vars(one)), None)
-    return "_get_iterator" in getattr(getattr(own, "__code__", None), "co_names", ())
+    return [one for one in derived if one.__module__.partition(".")[0] not in _WHOLE]
