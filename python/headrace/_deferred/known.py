@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import operator
 from collections import OrderedDict
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache, partial
 from itertools import chain
 from types import FunctionType, ModuleType
 from typing import Any
 
 from headrace._deferred.chain import Form, Op
-from headrace._translate import own
+from headrace._translate import own, replaced
 from headrace._translate.result import Translation
 from headrace._translate.translation import translate
 
@@ -172,11 +172,22 @@ class Transforms:
     def __init__(self) -> None:
         self._kept: dict[tuple[int, bool], _Kept] = {}
 
+    @cached_property
+    def replaced_method(self) -> str:
+        """As ``replaced.method``, when it was asked for first."""
+        return replaced.method()
+
+    @cached_property
+    def _replaced_function(self) -> str:
+        return replaced.function()
+
     def of(self, transform: Any, grey: bool = False) -> Known | None:
         """What it is in the engine's terms, of an image of one channel if it is ``grey``.
 
-        None where that does not begin with it.
+        None where that does not begin with it, or calls functions that the program has replaced.
         """
+        if self._replaced_function:
+            return None
         kept = self._kept.get((id(transform), grey))
         if kept is None or not kept.holds():
             if len(self._kept) >= _MOST_TRANSFORMS:  # a program may make one for each sample

@@ -30,6 +30,7 @@ from headrace._deferred.limits import MAX_RECORD_BYTES
 from headrace._deferred.recording import Recording
 from headrace._deferred.switches import NOT_RECORDED
 from headrace._engine import arguments
+from headrace._translate import replaced
 
 _PATHS = (str, bytes, os.PathLike)  # once: a union is made anew each time
 
@@ -38,14 +39,18 @@ _POOLS = ("apply_async", "_map_async", "imap", "imap_unordered")  # methods of m
 
 def switch() -> None:
     """Has them give deferred images while a dataset's code runs."""
-    switches.add(PIL.Image.open, _open, elsewhere=OWN_THREAD)
+    # What a program has put there is left alone; within a wrapper that says so is Pillow's.
+    own: Any = getattr(PIL.Image.open, "__wrapped__", PIL.Image.open)
+    if not replaced.is_replaced(own):
+        switches.add(own, _open, elsewhere=OWN_THREAD)
     switches.add(ThreadPoolExecutor.submit, _given_to_a_thread)
     if "multiprocessing.pool" in sys.modules:
         for name in _POOLS:
             switches.add(
                 vars(sys.modules["multiprocessing.pool"].Pool).get(name), _given_to_a_thread
             )
-    switches.add(PIL.Image.fromarray, _from_array)
+    if not replaced.is_replaced(PIL.Image.fromarray):
+        switches.add(PIL.Image.fromarray, _from_array)
     switches.put_everywhere(tensor.OWN_TO_DLPACK, tensor.to_dlpack)
     switches.add(torch.utils.swap_tensors, tensor.swap)
     tensor.watch_data()
@@ -68,6 +73,12 @@ def _open(
     if mode != "r" or not (formats is None or isinstance(formats, list | tuple)):
         return NOT_RECORDED  # type: ignore[no-any-return]  # Pillow refuses them
     found.opened = True
+    if found.transforms.replaced_method:
+        made: PIL.Image.Image = original(fp, mode, formats)
+        altering = found.note(replaced.said(found.transforms.replaced_method))
+        if altering is not None:
+            altering.in_place(made)
+        return made
     name: Any = ""
     is_path = isinstance(fp, _PATHS)
     read: Any = None  # what an object that can go back holds: bytes, or a descriptor of them
@@ -95,7 +106,7 @@ def _open(
             altering = found.note(text)
         # Pillow has its word on what was read of an object, too.
         try:
-            made: PIL.Image.Image = original(fp, mode, formats)
+            made = original(fp, mode, formats)
         except PIL.UnidentifiedImageError:
             found.say_instead(text, text.replace(OTHER_KIND, NO_IMAGE))
             raise
@@ -224,8 +235,9 @@ def _from_array(found: Recording, original: Any, obj: Any, mode: Any = None) -> 
     made = ""
     if bytes_of_pixels and obj.ndim in (2, 3):
         made = "L" if obj.ndim == 2 else "RGB" if obj.shape[2] == 3 else ""
-    if not made or mode not in (None, made):
-        altering = found.note(OTHER_ARRAY)
+    method = found.transforms.replaced_method
+    if not made or mode not in (None, made) or method:
+        altering = found.note(replaced.said(method) if method else OTHER_ARRAY)
         if altering is None:
             return NOT_RECORDED  # type: ignore[no-any-return]
         return altering.of_image(original(obj, mode))

@@ -16,6 +16,7 @@ from headrace._deferred.recording import Recording
 from headrace._deferred.switches import NOT_RECORDED
 from headrace._deferred.tensor import pending
 from headrace._deferred.tensorfunctions import image_kind
+from headrace._translate import replaced
 
 # The modules whose classes the translation knows, and the methods through which they are called.
 _CLASSES = (
@@ -56,7 +57,9 @@ def _switch(name: str, names: dict[str, Any]) -> None:
         own = (vars(names[kind]) if kind in names else names).get(method)
         # Of a static method its function, and of what decorates one, that one.
         own = getattr(own, "__func__", own)
-        switches.add(getattr(own, "__wrapped__", own), handler)
+        own = getattr(own, "__wrapped__", own)
+        if not replaced.is_replaced(own):
+            switches.add(own, handler)
     if name == "torch.random":
         for function in _GENERATORS:
             found = names.get(function)

@@ -6,6 +6,7 @@ from typing import Any
 
 from headrace._torch import foreign
 from headrace._torch.samples import Contents, Samples
+from headrace._translate import replaced
 from headrace._translate.result import Translation
 from headrace._translate.translation import of_transforms, translate
 from headrace.errors import UnsupportedError
@@ -81,6 +82,9 @@ class Reading:
         # A list is nothing that torchvision's datasets could call.
         if pipeline is self._transform and isinstance(pipeline, list | tuple):
             return pipeline if isinstance(pipeline, Translation) else of_transforms(pipeline)
+        name = "" if contents.of_headrace else replaced.function()
+        if name and pipeline is not None:
+            raise UnsupportedError(replaced.said(name))
         if contents.pixels:  # which are opened only where all of them are alike
             return translate(pipeline, contents.pixels[0].grey, contents.pixels[0].size)
         return translate(pipeline)

@@ -21,6 +21,7 @@ import numpy as np
 from headrace._torch import arrayed
 from headrace._torch.draws import Draws
 from headrace._torch.foreign import Foreign
+from headrace._translate import replaced
 from headrace.dataset import Dataset
 from headrace.errors import ArgumentError, UnsupportedError
 
@@ -105,6 +106,8 @@ class Contents:
             raise UnsupportedError(f"{kind} has a loader of its own")
         if sys.modules["torchvision"].get_image_backend() != "PIL":
             raise UnsupportedError("torchvision's image backend is not PIL")
+        if name := replaced.opening() or replaced.method():
+            raise UnsupportedError(replaced.said(name))
         if folder.target_transform is not None:
             raise UnsupportedError(f"{kind} has a target_transform")
         # A copy, against which the next iteration compares: the list itself may be edited.

@@ -1,0 +1,78 @@
+"""Functions and methods of Pillow and torchvision that the program has replaced by its own.
+
+What they do then is the program's affair: neither the engine nor a recording stands in for them.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from types import FunctionType
+from typing import Any
+
+# Their modules have functions of one another's, too.
+_LIBRARIES = frozenset(["PIL", "torchvision", "timm", "open_clip", "torch", "numpy"])
+
+# Those that transforms call. The classes of transforms are looked at one by one (parts.py).
+_FUNCTIONAL = (
+    "PIL.ImageOps",
+    "torchvision.transforms.functional",
+    "torchvision.transforms._functional_pil",
+    "torchvision.transforms._functional_tensor",
+    "torchvision.transforms.v2.functional",
+    "torchvision.transforms.v2.functional._augment",
+    "torchvision.transforms.v2.functional._color",
+    "torchvision.transforms.v2.functional._geometry",
+    "torchvision.transforms.v2.functional._meta",
+    "torchvision.transforms.v2.functional._misc",
+    "torchvision.transforms.v2.functional._type_conversion",
+    "torchvision.transforms.v2.functional._utils",
+)
+# Of PIL.Image.Image. Those that a program adds are its own.
+_METHODS = (
+    *("convert", "copy", "crop", "draft", "filter", "load", "paste", "point", "reduce", "resize"),
+    *("rotate", "split", "thumbnail", "tobytes", "transform", "transpose"),
+)
+
+
+def is_replaced(function: Any) -> bool:
+    """Whether what stands in the place of a library's function was written elsewhere.
+
+    Its globals tell where; a wrapper takes the module's name of the function that it is around.
+    """
+    if not isinstance(function, FunctionType):
+        return False
+    home = str(function.__globals__.get("__name__")).partition(".")[0]
+    return home not in _LIBRARIES and home not in sys.stdlib_module_names
+
+
+def function() -> str:
+    """The name of a function that transforms call and the program has replaced; "": of none."""
+    for module in _FUNCTIONAL:
+        names = vars(sys.modules[module]) if module in sys.modules else {}
+        if name := _first(names, list(names)):
+            return f"{module}.{name}"
+    return method()
+
+
+def method() -> str:
+    """The name of a method of Pillow's images that the program has replaced; "": of none."""
+    image = getattr(sys.modules.get("PIL.Image"), "Image", None)
+    name = "" if image is None else _first(vars(image), _METHODS)
+    return name and f"PIL.Image.Image.{name}"
+
+
+def opening() -> str:
+    """The name of what opens an image file, where the program has replaced it; else ""."""
+    names = vars(sys.modules["PIL.Image"]) if "PIL.Image" in sys.modules else {}
+    return "PIL.Image.open" if _first(names, ["open"]) else ""
+
+
+def said(name: str) -> str:
+    """The sentence about one of them."""
+    return f"{name} is a function of the program's own"
+
+
+def _first(names: Any, wanted: Iterable[str]) -> str:
+    """The first of some names that leads to a program's function."""
+    return next((name for name in wanted if is_replaced(names.get(name))), "")
