@@ -8,6 +8,7 @@ pinned is noted.
 from __future__ import annotations
 
 import contextlib
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -115,3 +116,51 @@ def test_tensors_in_an_object_that_torch_does_not_know_are_plain_and_not_pinned(
         assert batch["more"].kept is parts[0]
         assert {type(part) for part in parts} == {torch.Tensor}
         assert torch.equal(torch.stack(parts), images)
+
+
+def doubled(samples: list[Any]) -> Any:
+    """Needs values, and so runs once they are there."""
+    return torch.stack([image for image, _ in samples]).mul_(2), [name for _, name in samples]
+
+
+@WORKERS
+def test_a_batch_whose_collate_function_needs_values_is_pinned_and_its_samples_are_not(
+    paths: list[str],
+    pinned: list[tuple[int, ...]],
+    workers: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[tuple[int, ...]] = []
+
+    def pin_memory(self: torch.Tensor, *_: Any) -> torch.Tensor:
+        asked.append(tuple(self.shape))
+        return self
+
+    monkeypatch.setattr(torch.Tensor, "pin_memory", pin_memory)
+    found = batches(paths, doubled, workers)
+    assert asked == [(4, 3, 20, 24)] * 3
+    assert not pinned
+    for (batch, _), images in zip(found, expected(paths, 0), strict=True):
+        assert torch.equal(batch, images * 2)
+
+
+@WORKERS
+def test_a_batch_that_is_made_again_for_a_bad_file_is_pinned(
+    paths: list[str], pinned: list[tuple[int, ...]], workers: int, tmp_path: Path
+) -> None:
+    bad = tmp_path / "bad.jpg"
+    bad.write_bytes(Path(paths[0]).read_bytes()[:-900])
+
+    def replacing(path: str, index: int) -> Any:
+        try:
+            return opening(str(bad) if index == 1 else path, index)
+        except OSError:
+            return opening(paths[5], index)
+
+    loader = hr.DataLoader(Opens(paths, replacing), 4, num_workers=workers, pin_memory=True)
+    with contextlib.closing(loader):
+        found = list(loader)
+    ours = [shape for shape in pinned if shape[0] == 4]
+    assert len(found) == 3
+    assert len(ours) > 3  # the first batch twice
+    assert torch.equal(found[0][0][1], opening(paths[5], 1)[0])

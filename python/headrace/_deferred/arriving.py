@@ -41,9 +41,10 @@ class Recorded:
         foreign: as ``Recording`` has it.
         images: every deferred image that came up, those in ``data`` among them.
         worker: the process that made it; None: the one that trains.
+        pins: the batch is to be in pinned memory.
     """
 
-    engine_made = False
+    engine_made = pins = False
     worker: int | None = None
     foreign: list[tuple[bytes, str]]
     images: list[weakref.ref[DeferredImage]]
@@ -69,8 +70,13 @@ class Recorded:
         return _arrived, (self.data, *told, self.foreign, self.worker)
 
     def pin_memory(self) -> Recorded:
-        """Pins what is a tensor by now; what is pending is made in pinned memory."""
-        self.data = pin_memory(self.data)  # type: ignore[no-untyped-call]
+        """Pins what is a tensor by now; what is pending is made in pinned memory.
+
+        Samples of which a collate function is still to make the batch stay where they are.
+        """
+        self.pins = True
+        if self.collated:
+            self.data = pin_memory(self.data)  # type: ignore[no-untyped-call]
         return self
 
 

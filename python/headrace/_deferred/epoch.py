@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any, Protocol
 
 import torch
+from torch.utils.data._utils.pin_memory import pin_memory
 
 from headrace._deferred.arriving import Recorded
 from headrace._deferred.choosing import Pass
@@ -209,6 +210,8 @@ class Epoch(Iterator[Any]):
         asked = first.asked
         left = [] if asked is None else [*{*range(len(asked.samples))} - asked.eager]
         data, failed = self._loader.collated(first.data, bool(left))
+        if first.pins and not failed:
+            data = pin_memory(data)  # type: ignore[no-untyped-call]
         return data, left if failed else []
 
     def _made_again(self, asked: Asked, bad: list[int]) -> Batch:

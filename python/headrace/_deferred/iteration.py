@@ -96,6 +96,7 @@ class Deferring:
         self._blocks, self.pillows, self.counts = Blocks(), Pillows(), Counts()
         self._number: int | None = None  # among the loaders of the process, from the first epoch on
         self._trace: str | None = None
+        self._pins = False  # torch's iterator pins batches
         self._told = 0  # images of Pillow's before the epoch; -1: it was said in this one
         self.refused = ""  # why the engine does not read the array that the dataset is
 
@@ -149,6 +150,7 @@ class Deferring:
         finally:
             inner.generator = own
         choices.began(getattr(batches, "_base_seed", 0))
+        self._pins = getattr(batches, "_pin_memory", False)
         return Epoch(self, batches, choices.latest, self._state.standing)
 
     @property
@@ -186,7 +188,7 @@ class Deferring:
             recorded = self._inner.collate_fn(samples)
         finally:
             self._fetching.leave()
-        return self.begun(recorded)
+        return self.begun(recorded.pin_memory() if self._pins else recorded)
 
     def sample(
         self, index: Any, altering: Altering | None = None

@@ -52,6 +52,7 @@ class Batch:
         data: what the collate function returned.
         asked: what the dataset was asked for; None of a stream.
         collated: ``data`` is a batch; else the samples that the collate function takes.
+        pins: the batch that the function makes of them is to be in pinned memory.
         native: some of its images are the engine's.
         worker: the process that made it; None: this one.
         why: of each file that neither the engine nor Pillow can decode, which sample it is of and
@@ -61,7 +62,7 @@ class Batch:
     def __init__(self, recorded: Recorded, means: Means) -> None:
         self.data, self.asked, self._means = recorded.data, recorded.asked, means
         self.collated, self._limits = recorded.collated, recorded.limits
-        self.worker = recorded.worker
+        self.worker, self.pins = recorded.worker, recorded.pins
         self.native = bool(recorded.pending)
         self.number = -1  # of those that the engine has had work of; in a trace it is the batch
         self.why: list[str] = []
