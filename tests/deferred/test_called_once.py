@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import copy
 import io
+import itertools
 import pickle
 import random
+from array import array
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -142,6 +144,92 @@ def test_a_collate_function_that_catches_everything_is_asked_again(
 ) -> None:
     dataset = Opens(paths, lambda path, index: (EVALUATION(opened(path)), index))
     compared(dataset, collate_fn=keeps_everything, num_workers=workers)
+
+
+class Slotted:
+    """A sample without a dict; what is in its last slot comes while it is collated."""
+
+    __slots__ = ("__private", "boxes", "image", "label")
+
+    def __init__(self, image: Any, boxes: Any) -> None:
+        self.image, self.boxes, self.__private = image, boxes, [1]
+
+    def add(self) -> Any:
+        self.boxes = self.boxes + 1
+        self.__private.append(2)
+        assert not hasattr(self, "label")
+        self.label = len(self.__private)
+        return self.boxes, self.label
+
+
+class Moving(Slotted):
+    """With attributes besides, and an array of Python's."""
+
+    def __init__(self, image: Any, boxes: Any) -> None:
+        super().__init__(image, boxes)
+        self.more = array("i", [1]), bytearray(b"a")
+
+    def add(self) -> Any:
+        self.more[0].append(2)
+        self.more[1].extend(b"b")
+        return *super().add(), self.more[0].tolist(), bytes(self.more[1])
+
+
+def adds_to_slots(samples: list[Any]) -> Any:
+    added = [sample.add() for sample in samples]
+    return torch.stack([sample.image for sample in samples]) * 2, added
+
+
+@WORKERS
+@pytest.mark.parametrize("kind", [Slotted, Moving])
+def test_a_collate_function_that_needs_values_finds_slots_and_arrays_as_they_were(
+    paths: list[str], kind: Any, workers: int
+) -> None:
+    dataset = Opens(paths, lambda path, index: kind(EVALUATION(opened(path)), index))
+    expected = list(data.DataLoader(dataset, 5, collate_fn=adds_to_slots))
+    compared(dataset, expected=expected, collate_fn=adds_to_slots, num_workers=workers)
+
+
+def goes_on(path: str, index: int) -> Any:
+    return EVALUATION(opened(path)), iter([index, 2])
+
+
+def generates(path: str, index: int) -> Any:
+    return EVALUATION(opened(path)), (number for number in (index, 2))
+
+
+def reads_on(path: str, index: int) -> Any:
+    return EVALUATION(opened(path)), map(int, io.StringIO(f"{index}\n2\n"))
+
+
+def sums_up(samples: list[Any]) -> Any:
+    sums = [sum(numbers) for _, numbers in samples]
+    return torch.stack([image for image, _ in samples]) * 2, sums
+
+
+@WORKERS
+@pytest.mark.parametrize("make", [goes_on, generates, reads_on])
+def test_a_collate_function_that_needs_values_is_called_once_for_samples_with_iterators(
+    paths: list[str], make: Callable[[str, int], Any], workers: int
+) -> None:
+    dataset = Opens(paths, make)
+    expected = list(data.DataLoader(dataset, 5, collate_fn=sums_up))
+    # What does not pickle stays in its worker process, where Pillow has the pixels.
+    strict = not workers or make is goes_on
+    compared(dataset, strict, expected, collate_fn=sums_up, num_workers=workers)
+
+
+def test_a_collate_function_with_an_iterator_of_its_own_counts_each_batch_once(
+    paths: list[str],
+) -> None:
+    dataset = Opens(paths, lambda path, index: EVALUATION(opened(path)))
+
+    def made() -> Callable[[list[Any]], Any]:
+        numbers = itertools.count()
+        return lambda samples: (next(numbers), torch.stack(samples).mean((1, 2, 3)))
+
+    expected = list(data.DataLoader(dataset, 5, collate_fn=made()))
+    compared(dataset, expected=expected, collate_fn=made())
 
 
 # ---- values that a worker process needs at once --------------------------------------------------

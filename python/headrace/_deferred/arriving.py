@@ -112,6 +112,15 @@ def sendable(failure: Exception) -> Exception:
     return failure
 
 
+def pickles(samples: Any) -> bool:
+    """Whether samples can go from a worker process to the one that trains."""
+    try:
+        ForkingPickler.dumps(samples)
+    except Exception:  # the program's objects raise what they like
+        return False
+    return True
+
+
 class _Arriving(threading.local):
     """The pending tensors and images of the batch that this thread is unpickling."""
 

@@ -23,7 +23,7 @@ from headrace._deferred import (
     undoing,
 )
 from headrace._deferred.altering import Altering
-from headrace._deferred.arriving import Recorded, Sent, sendable
+from headrace._deferred.arriving import Recorded, Sent, pickles, sendable
 from headrace._deferred.drawn import go_back, states
 from headrace._deferred.keeping import Keeping
 from headrace._deferred.known import Transforms
@@ -280,7 +280,7 @@ class Collating:
 
     One that needs values, as MixUp's, is called again once all threads have made those of the
     batch, in the process that trains. What it changed until then is put back, and from the next
-    batch on it is only called there.
+    batch on it is only called there. So it is at once where it could not be put back.
     """
 
     def __init__(self, collate: Callable[[Any], Any], fetching: Fetching) -> None:
@@ -318,7 +318,13 @@ class Collating:
         """What it makes of pending tensors; the samples, as they were, where it needs values."""
         tried = self._own and bool(found.pending)
         before = (undoing.Before(samples, self._collate), states()) if tried else None
-        found.waits = True
+        if before is not None and before[0].opaque:
+            if not found.travels or pickles(samples):
+                self._needs_values = True
+                return samples
+            before = None
+        # Else values are made where they are needed: the function cannot be called twice.
+        found.waits = before is not None or not tried
         try:
             with Recorder(found):
                 data = self._collate(samples)

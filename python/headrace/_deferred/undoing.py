@@ -6,12 +6,15 @@ this the second call would find what the first one left.
 
 from __future__ import annotations
 
+import contextlib
+import io
 import random
+from array import array
 from collections import deque
 from collections.abc import Callable
-from functools import partial
-from types import FunctionType, MethodType, ModuleType
-from typing import Any
+from functools import lru_cache, partial
+from types import FunctionType, MemberDescriptorType, MethodType, ModuleType
+from typing import Any, NamedTuple
 
 import numpy as np
 import PIL.Image
@@ -25,6 +28,12 @@ _LONGEST = 100_000  # entries of one container of a sample
 _LONGEST_OF_ITS_OWN, _LARGEST_OF_ITS_OWN = 1_000, 1 << 20
 _PLAIN = {bool, int, float, complex, str, bytes, type(None)}
 _LEFT = (type, FunctionType, ModuleType, PendingTensor, torch.nn.Module)
+# Not written in Python, and without anything that could be changed; and what tokenizers give, which
+# collate functions only read.
+_FIXED = {
+    *(object, torch.dtype, torch.layout, torch.memory_format, type(...), type(NotImplemented)),
+}
+_FIXED_OF = ("tokenizers",)
 
 Undo = Callable[[], Any]
 
@@ -35,13 +44,20 @@ class Before:
     Args:
         samples: what it is called with; containers, arrays and objects at any depth.
         collate: the function, with what it keeps: attributes, closed-over names, generators.
+
+    Attributes:
+        opaque: there is something among them that cannot be put back, as an iterator: the function
+            must not be called twice.
     """
 
     def __init__(self, samples: Any, collate: Any) -> None:
+        self.opaque = False
+        self._of_samples = True
         self._undo: list[Undo] = []
         self._seen: set[int] = set()
         self._longest, self._largest = _LONGEST, float("inf")
         self._look(samples, 0)
+        self._of_samples = False
         self._longest, self._largest = _LONGEST_OF_ITS_OWN, _LARGEST_OF_ITS_OWN
         self._look_at_function(collate)
 
@@ -51,7 +67,10 @@ class Before:
             undo()
 
     def _look(self, value: Any, depth: int) -> None:
-        if type(value) in _PLAIN or depth > _DEEPEST or id(value) in self._seen:
+        if type(value) in _PLAIN or id(value) in self._seen:
+            return
+        if depth > _DEEPEST:
+            self.opaque |= self._of_samples
             return
         self._seen.add(id(value))
         if isinstance(value, tuple):
@@ -65,9 +84,31 @@ class Before:
             self._keep_array(value)
         elif isinstance(value, list | dict | set | deque):
             self._keep_container(value, depth)
-        elif not self._keep_generator(value) and isinstance(getattr(value, "__dict__", None), dict):
+        else:
+            self._keep_object(value, depth)
+
+    def _keep_object(self, value: Any, depth: int) -> None:
+        """An object of the program's or another library's, by its attributes and its slots."""
+        kind = _kind(type(value))  # type: ignore[arg-type]  # a type is hashable
+        if kind.fixed or self._keep_generator(value):
+            return
+        before = self.opaque
+        self.opaque = before or kind.iterates or (kind.opaque and self._of_samples)
+        if kind.bytes:
+            self._undo.append(partial(value.__setitem__, slice(None), value[:]))
+        if isinstance(getattr(value, "__dict__", None), dict):
             self._keep_container(vars(value), depth)
-            if isinstance(value, PIL.Image.Image) and value._im is not None:
+        for slot in kind.slots:
+            try:
+                kept = slot.__get__(value)
+            except AttributeError:  # nothing is in it yet
+                self._undo.append(partial(_empty_slot, slot, value))
+                continue
+            self._undo.append(partial(slot.__set__, value, kept))
+            self._look(kept, depth + 1)
+        if isinstance(value, PIL.Image.Image):
+            self.opaque = before  # it may have its file, which is read when Pillow decodes
+            if value._im is not None:
                 self._undo.append(partial(setattr, value, "_im", value._im.copy()))
 
     def _look_at_function(self, function: Any) -> None:
@@ -91,6 +132,7 @@ class Before:
 
     def _keep_container(self, value: Any, depth: int) -> None:
         if len(value) > self._longest:
+            self.opaque |= self._of_samples
             return
         copied = value.copy() if isinstance(value, deque) else _plain_type(value)(value)
         self._undo.append(partial(_refill, value, copied))
@@ -122,6 +164,49 @@ class Before:
         else:
             return False
         return True
+
+
+class _Kind(NamedTuple):
+    """What there is to know of the objects of a class.
+
+    Attributes:
+        slots: the descriptors of its ``__slots__``.
+        bytes: they are arrays of Python's.
+        iterates: they are iterators that move on where nobody sees it.
+        opaque: they have a state that is not seen in attributes.
+        fixed: they have none that could change.
+    """
+
+    slots: tuple[Any, ...]
+    bytes: bool
+    iterates: bool
+    opaque: bool
+    fixed: bool
+
+
+@lru_cache(256)
+def _kind(of: type) -> _Kind:
+    written = [one for one in of.__mro__ if "__slots__" in vars(one)]
+    members = [member for one in written for member in vars(one).values()]
+    slots = tuple(member for member in members if isinstance(member, MemberDescriptorType))
+    seen = bool(written) or of.__dictoffset__ != 0
+    array_of_bytes, file = issubclass(of, bytearray | array), issubclass(of, io.IOBase)
+    iterates = hasattr(of, "__next__") and not seen and not file
+    # A value, as a date, has a hash of its own; what changes has none, or that of its identity.
+    hashes: Any = of.__hash__
+    known = (
+        hashes not in (None, object.__hash__)
+        or of in _FIXED
+        or str(of.__module__).partition(".")[0] in _FIXED_OF
+    )
+    opaque = file or iterates or not (seen or known or array_of_bytes)
+    fixed = known and not (slots or iterates or file or of.__dictoffset__)
+    return _Kind(slots, array_of_bytes, iterates, opaque, fixed)
+
+
+def _empty_slot(slot: Any, value: Any) -> None:
+    with contextlib.suppress(AttributeError):  # it is empty still
+        slot.__delete__(value)
 
 
 def _plain_type(container: Any) -> type:
