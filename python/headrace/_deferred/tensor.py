@@ -291,7 +291,7 @@ def _stacked(tensors: Any, dim: int = 0, *, out: Any = None) -> PendingTensor | 
             and not tensor.requires_grad
             and tensor.device.type == "cpu"
         ):
-            part = tensor.clone()  # as torch's: the program may go on to write to it
+            part = tensor
         else:
             return None
         found = _form(part)
