@@ -50,6 +50,7 @@ type Cache struct {
 	suspects map[uint32]uint64 // slots whose claims do not count, and what they had done by then
 	checked  int
 	followed int
+	left     claims // that were to end while the tables could not be had
 
 	off     atomic.Bool // nothing is read or kept any more
 	full    atomic.Bool // nothing is kept any more

@@ -3,6 +3,7 @@ package parts
 import (
 	"context"
 	"hash/crc32"
+	"sync"
 	"time"
 )
 
@@ -187,7 +188,7 @@ func (u *User) keep(p *Part) {
 		return
 	}
 	var list []span
-	c.with(func() {
+	if !c.with(func() {
 		e := c.still(p.at, p.gen)
 		c.head.slots[u.number].done.Add(1)
 		if e == nil || !c.present() {
@@ -206,7 +207,10 @@ func (u *User) keep(p *Part) {
 			return
 		}
 		list = c.spans(e)
-	})
+	}) {
+		c.left.add(p)
+		return
+	}
 	// Outside of the lock, which all processes of the machine wait for: a claim keeps the blocks.
 	at := 0
 	for _, s := range list {
@@ -221,22 +225,52 @@ func (u *User) keep(p *Part) {
 	if list == nil {
 		return
 	}
-	c.with(func() {
+	if !c.with(func() {
 		if e := c.still(p.at, p.gen); e != nil {
 			// Only now may others read it: until here it was a claim, which a process that is killed leaves.
 			c.turn(e, present)
 			c.head.bytes += uint64(e.length)
 			c.head.kept++
 		}
-	})
+	}) {
+		c.left.add(p)
+	}
 }
 
 // release gives a claim up.
 func (u *User) release(p *Part) {
 	c := u.cache
-	c.with(func() {
+	if !c.with(func() {
 		if e := c.still(p.at, p.gen); e != nil {
 			c.remove(e, p.at)
 		}
-	})
+	}) {
+		c.left.add(p)
+	}
+}
+
+// claims are those that this process could not end, as another one was stopped with the tables. Left in them, each
+// would hold up whoever wants the part for as long as this process lives. The next change takes them away.
+type claims struct {
+	mu   sync.Mutex
+	list []claim
+}
+
+type claim struct {
+	at  uint32
+	gen uint64
+}
+
+func (l *claims) add(p *Part) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.list = append(l.list, claim{p.at, p.gen})
+}
+
+func (l *claims) take() []claim {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	list := l.list
+	l.list = nil
+	return list
 }

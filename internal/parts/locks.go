@@ -32,6 +32,11 @@ func (c *Cache) with(change func()) bool {
 			}
 		}
 		c.follow()
+		for _, l := range c.left.take() {
+			if e := c.still(l.at, l.gen); e != nil {
+				c.remove(e, l.at)
+			}
+		}
 		change()
 		c.head.busy = 0
 	}) {

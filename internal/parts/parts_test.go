@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -98,6 +99,32 @@ func TestDamagedPartIsDroppedAndFetchedAnewOnce(t *testing.T) {
 	s.one(t, u, 1, 5000, 0)
 	require.Equal(t, int64(2), s.requests.Load())
 	require.Equal(t, int64(1), u.Stats().Dropped)
+}
+
+func TestAClaimThatCouldNotBeEndedHoldsUpNobodyOnceTheTablesCanBeHadAgain(t *testing.T) {
+	c := open(t, t.TempDir(), 8<<20)
+	defer c.Close()
+	u := c.Join(Plan{Bytes: 8 << 20, Dataset: "d", Job: "j"})
+	defer u.Leave()
+	var s source
+	locks := c.locks
+	closed, err := os.CreateTemp(t.TempDir(), "")
+	require.NoError(t, err)
+	require.NoError(t, closed.Close())
+	part := Part{Key: KeyOf("object", 1<<20, 5000), Sample: 1, Bytes: make([]byte, 5000)}
+	list := []Part{part}
+	u.Read(context.Background(), list, func(context.Context, int, int) error {
+		c.locks = closed // it refuses, as where another process was stopped with the tables
+		content(1<<20, list[0].Bytes)
+		return nil
+	})
+	require.NoError(t, list[0].Err)
+	c.locks = locks
+	began := time.Now()
+	s.one(t, u, 1, 5000, 0)
+	s.one(t, u, 1, 5000, 0)
+	require.Equal(t, int64(1), s.requests.Load(), "the second one reads what the first has kept")
+	require.Less(t, time.Since(began), patience, "the claim was waited for")
 }
 
 func TestPartThatManyWantAtOnceIsFetchedOnce(t *testing.T) {
