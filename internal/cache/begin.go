@@ -40,7 +40,7 @@ func (w *writer) begin() {
 	if lock == nil {
 		return
 	}
-	defer lock.Close()
+	defer unlock(lock)
 	list := c.list()
 	for _, f := range list {
 		// What it will gain needs room as well, and may not be had where there is none for a new one.
@@ -176,8 +176,18 @@ func (c *Cache) isWritten(name string) bool {
 	if err != nil {
 		return false
 	}
-	defer f.Close()
-	return unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil
+	if unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil {
+		f.Close()
+		return true
+	}
+	unlock(f)
+	return false
+}
+
+// unlock ends a lock of flock's. Told explicitly, it ends also where a forked child has the descriptor.
+func unlock(f *os.File) {
+	_ = unix.Flock(int(f.Fd()), unix.LOCK_UN)
+	f.Close()
 }
 
 // remove takes the data first: keys say that it is a segment's, and are nothing to a reader alone.

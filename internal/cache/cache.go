@@ -41,7 +41,7 @@ type Cache struct {
 	mu       sync.RWMutex
 	places   map[uint64]place // by the first 8 bytes of a key
 	segments []*segment       // places count in it; one that is gone is nil
-	looked   atomic.Int64     // when, in nanoseconds
+	looked   atomic.Int64     // when, by monotonic
 	looking  sync.Mutex       // before mu
 	own      atomic.Int64     // number of the segment that the writer has; -1 for none
 	writer   writer           // its lock is before both
@@ -130,7 +130,7 @@ func (c *Cache) Get(key Key, b *mmap.Buffer) (mmap.View, bool) {
 			}
 			c.forget(key, at)
 		}
-		if now := time.Now().UnixNano(); now-c.looked.Load() < int64(lookEvery) || !c.looking.TryLock() {
+		if now := monotonic(); now-c.looked.Load() < int64(lookEvery) || !c.looking.TryLock() {
 			break
 		}
 		c.look()
@@ -159,6 +159,12 @@ func (c *Cache) read(key Key, at place, from *segment, b *mmap.Buffer) (mmap.Vie
 	from.use()
 	return b.Part(int64(len(key)), int64(at.length)), true
 }
+
+var started = time.Now()
+
+// monotonic is the time in nanoseconds, never 0, since the process began: a clock that is set back an hour does not
+// stop the cache for one.
+func monotonic() int64 { return int64(time.Since(started)) + int64(time.Hour) }
 
 // forget takes a place out that holds nothing.
 func (c *Cache) forget(key Key, at place) {

@@ -376,11 +376,11 @@ func TestWhatAnotherProcessPutsIsFoundWithoutOpeningAnew(t *testing.T) {
 	one.writer.mu.Lock()
 	one.writer.flush()
 	one.writer.mu.Unlock()
-	two.looked.Store(time.Now().Add(-lookEvery).UnixNano())
+	two.looked.Store(monotonic() - int64(lookEvery))
 	require.True(t, find(t, two, 3))
 	two.Put(keyOf(4), valueOf(4)) // to a segment of its own, for the other's is locked
 	two.Close()
-	one.looked.Store(time.Now().Add(-lookEvery).UnixNano())
+	one.looked.Store(monotonic() - int64(lookEvery))
 	require.True(t, find(t, one, 4))
 	one.Close()
 }

@@ -72,7 +72,8 @@ const touchEvery = recent / 6
 // use notes that a value was of use, for the segments that are not are evicted first.
 func (s *segment) use() {
 	now, last := time.Now().UnixNano(), s.used.Load()
-	if now-last < int64(touchEvery) || !s.used.CompareAndSwap(last, now) {
+	// Ahead of the clock it is where that was set back since.
+	if now-last < int64(touchEvery) && now >= last || !s.used.CompareAndSwap(last, now) {
 		return
 	}
 	// Where it cannot be written, as in a directory that is only read, it is as old as it was.
@@ -85,8 +86,11 @@ func (s *segment) use() {
 
 // look reads what others, and earlier processes, have put since the last time. With c.looking held.
 func (c *Cache) look() {
-	defer func() { c.looked.Store(time.Now().UnixNano()) }()
-	names := c.names()
+	defer func() { c.looked.Store(monotonic()) }()
+	names, err := c.names()
+	if err != nil { // as without descriptors: nothing is known of what was evicted
+		return
+	}
 	c.mu.Lock()
 	known := make(map[string]int, len(c.segments))
 	for i, s := range c.segments {
@@ -166,14 +170,20 @@ func (c *Cache) follow(number int) {
 }
 
 // names are the segments of the directory, the one that was used last at the end: its values count.
-func (c *Cache) names() []string {
+func (c *Cache) names() ([]string, error) {
 	directory, err := os.Open(c.dir)
+	if os.IsNotExist(err) {
+		return nil, nil
+	}
 	if err != nil {
-		return nil
+		return nil, err
 	}
 	defer directory.Close()
 	// Beside keys and data there is the lock.
-	found, _ := directory.Readdir(2*mostSegments + 16)
+	found, err := directory.Readdir(2*mostSegments + 16)
+	if err != nil && err != io.EOF {
+		return nil, err
+	}
 	slices.SortStableFunc(found, func(a, b os.FileInfo) int { return a.ModTime().Compare(b.ModTime()) })
 	var names []string
 	for _, file := range found {
@@ -181,5 +191,5 @@ func (c *Cache) names() []string {
 			names = append(names, name)
 		}
 	}
-	return names
+	return names, nil
 }

@@ -73,7 +73,7 @@ func (w *writer) writable() bool {
 		return false
 	case w.has.Load():
 		return true
-	case time.Now().UnixNano() < w.retry.Load():
+	case monotonic() < w.retry.Load():
 		return false
 	}
 	w.mu.Lock()
@@ -93,7 +93,7 @@ func (w *writer) ready(length int64) bool {
 	if w.keys != nil {
 		return true
 	}
-	if now := time.Now().UnixNano(); now < w.retry.Load() {
+	if now := monotonic(); now < w.retry.Load() {
 		return false
 	} else if w.begin(); w.keys == nil {
 		w.retry.Store(now + int64(retryEvery))

@@ -161,6 +161,7 @@ func (p *pillow) start() error {
 	}
 	out, err := c.StdoutPipe()
 	if err != nil {
+		in.Close()
 		return err
 	}
 	if err := c.Start(); err != nil {
