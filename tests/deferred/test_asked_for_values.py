@@ -193,61 +193,6 @@ def test_tensors_that_do_not_go_together_are_stacked_or_refused_as_by_torch(
     assert any(equal(found, one) for one in expected)
 
 
-def assigned(tensor: Any) -> Any:
-    buffer = torch.zeros(2)
-    buffer.data = tensor
-    return buffer + 1
-
-
-def assigned_to_a_parameter(tensor: Any) -> Any:
-    parameter = torch.nn.Parameter(torch.zeros(2), requires_grad=False)
-    parameter.data = tensor
-    return parameter + 1
-
-
-def assigned_by_name(tensor: Any) -> Any:
-    buffer = torch.zeros(2)
-    setattr(buffer, "data", tensor)  # noqa: B010
-    return buffer.sum(), tensor
-
-
-def replaced(tensor: Any) -> Any:
-    tensor.data = torch.ones(2, 3)
-    return tensor + 1
-
-
-def as_a_gradient(tensor: Any) -> Any:
-    weight = torch.zeros(tensor.shape, requires_grad=True)
-    weight.grad = tensor
-    torch.optim.SGD([weight], lr=1.0).step()
-    return weight.detach()
-
-
-def as_real_numbers(tensor: Any) -> Any:
-    buffer = torch.zeros(tensor.shape, dtype=torch.complex64)
-    buffer.real = buffer.imag = tensor
-    return buffer
-
-
-ASSIGNED = (
-    *(assigned, assigned_to_a_parameter, assigned_by_name, replaced),
-    *(as_a_gradient, as_real_numbers),
-)
-
-
-@pytest.mark.parametrize("workers", [0, 1])
-@pytest.mark.parametrize("how", ASSIGNED)
-def test_a_tensor_to_come_that_is_assigned_to_an_attribute_of_another_is_its_values(
-    paths: list[str], how: Ask, workers: int
-) -> None:
-    """It ended the process."""
-    dataset = Opens(paths[:2], lambda path, index: how(EVALUATION(Image.open(path))))
-    expected = list(data.DataLoader(dataset, None, collate_fn=same, num_workers=workers))
-    options: dict[str, Any] = {"collate_fn": same, "num_workers": workers}
-    with contextlib.closing(hr.DataLoader(dataset, None, **options)) as loader:
-        assert equal(list(loader), expected)
-
-
 class Scratch(data.Dataset[Any]):
     """Stacks each image with what it has written to memory of its own, and goes on to write."""
 

@@ -223,28 +223,6 @@ def swap(found: recording.Recording, original: Any, t1: Any, t2: Any) -> Any:
     return original(t1, t2)
 
 
-_OWN_DATA: Any = torch.Tensor.data
-
-
-def _set_data(tensor: Any, value: Any) -> None:
-    """``tensor.data = value``, which asks no subclass: C++ would take over a tensor to come as it
-    is, with memory at address 0."""
-    _materialise(value)
-    _OWN_DATA.__set__(tensor, value)
-
-
-_DATA = property(_OWN_DATA.__get__, _set_data, _OWN_DATA.__delete__, _OWN_DATA.__doc__)
-
-
-def watch_data() -> None:
-    """Has values made where a tensor to come is assigned to ``data``, from now on.
-
-    It stays: a class that changes with each batch loses what Python has cached of its attributes.
-    """
-    if vars(torch.Tensor).get("data") is not _DATA:
-        torch.Tensor.data = _DATA  # type: ignore[assignment]
-
-
 def _all(first: torch.Tensor) -> torch.Tensor:
     return first.view(first.shape)
 
