@@ -316,6 +316,30 @@ def test_on_error_replace_replaces_what_pillow_cannot_read_either_and_nothing_el
     assert loader.stats()["pillow_files"] == FOREIGN
 
 
+@pytest.mark.parametrize("suffix", [[], [doubled]])
+def test_a_directory_in_the_place_of_a_file_is_pythons_error_and_headraces(
+    tmp_path: Path, suffix: list[Any]
+) -> None:
+    files = {f"a/{n:02}.jpg": encoded("JPEG", n) for n in range(12)}
+    photos = folder(tmp_path, files, [*STEPS, *suffix])
+    warnings.filterwarnings("ignore", ".*in Python threads")
+    (tmp_path / "a/05.jpg").unlink()
+    (tmp_path / "a/05.jpg").mkdir()
+    with pytest.raises(IsADirectoryError):
+        torchs(photos, 4)
+    batches = iter(hr.DataLoader(photos, 4))
+    next(batches)
+    with pytest.raises(IsADirectoryError, match=r"05\.jpg") as caught:
+        next(batches)
+    assert isinstance(caught.value, errors.BadFileError)
+    assert len(next(batches)[1]) == 4
+    if not suffix:
+        found = [
+            label for _, labels in hr.DataLoader(photos, 4, on_error="replace") for label in labels
+        ]
+        assert len(found) == 12
+
+
 # ---- how many pixels are too many --------------------------------------------------------------
 
 

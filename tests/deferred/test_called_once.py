@@ -412,6 +412,20 @@ def test_copies_of_an_image_are_images_of_pillows_own(paths: list[str]) -> None:
     compared(Opens(paths, make), strict=False)
 
 
+def test_an_opened_image_equals_another_opened_one_and_no_copy_as_in_pillow(
+    paths: list[str],
+) -> None:
+    def make(path: str, index: int) -> Any:
+        image, pickled = Image.open(path), Image.open(path)
+        copies = image.copy(), image.crop()
+        others = [Image.open(path), *copies, "image", image.convert("RGB").resize((9, 9))]
+        kept = pickled == pickle.loads(pickle.dumps(pickled))
+        return [image == other for other in others], copies[0] == copies[1], kept
+
+    found = compared(Opens(paths, make), strict=False, collate_fn=list)
+    assert found[0][0] == ([True, False, False, False, False], True, True)
+
+
 def palette(path: str) -> bytes:
     made = io.BytesIO()
     opened(path).quantize(20).save(made, "PNG", transparency=3)

@@ -242,6 +242,41 @@ def test_indices_may_be_of_any_kind_and_draw_alike_in_every_process(paths: list[
 # ---- where and when ------------------------------------------------------------------------------
 
 
+class OfBatches(data.Dataset[Any]):
+    """Says of what kind the indices of a batch are."""
+
+    def __init__(self, paths: list[str]) -> None:
+        self.samples = Named(paths, tv.ToTensor())
+
+    def __len__(self) -> int:
+        return len(self.samples)
+
+    def __getitem__(self, index: int) -> Any:
+        raise AssertionError("it is asked for batches")
+
+    def __getitems__(self, indices: Any) -> Any:
+        numbers = [int(index) for index in indices]
+        return [(type(indices).__name__, *self.samples[number]) for number in numbers]
+
+
+@pytest.mark.parametrize("kind", [np.array, torch.tensor, list, tuple, iter])
+def test_a_dataset_is_asked_for_a_batch_with_what_the_batch_sampler_gave(
+    paths: list[str], kind: Any
+) -> None:
+    """What can be read but once comes as a list."""
+    batches = [[3, 1], [0, 5], [2, 4]]
+
+    def made(of: Any) -> list[Any]:
+        sampler = [kind(numbers) for numbers in batches]
+        return list(of(OfBatches(paths), batch_sampler=sampler, collate_fn=list))
+
+    expected, found = made(data.DataLoader), made(hr.DataLoader)
+    named = [[sample[0] for sample in batch] for batch in found]
+    assert [[sample[2] for sample in batch] for batch in found] == batches
+    if kind is not iter:
+        assert named == [[sample[0] for sample in batch] for batch in expected]
+
+
 class Counting(Named):
     """Remembers which samples were asked for."""
 

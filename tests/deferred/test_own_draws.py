@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import random
+import sys
 from collections.abc import Callable
 from random import seed as seed_bound_early
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -160,3 +162,23 @@ def test_collate_functions_that_seed_or_restore_draw_as_torchvisions(
     options = {"num_workers": workers, "collate_fn": collate}
     expected = seeded(data.DataLoader, dataset, **options)
     assert equal(seeded(hr.DataLoader, dataset, ahead=0, strict=True, **options), expected)
+
+
+def test_a_name_that_a_program_binds_anew_keeps_what_it_means(
+    paths: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module: Any = ModuleType("module_of_a_program")
+    module.seed, module.getstate = random.seed, random.getstate
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    dataset = Opens(paths, lambda path, _: F.to_tensor(opened(path).resize((8, 8))))
+    with contextlib.closing(hr.DataLoader(dataset, 4)) as loader:
+        list(loader)
+        assert module.seed is random.seed
+        module.seed = 1234
+        batches = iter(loader)
+        next(batches)
+        module.getstate = None
+        list(batches)
+        list(loader)
+    assert (module.seed, module.getstate) == (1234, None)
+    assert "headrace" not in random.seed.__code__.co_filename

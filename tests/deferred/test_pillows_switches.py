@@ -140,3 +140,25 @@ def test_what_python_made_of_an_image_within_the_limits_may_be_larger(
         warnings.simplefilter("ignore")
         (found,) = loader
     assert torch.equal(found, wanted)
+
+
+def cropped(path: str, index: int) -> Any:
+    """A part of more pixels than the image has; zeros where Pillow refuses it."""
+    try:
+        return F.to_tensor(Image.open(path).convert("RGB").crop((0, 0, 200, 200)).resize((8, 8)))
+    except Image.DecompressionBombError:
+        return torch.zeros(3, 8, 8)
+
+
+def test_a_part_of_more_pixels_than_pillow_allows_is_refused_by_pillow(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "small.png"
+    Image.new("RGB", (40, 40), (70, 80, 90)).save(path)
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 2_000)
+    dataset = Opens([str(path)], cropped)
+    (found,) = compared(dataset, strict=False)
+    assert not found.any()
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 40_000)
+    (found,) = compared(dataset)
+    assert found.any()

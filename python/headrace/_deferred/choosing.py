@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import torch
 
 from headrace._deferred.keeping import Turns
@@ -18,6 +19,8 @@ from headrace._torch.draws import AnyDraws
 from headrace._torch.generators import Tracker
 from headrace._torch.place import Place, Progress, spread
 from headrace._torch.states import State
+
+_KEPT = (list, tuple, range, np.ndarray, torch.Tensor)  # a dataset gets them as they are
 
 Rows = Callable[[Iterable[Any]], list[int]]
 
@@ -116,7 +119,7 @@ class _Kept(Choice):
         self.said = next(indices)
         if self._loader.batch_sampler is None:
             return self._rows([self.said])
-        if not isinstance(self.said, list | tuple | torch.Tensor):
+        if not isinstance(self.said, _KEPT):  # it may be read but once
             self.said = list(self.said)
         return self._rows(self.said)
 
@@ -183,7 +186,7 @@ class Pass(Iterator[Asked]):
         chosen, said = self._choice.chosen[number], self._choice.said
         batched = self._choices.sampled.batch_sampler is not None
         if batched and len(said) > len(chosen.indices):  # a state has left but the end of it
-            said = [*said][len(said) - len(chosen.indices) :]
+            said = said[len(said) - len(chosen.indices) :]
         place = self.progress.place
         key, passed = self._choices.key(place), self._choices.passed(place)
         return Asked(number, said, [*chosen.indices], [*chosen.draws], batched, key, passed)

@@ -253,6 +253,8 @@ class DeferredImage(RecordedImage):
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, DeferredImage):
+            if (self.format is None) != (other.format is None):
+                return False  # Pillow's have different classes: an opened one has its format's
             other = other.plain()
         return bool(self.plain() == other)
 

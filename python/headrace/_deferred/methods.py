@@ -109,7 +109,8 @@ class RecordedImage(PIL.Image.Image):
         if self.chain is not None and len(corners) == 4 and None not in corners:
             left, top, right, bottom = map(round, corners)  # type: ignore[arg-type]
             size = (right - left, bottom - top)
-            if max(abs(left), abs(top)) <= LARGEST:
+            most = PIL.Image.MAX_IMAGE_PIXELS  # beyond which Pillow warns or refuses
+            if max(abs(left), abs(top)) <= LARGEST and (most is None or size[0] * size[1] <= most):
                 text = (
                     f'{{"name":"Crop","top":{top},"left":{left},"height":{size[1]},'
                     f'"width":{size[0]}}}'

@@ -163,8 +163,9 @@ def on(recording: Any) -> None:
         _recordings.add(recording)
         for switch in _switches:
             switch.function.__code__ = switch.other
-        for module, name, _, other in _places:
-            setattr(module, name, other)
+        for module, name, own, other in _places:
+            if module.__dict__.get(name) is own:  # the program may have bound the name anew
+                setattr(module, name, other)
 
 
 def off(recording: Any) -> None:
@@ -175,8 +176,9 @@ def off(recording: Any) -> None:
             if not _recordings:
                 for switch in _switches:
                     switch.function.__code__ = switch.own
-                for module, name, own, _ in _places:
-                    setattr(module, name, own)
+                for module, name, own, other in _places:
+                    if module.__dict__.get(name) is other:
+                        setattr(module, name, own)
 
 
 def _taken(handler: Handler) -> int | None:

@@ -8,12 +8,14 @@ through the same transforms, natively and with the same draws; only who decoded 
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from headrace.errors import (
+    BadFileError,
     BadImageError,
     HeadraceError,
     LimitError,
@@ -116,7 +118,12 @@ class Foreign:
 
     def refused(self, failure: HeadraceError) -> bool:
         """Whether Pillow has to be asked about a failure."""
-        return refused(failure, self._own_pixels)
+        return refused(failure, self._own_pixels) or self._is_of_a_directory(failure)
+
+    def _is_of_a_directory(self, failure: HeadraceError) -> bool:
+        """Whether a directory stands where a file should: Python says so in an ``OSError``."""
+        row = failure.record
+        return type(failure) is BadFileError and row is not None and os.path.isdir(self._paths[row])
 
     def take(self, failure: HeadraceError) -> bool:
         """Leaves the sample of a failure to Pillow; False where it was already, or cannot be."""
