@@ -13,10 +13,11 @@ import pytest
 import torchvision.transforms as tv
 import torchvision.transforms.functional as F
 from PIL import Image, ImageOps
+from torch.utils import data
 
 import headrace as hr
 import images
-from deferred.test_own_code import Opens, compared
+from deferred.test_own_code import Opens, compared, equal
 
 ORIENTATION = 0x0112
 WORKERS = pytest.mark.parametrize("workers", [0, 1])
@@ -153,3 +154,47 @@ def test_a_colour_that_is_transparent_in_a_file_is_converted_with_the_image(
     for use in COLOURS.values():
         dataset = Opens(transparent, lambda path, _, use=use: use(Image.open(path)))
         compared(dataset, strict=False, batch_size=None, num_workers=workers)
+
+
+def marked(image: Any) -> Any:
+    image.info["k"] = 1
+    return image
+
+
+SENT: dict[str, Callable[[Any], Any]] = {
+    "RGB": lambda image: image.convert("RGB"),
+    "L": lambda image: image.convert("L"),
+    "resized": lambda image: image.resize((4, 5)),
+    "a part": lambda image: image.crop((1, 2, 20, 25)),
+    "flipped RGB": lambda image: tv.RandomHorizontalFlip(1.0)(image.convert("RGB")),
+    "marked": marked,
+    "marked and resized": lambda image: marked(image).resize((4, 5)),
+    "as opened": lambda image: image,
+}
+
+
+def info_and_pixels(image: Any) -> Any:
+    """What the process that trains finds in an image that a worker process sent."""
+    told = {key: image.info.get(key) for key in ("k", "transparency")}
+    left = image.getexif().get(ORIENTATION)
+    return repr(told), left, image.mode, F.pil_to_tensor(image.convert("RGBA"))
+
+
+@pytest.mark.parametrize("use", SENT)
+@pytest.mark.filterwarnings("ignore:Palette images with Transparency")
+def test_an_image_from_a_worker_process_says_of_itself_what_it_said_there(
+    transparent: list[str], turned: list[str], use: str
+) -> None:
+    dataset = Opens(transparent + turned[1:3], lambda path, _: SENT[use](Image.open(path)))
+    options: dict[str, Any] = {"batch_size": None, "num_workers": 1}
+    expected = map(info_and_pixels, data.DataLoader(dataset, **options))
+    with contextlib.closing(hr.DataLoader(dataset, strict=False, **options)) as loader:
+        assert equal([*map(info_and_pixels, loader)], [*expected])
+
+
+def test_an_image_that_was_turned_in_a_worker_process_is_not_turned_again(
+    turned: list[str],
+) -> None:
+    dataset = Opens(turned, lambda path, _: ImageOps.exif_transpose(Image.open(path)))
+    with contextlib.closing(hr.DataLoader(dataset, batch_size=None, num_workers=1)) as loader:
+        assert [image.getexif().get(ORIENTATION, 1) for image in loader] == [0] + [1] * 8

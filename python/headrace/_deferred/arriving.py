@@ -16,12 +16,13 @@ from typing import Any
 import torch
 from torch.utils.data._utils.pin_memory import pin_memory
 
+from headrace._deferred import drawn, header
 from headrace._deferred.chain import Chain, Form, Key, Op
 from headrace._deferred.image import DeferredImage, Given, Opened
 from headrace._deferred.laid import Laid
 from headrace._deferred.limits import Limits
 from headrace._deferred.recording import Asked, Draws, Reason
-from headrace._deferred.source import File
+from headrace._deferred.source import File, bytes_of
 from headrace._deferred.tensor import Part, PendingTensor
 from headrace._torch.failures import noted
 
@@ -167,7 +168,36 @@ def _sent_image(image: DeferredImage) -> Any:
     image.begin_to_load()  # as pickle has Pillow do
     name = "" if chain.header is None else chain.header.name
     told = (_where(chain), chain.stored, chain.mode, _text(chain), chain.size, chain.key, name)
-    return _image_anew, (*told, image.format, image.place)
+    return _image_anew, (*told, image.format, image.place, _sent_info(image, chain))
+
+
+def _sent_info(image: DeferredImage, chain: Chain) -> dict[Any, Any] | None:
+    """What the image says of itself, where the process that trains cannot find it in the file.
+
+    The program may have changed it; and a transparent colour became another with the ops, which
+    can be replayed here alone.
+    """
+    if "info" not in image.__dict__ and chain.ops and _may_name_a_colour(chain):
+        before = drawn.states() if chain.drawn else None
+        try:
+            image.info  # noqa: B018  # computes it
+        except OSError:  # a bad file, which the process that trains will meet
+            return None
+        finally:
+            if before is not None:
+                drawn.go_back(before)
+    return image.__dict__.get("info")
+
+
+def _may_name_a_colour(chain: Chain) -> bool:
+    """Whether a chain's file may have a transparent colour: a PNG with tRNS before its pixels."""
+    if chain.header is None or chain.header.kind not in ("", "GIF", "PNG"):
+        return False
+    try:
+        data = bytes_of(chain.source)
+    except OSError:
+        return False
+    return data.startswith(b"GIF8") or b"tRNS" in data[: header.behind(data)]
 
 
 def _image_anew(
@@ -180,11 +210,14 @@ def _image_anew(
     name: Any,
     format: str | None,
     place: int,
+    info: dict[Any, Any] | None,
 ) -> DeferredImage:
     source = where if isinstance(where, bytes) else File.known(*where)
     ops = (Op(text, None),) if text else ()
     made = DeferredImage(Chain(source, stored, mode, size, ops, key, Opened(source, name)), format)
     made.loaded, made.place = True, place
+    if info is not None:
+        made.info = info
     _arriving.images.append(weakref.ref(made))
     return made
 

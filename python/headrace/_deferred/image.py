@@ -31,7 +31,10 @@ class Opened:
 
     Attributes:
         behind: where Pillow has read to, once it has opened the file: behind the header.
+        kind: Pillow's name of its format; "": it is not known yet.
     """
+
+    kind = ""
 
     def __init__(self, source: File | bytes, name: str | bytes) -> None:
         self._source, self.name = source, name

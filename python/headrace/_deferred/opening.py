@@ -129,6 +129,7 @@ def _deferred(
     if opened is None or file is None or head is None:
         return None, OTHER_KIND
     kind, mode, (width, height) = head
+    file.kind = kind
     if formats is not None and kind not in [str(one).upper() for one in formats]:
         return None, f"{OTHER_FORMAT} ({formats})"
     most = PIL.Image.MAX_IMAGE_PIXELS
