@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import shutil
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,7 @@ import torchvision.transforms as tv
 import torchvision.transforms.functional as F
 from PIL import Image, ImageOps
 from torch.utils import data
+from torchvision.datasets import ImageFolder
 
 import headrace as hr
 import images
@@ -198,3 +201,64 @@ def test_an_image_that_was_turned_in_a_worker_process_is_not_turned_again(
     dataset = Opens(turned, lambda path, _: ImageOps.exif_transpose(Image.open(path)))
     with contextlib.closing(hr.DataLoader(dataset, batch_size=None, num_workers=1)) as loader:
         assert [image.getexif().get(ORIENTATION, 1) for image in loader] == [0] + [1] * 8
+
+
+ANEW: dict[str, Callable[[Any], Any]] = {
+    "a border": lambda image: ImageOps.expand(image, 4),
+    "torchvision's border": lambda image: F.pad(image, [3]),
+    "brightness": lambda image: F.adjust_brightness(image, 0.7),
+    "contrast": lambda image: F.adjust_contrast(image, 0.7),
+    "saturation": lambda image: F.adjust_saturation(image, 0.7),
+    "hue": lambda image: F.adjust_hue(image, 0.1),
+    "sharpness": lambda image: F.adjust_sharpness(image, 0.7),
+    "gamma": lambda image: F.adjust_gamma(image, 0.7),
+    "grey": lambda image: F.to_grayscale(image, 3),
+    "blur": lambda image: F.gaussian_blur(image, 3),
+    "solarized": lambda image: ImageOps.solarize(image, 100),
+    "equalized": ImageOps.equalize,
+    "a Compose": tv.Compose([tv.Resize(20), tv.Pad(2)]),
+    "a Compose that keeps it": tv.Compose([tv.Resize(20), tv.CenterCrop(16)]),
+    "a border, resized": lambda image: ImageOps.expand(image, 4).resize((9, 8)),
+}
+
+
+@WORKERS
+@pytest.mark.parametrize("asked", [False, True])
+def test_what_a_function_makes_has_the_info_that_pillows_has_and_is_turned_by_that_alone(
+    turned: list[str], asked: bool, workers: int
+) -> None:
+    def made(path: str, index: int) -> Any:
+        sample = []
+        for use in ANEW.values():
+            image = Image.open(path)
+            if asked:
+                image.info["k"] = 1
+            image = use(image)
+            upright = F.pil_to_tensor(ImageOps.exif_transpose(image))
+            sample += [upright, "exif" in image.info, image.info.get("k")]
+        return sample
+
+    compared(Opens(turned[5:7], made), batch_size=None, num_workers=workers)
+
+
+def test_a_colour_that_the_program_took_out_of_info_is_not_transparent_behind_a_function(
+    transparent: list[str],
+) -> None:
+    def made(path: str, index: int) -> Any:
+        image = without(Image.open(path).convert("RGB"))
+        return F.pil_to_tensor(ImageOps.solarize(image, 300).convert("RGBA"))
+
+    compared(Opens([transparent[3]], made), strict=False, batch_size=None)
+
+
+def test_an_image_of_a_worker_process_behind_a_border_is_not_turned(turned: list[str]) -> None:
+    dataset = Opens(turned[5:7], lambda path, _: F.pad(Image.open(path), [3]))
+    with contextlib.closing(hr.DataLoader(dataset, batch_size=None, num_workers=1)) as loader:
+        assert [image.getexif().get(ORIENTATION) for image in loader] == [None, None]
+
+
+def test_a_folders_image_behind_a_border_is_not_turned(turned: list[str], tmp_path: Path) -> None:
+    (tmp_path / "class").mkdir()
+    shutil.copy(turned[6], tmp_path / "class")
+    own = tv.Compose([tv.Pad(4), ImageOps.exif_transpose, tv.ToTensor()])
+    compared(ImageFolder(str(tmp_path), own), strict=False, batch_size=None)

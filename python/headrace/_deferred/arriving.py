@@ -177,7 +177,9 @@ def _sent_info(image: DeferredImage, chain: Chain) -> dict[Any, Any] | None:
     The program may have changed it; and a transparent colour became another with the ops, which
     can be replayed here alone.
     """
-    if "info" not in image.__dict__ and chain.ops and _may_name_a_colour(chain):
+    if "info" in image.__dict__ or not chain.ops:
+        return image.__dict__.get("info")
+    if any(op.anew for op in chain.ops) or _may_name_a_colour(chain):
         before = drawn.states() if chain.drawn else None
         try:
             image.info  # noqa: B018  # computes it

@@ -25,11 +25,13 @@ class Op(NamedTuple):
             What the engine would have drawn is drawn there by torchvision.
         finished: the names of those that are done to finished values, behind which the engine
             moves no pixels.
+        anew: it makes a new image, which has no ``info`` of the one that it is made of.
     """
 
     text: str
     replay: Callable[[Any], Any] | None
     finished: tuple[str, ...] = ()
+    anew: bool = False
 
 
 # Pillow's conversions to L and RGB. What stands between them is done to one channel.

@@ -25,6 +25,11 @@ from headrace._deferred.switches import NOT_RECORDED, Handler
 from headrace._deferred.tensor import PendingTensor, pending
 from headrace._deferred.tensorfunctions import KERNELS, part_of, whole
 
+# What keeps all of an image's ``info`` in Pillow, a transparent colour included.
+_OF_POINTS = ("AdjustGamma", "AdjustSharpness", "Autocontrast", "Equalize", "Invert", "Posterize")
+_OF_POINTS += ("Solarize",)
+# What is done by Image.new or Image.fromarray, whose image says nothing of itself.
+_ANEW = ("AdjustBrightness", "AdjustContrast", "AdjustHue", "Blur", "Grayscale", "Pad")
 _MODES = ("constant", "edge", "reflect", "symmetric")
 
 
@@ -36,11 +41,12 @@ def _recorded(
     **op: Any,
 ) -> Any:
     """The image with one op more, which does what the function does with its arguments."""
-    chain = native_chain(image)
-    if chain is None:
-        return NOT_RECORDED
-    made = Op(json.dumps(op), partial(_again, original, arguments))
-    return DeferredImage(chain.then(made, size or chain.size))
+    chain, name = native_chain(image), op["name"]
+    if chain is None or (name not in _OF_POINTS and image.names_a_colour):
+        return NOT_RECORDED  # each function does its own to a transparent colour
+    anew = name in _ANEW
+    made = Op(json.dumps(op), partial(_again, original, arguments), anew=anew)
+    return image.then(chain.then(made, size or chain.size), anew)
 
 
 def _again(original: Callable[..., Any], arguments: tuple[Any, ...], image: Any) -> Any:

@@ -118,6 +118,17 @@ class DeferredImage(RecordedImage):
             made.info = _copied(self)
         return made
 
+    def then(self, chain: Chain, anew: bool) -> DeferredImage:
+        """What a function makes of it.
+
+        Args:
+            anew: without its ``info``.
+        """
+        made = DeferredImage(chain)
+        if "info" in self.__dict__:  # which the program may have changed
+            made.info = {} if anew else _copied(self)
+        return made
+
     def begin_to_load(self) -> None:
         """Marks the moment in which Pillow would decode it, and in which its file has to be open.
 
@@ -454,6 +465,8 @@ def _info(chain: Chain) -> dict[Any, Any]:
     """What an image says of itself: the file's, but for a colour that was transparent there."""
     info = _copied(_header(chain))
     colour = info.get("transparency")
+    if colour is None and any(op.anew for op in chain.ops):
+        return {}
     if colour is None or chain.as_opened:
         return info
     if isinstance(colour, bytes):  # of a palette's colours, which the image has no more

@@ -50,10 +50,10 @@ class Known:
     def __init__(self, ops: list[Any], translation: Translation, grey: bool) -> None:
         transforms = _as_dicts(translation)[grey:]  # it begins with what such an image is already
         text = ",".join(map(json.dumps, transforms))
-        names = (transform["name"] for transform in transforms)
+        finished = [t["name"] for t in transforms if t["name"] in _FINISHED]
         # No method: the op would close a cycle with it.
         self.replay = partial(_replayed, ops)
-        self.ops = (Op(text, self.replay, tuple(name for name in names if name in _FINISHED)),)
+        self.ops = (Op(text, self.replay, tuple(finished), translation.anew),)
         becomes_grey = any(transform.get("num_output_channels") == 1 for transform in transforms)
         self.channels = 1 if grey or becomes_grey else 3
         self.drawn = any(transform["name"] not in _UNDRAWN for transform in transforms)

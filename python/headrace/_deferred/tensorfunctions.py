@@ -183,8 +183,8 @@ def _permute(found: Recording, original: Any, image: Any, permutation: Any) -> A
         return _then(part, part.chain.size, permuted, **op) if whole else NOT_RECORDED
     if chain is None or chain.mode != "RGB":
         return NOT_RECORDED
-    made = Op(json.dumps(op), partial(original, permutation=permutation))
-    return DeferredImage(chain.then(made, chain.size))
+    made = Op(json.dumps(op), partial(original, permutation=permutation), anew=True)
+    return image.then(chain.then(made, chain.size), anew=True)
 
 
 # ---- what is looked up by the very class ---------------------------------------------------------

@@ -84,6 +84,9 @@ def _transform(found: Recording, original: Any, self: Any, *inputs: Any) -> Any:
     if known is None:
         return NOT_RECORDED
     made = known.translation
+    is_tensor = _TENSORS[made.gives]
+    if chain is not None and not is_tensor and image.names_a_colour:
+        return NOT_RECORDED  # each transform does its own to it
     size = known.size_of(image.size)
     if size is None or (known.drawn and not found.draws_natively):
         return NOT_RECORDED
@@ -103,7 +106,6 @@ def _transform(found: Recording, original: Any, self: Any, *inputs: Any) -> Any:
         ops = (ops[0]._replace(replay=repeated),)
     if before:  # else the tuple itself, which many images share
         ops = before + ops
-    is_tensor = _TENSORS[made.gives]
     chain = chain.behind(ops, size, key, last=is_tensor)
     if known.channels == 1:
         chain = chain._replace(mode="L")
@@ -112,6 +114,8 @@ def _transform(found: Recording, original: Any, self: Any, *inputs: Any) -> Any:
         result = pending(chain, known.form)
         if made.gives == "tv_tensors.Image":
             result = result.of_kind(image_kind())
+    elif type(image) is DeferredImage:
+        result = image.then(chain, ops[-1].anew)
     else:
         result = DeferredImage(chain)
     for op in made.rest:

@@ -24,6 +24,7 @@ class Work:
         self._samples = recipe.samples
         self._translation = recipe.translation
         self._strict = recipe.strict
+        self._anew = recipe.translation.anew
         self._config = recipe.config()
         if recipe.translation.gives != "PIL image":
             self._config["layout"] = "NCHW"
@@ -99,7 +100,7 @@ class Work:
             made = Image.fromarray(
                 image.numpy().squeeze(2) if image.shape[2] == 1 else image.numpy()
             )
-            made.info = _info(data, made.mode)
+            made.info = {} if self._anew else _info(data, made.mode)
             return made
         return wrapper(self._translation)(image)
 

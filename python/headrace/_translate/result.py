@@ -74,6 +74,12 @@ class Translation(list[Any]):
                 return
 
     @property
+    def anew(self) -> bool:
+        """Whether torchvision makes a new PIL image, without the ``info`` of the one before, of
+        every image, whatever is drawn."""
+        return any(map(_anew, self))
+
+    @property
     def obstacle(self) -> str:
         """The first transform without translation, and why, as a clause."""
         return f"{called(self.rest[0])} has no translation: {self.reason}"
@@ -96,6 +102,16 @@ def called(op: Any) -> str:
     if code is None:
         return type(op).__name__
     return f"the function {op.__qualname__} ({code.co_filename}:{code.co_firstlineno})"
+
+
+def _anew(step: Any) -> bool:
+    told = step if isinstance(step, dict) else step.to_dict()
+    name = told.get("name")
+    if name == "ColorJitter":
+        return any(told.get(part) for part in ("brightness", "contrast", "hue"))
+    if name == "RandomCrop":
+        return told.get("padding") is not None
+    return name in ("GaussianBlur", "Pad") or told.get("num_output_channels") == 3
 
 
 def _four(padding: Any) -> list[int]:
