@@ -26,8 +26,10 @@ from headrace._deferred.tensor import PendingTensor, pending
 from headrace._deferred.tensorfunctions import KERNELS, part_of, whole
 
 # What keeps all of an image's ``info`` in Pillow, a transparent colour included.
-_OF_POINTS = ("AdjustGamma", "AdjustSharpness", "Autocontrast", "Equalize", "Invert", "Posterize")
-_OF_POINTS += ("Solarize",)
+_OF_POINTS = (
+    *("AdjustGamma", "AdjustSharpness", "Autocontrast", "Equalize", "Invert", "Posterize"),
+    "Solarize",
+)
 # What is done by Image.new or Image.fromarray, whose image says nothing of itself.
 _ANEW = ("AdjustBrightness", "AdjustContrast", "AdjustHue", "Blur", "Grayscale", "Pad")
 _MODES = ("constant", "edge", "reflect", "symmetric")
