@@ -121,6 +121,8 @@ class _Kept(Choice):
             return self._rows([self.said])
         if not isinstance(self.said, _KEPT):  # it may be read but once
             self.said = list(self.said)
+        elif isinstance(self.said, np.ndarray):  # a sampler may fill the same one again
+            self.said = self.said.copy()
         return self._rows(self.said)
 
 

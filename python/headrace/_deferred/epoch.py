@@ -231,8 +231,8 @@ class Epoch(Iterator[Any]):
         try:
             self._pass.again(asked)
             if self._pass.upcoming is None or (self._pass.withheld and self._has_room()):
-                self._put()
                 self._pass.withheld = max(0, self._pass.withheld - 1)
+                self._put()
             while number not in self._begun and self._receive():
                 pass
             made = self._begun.get(number)
@@ -275,10 +275,11 @@ class Epoch(Iterator[Any]):
         if self._ended or chosen is None or chosen.most is None or put is None:
             return
         while chosen.withheld and not (chosen.exhausted or chosen.full) and self._has_room():
+            chosen.withheld -= 1  # before: an interrupted put asks for one less, never for one more
             put()
-            chosen.withheld -= 1
         if chosen.upcoming is None and not chosen.exhausted:
             most, chosen.most = chosen.most, None
+            chosen.withheld = max(0, chosen.withheld - 1)
             try:
                 put()
             finally:

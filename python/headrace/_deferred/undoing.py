@@ -173,7 +173,7 @@ class _Kind(NamedTuple):
         slots: the descriptors of its ``__slots__``.
         bytes: they are arrays of Python's.
         iterates: they are iterators that move on where nobody sees it.
-        opaque: they have a state that is not seen in attributes.
+        opaque: they have a state that moves on and is not seen in attributes.
         fixed: they have none that could change.
     """
 
@@ -199,7 +199,8 @@ def _kind(of: type) -> _Kind:
         or of in _FIXED
         or str(of.__module__).partition(".")[0] in _FIXED_OF
     )
-    opaque = file or iterates or not (seen or known or array_of_bytes)
+    # Other objects whose state is not seen mostly have none: locks, slices, views of dicts.
+    opaque = iterates
     fixed = known and not (slots or iterates or file or of.__dictoffset__)
     return _Kind(slots, array_of_bytes, iterates, opaque, fixed)
 
