@@ -67,11 +67,11 @@ def compare_all(monkeypatch: pytest.MonkeyPatch) -> AtOnce:
         image_made(self, chain, format)
         found.make(chain, _PIXELS)
 
-    def make_pending(cls: Any, parts: Any, shape: Any, dtype: torch.dtype, laid: Any = None) -> Any:
+    def make_pending(cls: Any, parts: Any, shape: Any, dtype: torch.dtype) -> Any:
         for part in parts:
             if isinstance(part, Part):
                 found.make(part.chain, part.form)
-        return pending_made(cls, parts, shape, dtype, laid)
+        return pending_made(cls, parts, shape, dtype)
 
     def compared_twin(self: Any, what: str = "") -> PIL.Image.Image:
         chain = self.chain
@@ -81,11 +81,7 @@ def compare_all(monkeypatch: pytest.MonkeyPatch) -> AtOnce:
         return made
 
     def compared_finish(self: Batch) -> list[int]:
-        values = [
-            (value, value.parts)
-            for value, _ in self._pairs
-            if type(value) is PendingTensor and value.laid is None
-        ]
+        values = [(value, value.parts) for value, _ in self._pairs if type(value) is PendingTensor]
         bad = finish(self)
         for value, parts in values if not bad and self._means.mode == "exact" else ():
             # The value has become a plain tensor.

@@ -219,8 +219,15 @@ MATERIALISED: dict[str, Callable[[Any], Any]] = {
     "erased in place": lambda image: F.erase(F.to_tensor(image), 3, 4, 5, 6, filled(0), True),
     "bytes, erased": lambda image: F.erase(F.pil_to_tensor(image), 3, 4, 5, 6, filled(0)),
     "erased from the other end": lambda image: F.erase(F.to_tensor(image), -9, 4, 5, 6, filled(0)),
+    "erased, then turned": lambda image: F2.hflip(
+        F.erase(normalized(image), 3, 4, 5, 6, filled(0))
+    ),
+    "finished, then turned": lambda image: F2.vflip(NORMALIZED(image)),
+    "finished, then cropped": lambda image: F2.crop(NORMALIZED(image), 3, 4, 20, 30),
     "finished, then cropped beyond": lambda image: F2.crop(NORMALIZED(image), -3, 4, 20, 30),
     "finished, then its middle": lambda image: F2.center_crop(NORMALIZED(image), [70, 20]),
+    "not scaled": of_bytes(F2.to_dtype, torch.float32),
+    "halves": of_bytes(F.convert_image_dtype, torch.float64),
 }
 
 

@@ -217,7 +217,7 @@ AS_EVER: dict[str, list[Any]] = {
     "not antialiased": [v2.Resize(30, antialias=False)],
     "grey": [v2.RandomGrayscale(1.0), v2.Resize((30, 40))],
     "turned": [v2.RandomRotation((90, 90)), v2.CenterCrop(20)],
-    "a function": [v2.Lambda(lambda image: image**2, tv_tensors.Image), v2.CenterCrop(20)],
+    "a function": [v2.Lambda(lambda image: image * 2, tv_tensors.Image), v2.CenterCrop(20)],
 }
 
 

@@ -19,7 +19,6 @@ from torch.utils.data._utils.pin_memory import pin_memory
 from headrace._deferred import drawn, header
 from headrace._deferred.chain import Chain, Form, Key, Op
 from headrace._deferred.image import DeferredImage, Given, Opened
-from headrace._deferred.laid import Laid
 from headrace._deferred.limits import Limits
 from headrace._deferred.recording import Asked, Draws, Reason
 from headrace._deferred.source import File, bytes_of
@@ -232,7 +231,7 @@ _Plain = tuple[Any, str, tuple[int, int], Key | None, Form, int]
 def _sent(tensor: PendingTensor) -> Any:
     shape, dtype = tensor.described()
     parts = [part if isinstance(part, torch.Tensor) else _plain(part) for part in tensor.parts]
-    return _made_anew, (parts, shape, dtype, tensor.plain, tensor.laid)
+    return _made_anew, (parts, shape, dtype, tensor.plain)
 
 
 def _plain(part: Part) -> _Plain:
@@ -250,14 +249,10 @@ def _text(chain: Chain) -> str:
 
 
 def _made_anew(
-    parts: list[Any],
-    shape: tuple[int, ...],
-    dtype: torch.dtype,
-    plain: type[torch.Tensor],
-    laid: Laid | None,
+    parts: list[Any], shape: tuple[int, ...], dtype: torch.dtype, plain: type[torch.Tensor]
 ) -> PendingTensor:
     made_parts = (part if isinstance(part, torch.Tensor) else _part(part) for part in parts)
-    made = kind_of(plain)(tuple(made_parts), shape, dtype, laid)
+    made = kind_of(plain)(tuple(made_parts), shape, dtype)
     _arriving.pending.append(made)
     return made
 

@@ -366,16 +366,12 @@ def _normalize(
     found: Recording, original: Any, tensor: Any, mean: Any, std: Any, inplace: bool = False
 ) -> Any:
     part = part_of(tensor)
-    if part is None or (inplace and ("shared" in tensor.__dict__ or tensor.may_be_asked_again)):
+    if part is None or inplace:
         return NOT_RECORDED
     op = part.form.dtype == "float32" and _normalization(mean, std, part.form.channels)
     if not op or part.form.normalize or "Normalize" in part.chain.finished:
         return NOT_RECORDED
-    form = part.form._replace(normalize=op)
-    if inplace:
-        tensor.parts = (part._replace(form=form),)
-        return tensor
-    return pending(part.chain, form)
+    return pending(part.chain, part.form._replace(normalize=op))
 
 
 def _normalization(mean: Any, std: Any, channels: int) -> str:

@@ -137,7 +137,7 @@ class Batch:
             self._bad = [self._parts[number].place for number in bad]
         if not self._bad:
             for value, made in self._pairs:
-                tensor.complete(value, made)
+                tensor.replace(value, made)
             for image, chain, data in self._images:
                 if image.chain is chain:
                     image.become(PIL.Image.frombytes(chain.mode, chain.size, data))
@@ -277,7 +277,7 @@ def _source(source: Source) -> Any:
 
 
 def _empty(value: PendingTensor, blocks: Blocks) -> torch.Tensor:
-    shape, dtype = value.made_as
+    shape, dtype = value.described()
     if value.pinned:
         return torch.empty(shape, dtype=dtype, pin_memory=True)
     return blocks.tensor(shape, dtype)

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
-from functools import partial
 from typing import Any, NamedTuple
 
 import torch
 
-from headrace._deferred import laid, pixels, recording
+from headrace._deferred import pixels, recording
 from headrace._deferred.chain import Chain, Form
-from headrace._deferred.laid import Laid, Step
 
 DTYPES = {
     "uint8": torch.uint8,
@@ -48,12 +46,11 @@ class Part(NamedTuple):
 
 
 class PendingTensor(torch.Tensor):
-    """Values to come: of one image (channels, height, width), of several stacked, or of what the
-    program made of these.
+    """Values to come: of one image (channels, height, width), or of several stacked.
 
     Attributes:
         parts: the images in their order; where others are stacked with them, tensors among them.
-        laid: how the values of the parts become its own; None: they are.
+        stacked: it has a first dimension for them.
         pinned: pin_memory() was called.
         form: shape and dtype.
         plain: the class that it has once it has values.
@@ -65,21 +62,14 @@ class PendingTensor(torch.Tensor):
     parts: tuple[Part | torch.Tensor, ...]
     pinned = False
     form: tuple[tuple[int, ...], torch.dtype]
-    laid: Laid | None
 
     @staticmethod
     def __new__(
-        cls,
-        parts: tuple[Part | torch.Tensor, ...],
-        shape: tuple[int, ...],
-        dtype: torch.dtype,
-        laid: Laid | None = None,
+        cls, parts: tuple[Part | torch.Tensor, ...], shape: tuple[int, ...], dtype: torch.dtype
     ) -> PendingTensor:
         make: Any = torch.Tensor._make_wrapper_subclass
-        made: PendingTensor = make(
-            cls, shape, strides=None if laid is None else laid.stride, dtype=dtype
-        )
-        made.parts, made.form, made.laid = parts, (shape, dtype), laid
+        made: PendingTensor = make(cls, shape, dtype=dtype)
+        made.parts, made.form = parts, (shape, dtype)
         _refuse_pointers(made)
         if (found := recording.current()) is not None:
             found.pending.append(made)
@@ -90,30 +80,11 @@ class PendingTensor(torch.Tensor):
 
     @property
     def stacked(self) -> bool:
-        """It is not one image as that is made."""
-        return self.laid is not None or len(self.form[0]) == 4
-
-    @property
-    def may_be_asked_again(self) -> bool:
-        """Whether a collate function runs that is called again with values where it needs some."""
-        found = recording.current()
-        return found is not None and (found.waits or found.refused)
-
-    @property
-    def made_as(self) -> tuple[tuple[int, ...], torch.dtype]:
-        """Shape and dtype of the parts' values, one part's behind the other's."""
-        return self.form if self.laid is None else (self.laid.shape, self.laid.dtype)
-
-    def behind(self, made: torch.Tensor) -> torch.Tensor:
-        """Its values, of those of its parts."""
-        return made if self.laid is None else laid.done(self.laid.steps, made)
+        return len(self.form[0]) == 4
 
     def of_kind(self, kind: type[PendingTensor]) -> PendingTensor:
         """The same values as another kind of pending tensor."""
-        return self if type(self) is kind else self.seen_as(self._again(kind), _all)
-
-    def _again(self, kind: type[PendingTensor]) -> PendingTensor:
-        return kind(self.parts, *self.form, self.laid)
+        return self if type(self) is kind else self.seen_as(kind(self.parts, *self.form), _all)
 
     def seen_as(self, made: PendingTensor, view: View) -> PendingTensor:
         """Another tensor that torch gives as a view of this one: what is written to one is seen in
@@ -151,10 +122,6 @@ class PendingTensor(torch.Tensor):
         elif func is torch.Tensor.pin_memory:
             args[0].pinned = True
             return args[0]
-        elif args and isinstance(args[0], PendingTensor):
-            made = _laid(args[0], func, args, kwargs)
-            if made is not None:
-                return made
         for value in (*args, *kwargs.values()):
             _materialise(value)
         return func(*args, **kwargs)
@@ -183,7 +150,7 @@ class Shared:
     """Tensors to come that are views of the first of them, made together."""
 
     def __init__(self, first: PendingTensor) -> None:
-        self._first = (first.parts, *first.form, first.laid)
+        self._parts, self._form = first.parts, first.form
         self._members: list[tuple[weakref.ref[PendingTensor], View]] = [(weakref.ref(first), _all)]
 
     def add(self, base: PendingTensor, made: PendingTensor, view: View) -> None:
@@ -198,7 +165,7 @@ class Shared:
 
     def make(self) -> None:
         """Gives all of them their values, in one memory."""
-        first = _values(PendingTensor(*self._first))
+        first = _values(PendingTensor(self._parts, *self._form))
         for one, view in self.alive():
             replace(one, view(first))
 
@@ -257,8 +224,6 @@ def _stacked(tensors: Any, dim: int = 0, *, out: Any = None) -> PendingTensor | 
     needed."""
     if dim or out is not None:
         return None
-    if all(isinstance(tensor, PendingTensor) and tensor.stacked for tensor in tensors):
-        return _stacked_again([*tensors])
     parts: list[Part | torch.Tensor] = []
     first: Any = None
     for tensor in tensors:
@@ -280,48 +245,6 @@ def _stacked(tensors: Any, dim: int = 0, *, out: Any = None) -> PendingTensor | 
     # torch's stack is a copy: what becomes of a tensor later is not seen in it.
     kept = (part.clone() if isinstance(part, torch.Tensor) else part for part in parts)
     return PendingTensor(tuple(kept), (len(parts), *first[0]), first[1])
-
-
-def _stacked_again(tensors: list[PendingTensor]) -> PendingTensor | None:
-    """Tensors of several images, or laid in another way, as one; None where they differ."""
-    if not tensors:
-        return None
-    first = tensors[0]
-    if any(one.form != first.form or one.laid != first.laid or one.pinned for one in tensors):
-        return None
-    shape, dtype = first.made_as
-    if any(len(one.parts) != len(first.parts) for one in tensors):
-        return None
-    parts = tuple(part for one in tensors for part in one.parts)
-    steps = () if first.laid is None else first.laid.steps
-    sides = (len(tensors), *first.form[0])
-    known = torch.empty(sides, dtype=first.form[1], device="meta")
-    stack = Step("stack", (shape, steps))
-    one_part = shape[1:] if len(shape) == 4 else shape
-    way = Laid((len(parts), *one_part), dtype, (stack,), tuple(known.stride()))
-    return PendingTensor(parts, sides, first.form[1], way)
-
-
-def _laid(tensor: PendingTensor, func: Any, args: Any, kwargs: Any) -> PendingTensor | None:
-    """What a function of torch's gives of a tensor without its values; None where it needs them."""
-    if tensor.pinned or tensor.may_be_asked_again:
-        return None
-    found = laid.found_in(tensor, func, args, kwargs)
-    if found is None:
-        return None
-    shape, dtype, stride = found.form
-    steps = () if tensor.laid is None else tensor.laid.steps
-    way = Laid(*tensor.made_as, (*steps, *found.steps), stride)
-    if func in laid.changing:
-        if dtype != tensor.form[1] or "shared" in tensor.__dict__:
-            return None
-        tensor.laid = way
-    if func in laid.changing or not found.steps:
-        return tensor
-    made = PendingTensor(tensor.parts, shape, dtype, way)
-    if not found.views:
-        return made
-    return tensor.seen_as(made, partial(laid.done, found.steps))
 
 
 def _form(part: Part | torch.Tensor) -> tuple[tuple[int, ...], torch.dtype]:
@@ -363,7 +286,7 @@ def _values(value: Any) -> Any:
         found.refuse()
     altering = pixels.note()
     parts, engine = value.parts, pixels.engine_here()
-    shape, dtype = value.made_as
+    shape, dtype = value.described()
     made = torch.empty(shape, dtype=dtype)
     for row, part in zip(made.view(len(parts), -1), parts, strict=True):
         if isinstance(part, torch.Tensor):
@@ -373,7 +296,7 @@ def _values(value: Any) -> Any:
         else:
             _, data = pixels.decoded(part.chain, part.form)
             row.view(torch.uint8).copy_(torch.frombuffer(bytearray(data), dtype=torch.uint8))
-    return value.behind(made if altering is None else altering.of_tensor(made))
+    return made if altering is None else altering.of_tensor(made)
 
 
 def replace(value: PendingTensor, made: torch.Tensor) -> None:
@@ -387,25 +310,8 @@ def replace(value: PendingTensor, made: torch.Tensor) -> None:
     if torch._C._dispatch_keys(value).has(torch._C.DispatchKey.Python):  # still a wrapper
         torch._C._swap_tensor_impl(value, made)
     value.__class__ = value.plain  # type: ignore[assignment]
-    for name in ("parts", "pinned", "form", "shared", "laid"):
+    for name in ("parts", "pinned", "form", "shared"):
         value.__dict__.pop(name, None)
-
-
-def complete(value: PendingTensor, made: torch.Tensor) -> None:
-    """Puts the values of its parts, and what the program did to them, in a tensor's place."""
-    if not isinstance(value, PendingTensor):
-        return
-    if value.laid is None:
-        replace(value, made)
-        return
-    # The engine's threads have the CPUs: torch's would wait for each other at each step.
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        result = value.behind(made)
-    finally:
-        torch.set_num_threads(threads)
-    replace(value, result.pin_memory() if value.pinned else result)
 
 
 # Questions that the wrapper answers without values.
