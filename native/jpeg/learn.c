@@ -57,12 +57,6 @@ uint32_t hrn_learn_point(hrn_hook *hook, uint32_t count) {
   return count < left ? count : left;
 }
 
-/* The MCUs that the walk has left behind, all of them noted. */
-static uint64_t walked(const hrn_hook *hook) {
-  if (!hook->has_seek || hook->onward) return hook->walk.mcu;
-  return (uint64_t)hook->seek.rows * hook->columns;
-}
-
 /* Whether the rest of the scan may be passed over. Work is counted in MCUs that are passed over, of
  * which one in the window, with all that is done to its pixels, is worth about two. */
 static bool affordable(hrn_context *context, const hrn_hook *hook) {
@@ -71,11 +65,11 @@ static bool affordable(hrn_context *context, const hrn_hook *hook) {
     context->jpeg->allowed = true;
     *allowance = FIRST_ALLOWANCE;
   }
-  const uint64_t mcus = (uint64_t)hook->columns * hook->rows, rest = mcus - walked(hook);
+  const uint64_t mcus = (uint64_t)hook->columns * hook->rows, rest = mcus - hook->walk.mcu;
   const uint32_t rows = hook->last_row > hook->first_row ? hook->last_row - hook->first_row : 0;
   const uint64_t window = (uint64_t)(hook->last_column - hook->first_column + 1) * (rows + 1);
   const uint64_t from = hook->has_seek ? (uint64_t)hook->seek.rows * hook->columns : 0;
-  const uint64_t gone = walked(hook) - (from < walked(hook) ? from : walked(hook));
+  const uint64_t gone = hook->walk.mcu - (from < hook->walk.mcu ? from : hook->walk.mcu);
   /* What was not spent is kept for one more file, not for a long stretch without any limit. */
   if (*allowance < mcus) {
     const uint64_t more = *allowance + (window + (gone > window ? gone : window)) / SHARE;
@@ -110,7 +104,7 @@ static bool finish(hrn_hook *hook) {
 /* How many rows may be kept without going on; 0 where those are too few. A row counts once the walk
  * has left it. */
 static uint32_t rows_so_far(const hrn_hook *hook) {
-  const uint32_t rows = (uint32_t)(walked(hook) / hook->columns);
+  const uint32_t rows = (uint32_t)(hook->walk.mcu / hook->columns);
   const uint32_t before = hook->has_seek ? hook->seek.rows : 0;
   return rows > before && (rows - before) >= hook->rows / WORTH ? rows : 0;
 }
