@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"time"
 
 	"github.com/headrace/headrace/internal/fault"
@@ -111,11 +110,7 @@ func startJob(place string, work func(context.Context, *pack.Tracker) (any, erro
 	j := &job{tracker: pack.NewTracker(), cancel: cancel, place: place, done: make(chan struct{})}
 	go func() {
 		defer close(j.done)
-		defer func() {
-			if p := recover(); p != nil {
-				j.err = fmt.Errorf("panic: %v; please report this with: %s", p, debug.Stack())
-			}
-		}()
+		defer fault.Recover(&j.err)
 		j.result, j.err = work(ctx, j.tracker)
 		if errors.Is(j.err, context.Canceled) { // only close cancels
 			j.err = fault.New(fault.KindClosed, "the job was closed before it had finished")

@@ -135,14 +135,12 @@ func (w *writer) flush() {
 	}
 }
 
-// leave gives the segment up to whoever appends next. Told explicitly, the lock ends also where a
-// forked child has the descriptor.
+// leave gives the segment up to whoever appends next.
 func (w *writer) leave() {
 	if w.keys == nil {
 		return
 	}
-	_ = unix.Flock(int(w.keys.Fd()), unix.LOCK_UN)
-	w.keys.Close()
+	unlock(w.keys)
 	w.data.Close()
 	w.keys, w.data, w.segment = nil, nil, nil
 	w.has.Store(false)
