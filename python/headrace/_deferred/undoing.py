@@ -93,7 +93,7 @@ class Before:
         if kind.fixed or self._keep_generator(value):
             return
         before = self.opaque
-        self.opaque = before or kind.iterates or (kind.opaque and self._of_samples)
+        self.opaque = before or kind.iterates
         if kind.bytes:
             self._undo.append(partial(value.__setitem__, slice(None), value[:]))
         if isinstance(getattr(value, "__dict__", None), dict):
@@ -172,15 +172,14 @@ class _Kind(NamedTuple):
     Attributes:
         slots: the descriptors of its ``__slots__``.
         bytes: they are arrays of Python's.
-        iterates: they are iterators that move on where nobody sees it.
-        opaque: they have a state that moves on and is not seen in attributes.
+        iterates: they are iterators that move on where nobody sees it. Other objects whose state is
+            not seen mostly have none: locks, slices, views of dicts.
         fixed: they have none that could change.
     """
 
     slots: tuple[Any, ...]
     bytes: bool
     iterates: bool
-    opaque: bool
     fixed: bool
 
 
@@ -199,10 +198,8 @@ def _kind(of: type) -> _Kind:
         or of in _FIXED
         or str(of.__module__).partition(".")[0] in _FIXED_OF
     )
-    # Other objects whose state is not seen mostly have none: locks, slices, views of dicts.
-    opaque = iterates
     fixed = known and not (slots or iterates or file or of.__dictoffset__)
-    return _Kind(slots, array_of_bytes, iterates, opaque, fixed)
+    return _Kind(slots, array_of_bytes, iterates, fixed)
 
 
 def _empty_slot(slot: Any, value: Any) -> None:
