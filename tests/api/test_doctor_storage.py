@@ -21,26 +21,39 @@ from timing import eventually
 IN_MEMORY = "/dev/shm"
 
 
+def every_other_in_memory(folder: Path) -> list[choosing.Place]:
+    """Sixteen files of one record, of which the page cache holds the first, the third and so on."""
+    places = []
+    for number in range(16):
+        path = folder / f"{number}"
+        path.write_bytes(bytes(100_000))
+        places.append(choosing.Place(number, str(path), 0, 100_000))
+    os.sync()
+    for place in places:
+        storage.drop(place)
+    for place in places[::2]:
+        storage.read(place)
+    return places
+
+
 def test_records_leave_the_page_cache_for_the_measurement_and_come_back_as_they_were(
     tmp_path: Path,
 ) -> None:
-    places = []
-    for number, warm in enumerate([True, False] * 8):
-        path = tmp_path / f"{number}"
-        path.write_bytes(bytes(100_000))
-        os.sync()
-        place = choosing.Place(number, str(path), 0, 100_000)
-        storage.drop(place)
-        if warm:
-            storage.read(place)
-        places.append(place)
-    with storage.left_as_it_was(places) as share:
-        found = storage.measure(places, 2.0)
+    # The kernel may drop a page at any time, as it does where others need the memory: then the
+    # measurement says so, rightly, and another try finds the state that the test has made.
+    for attempt in range(5):
+        (folder := tmp_path / f"{attempt}").mkdir()
+        places = every_other_in_memory(folder)
+        with storage.left_as_it_was(places) as share:
+            found = storage.measure(places, 2.0)
         if share is None or found["cold"]["how"] != "fadvise":
             pytest.skip("this file system does not say what is in memory, or forgets nothing")
-        assert share == 0.5
+        if share == 0.5:
+            break
+    assert share == 0.5
     assert set(found["cold"]["depths"]) == {"1", "8", "64"}
-    assert [storage.cached(place) for place in places] == [True, False] * 8
+    # What was in memory is asked for, and comes soon.
+    assert eventually(lambda: [storage.cached(place) for place in places] == [True, False] * 8)
 
 
 def test_records_that_are_read_past_the_page_cache_have_all_their_bytes(tmp_path: Path) -> None:
