@@ -48,84 +48,90 @@ _T_co = TypeVar("_T_co", covariant=True)
 
 
 class DataLoader(TorchDataLoader[_T_co], metaclass=Kind):
-    """``torch.utils.data.DataLoader`` for image folders and packed sets, without worker processes.
+    """``torch.utils.data.DataLoader`` with the images decoded and transformed by the engine.
 
-    Takes torch's arguments, has its attributes and gives its batches: the same samples in the same
-    order for the same torch seed, ``[images, labels]`` as ``default_collate`` makes them. The
-    images are decoded and transformed by native threads where
+    It takes torch's arguments, has its attributes and gives its batches: the same samples in the
+    same order for the same torch seed, by default as ``default_collate`` makes them. For an image
+    folder that is ``[images, labels]``: float32 of shape (batch, 3, height, width) if the pipeline
+    ends in floats, and int64 of shape (batch,). There are three ways to load; the first one that
+    is possible is used (docs/drop-in.md).
 
-    - the dataset is torchvision's ``ImageFolder`` or ``DatasetFolder`` (or a subclass that leaves
-      ``__getitem__`` alone) with the default loader and no ``target_transform``, or a
-      ``headrace.Dataset``, or ``Subset``s and ``ConcatDataset``s of them; ``samples`` says which
-      files, also where it was edited; at least half of them are by name of kinds that the engine
-      decodes; and
-    - its ``transform`` is a ``Compose`` of transforms that ``headrace.from_torchvision`` knows. It
-      is looked at anew by each ``iter``.
+    1. **Natively**: the engine reads, decodes and transforms, without the dataset's code, if
 
-    A file of a folder that the engine does not read, as an AVIF whatever its name, is decoded by
-    Pillow alone, and the rest stays native; ``stats`` counts them, and one warning names one of
-    them. Errors of a folder's files are those of ``headrace.errors`` and Pillow's at once, and so
-    ``OSError``s; Pillow's switches ``ImageFile.LOAD_TRUNCATED_IMAGES`` and
-    ``Image.MAX_IMAGE_PIXELS`` count as they stand at each ``iter``.
+       - the dataset is torchvision's ``ImageFolder`` or ``DatasetFolder`` (or a subclass without a
+         ``__getitem__`` of its own) with the default loader and no ``target_transform``; or a
+         ``headrace.Dataset``; or ``Subset``s and ``ConcatDataset``s of these. The files are those
+         of ``samples``, also after it was edited. By their names, at least half of them must be of
+         kinds that the engine decodes; and
+       - its ``transform`` is a ``Compose`` of transforms that ``headrace.from_torchvision`` knows.
+         Each ``iter`` looks at it again. If only the first transforms are known, the engine runs
+         those and Python runs the others, where torch's loader would run them. One warning names
+         the first of the others.
 
-    Where a ``Compose`` begins with such transforms and goes on with others, the first part runs
-    natively and the others in Python, where torch's loader would run them; one warning names the
-    first of them.
+       Single files that the engine cannot read, such as an AVIF, whatever its name, are decoded by
+       Pillow. The rest stays native; ``stats`` counts these files, and one warning names one of
+       them. Errors of files are classes of ``headrace.errors`` and of Pillow at once, and so
+       ``OSError``s. Pillow's switches ``ImageFile.LOAD_TRUNCATED_IMAGES`` and
+       ``Image.MAX_IMAGE_PIXELS`` are read at each ``iter``.
 
-    Of any other dataset the own code runs, where torch's loader would run it: in the thread that
-    iterates or, with ``num_workers``, in torch's worker processes. While it runs, images open
-    without being decoded, and what is done to them is recorded; the engine makes the batch. What is
-    not recorded gets Pillow's pixels at once, and one warning names the line of the program;
-    ``explain`` shows all of them. Transforms that draw are drawn by the engine, unless the code
-    seeds torch's generator itself. A bad file is met where the code opens it: ``__getitem__`` is
-    called again then, with images that open as ever.
+    2. **With the dataset's own code**, where torch's loader would run it: in the thread that
+       iterates or, with ``num_workers``, in torch's worker processes. Images then open without
+       being decoded, what is done to them is recorded, and the engine makes the batch. Operations
+       that cannot be recorded get Pillow's pixels at once, and one warning names the line of the
+       program; ``explain`` shows all of them. The engine draws for random transforms, unless the
+       code seeds torch's generator itself. If a file turns out to be bad, ``__getitem__`` is called
+       again, and that image opens as without Headrace.
 
-    A warning is never an error here: where a filter would make it one, its text goes to the log
-    "headrace". ``state_dict`` and ``load_state_dict`` are there where the order of samples can go
-    on: not for a stream, nor for a dataset without images, whose loader is torch's in all.
+    3. **With torch's own loader**, if neither is possible.
 
-    What arguments mean here:
+    A warning of this class never becomes an error: if a warnings filter would make it one, its text
+    goes to the log "headrace" instead. ``state_dict`` and ``load_state_dict`` exist if the order
+    of samples can be resumed: not for a stream, and not for a dataset without images, whose loader
+    behaves as torch's.
 
-    - ``num_workers``: decoding threads; 0: as many as affinity and cgroups allow. No processes,
-      but where a dataset's own code runs: of that, worker processes, beside threads for all
-      CPUs.
+    What torch's arguments mean here:
+
+    - ``num_workers``: the number of decode threads; 0: as many as affinity and cgroups allow. No
+      processes are started. Only if the dataset's own code runs is it the number of worker
+      processes, beside decode threads for all CPUs.
     - ``prefetch_factor``: batches that are made ahead, 2 by default. Indices are drawn
       ``prefetch_factor * max(num_workers, 1)`` batches ahead, as torch draws them.
     - ``timeout``: seconds that a batch may take, also with ``num_workers=0``.
     - ``pin_memory``: batches are made in memory of PyTorch's pinned allocator; what a
-      ``collate_fn`` or Python threads made is copied there; nothing where torch finds no
+      ``collate_fn`` or Python threads made is copied there. It does nothing if torch finds no
       accelerator.
-    - ``persistent_workers``: the threads stay from epoch to epoch anyway; as in torch, the base
-      seed is then drawn once.
-    - ``worker_init_fn``, ``multiprocessing_context``: of the worker processes of a dataset whose
-      own code runs, as torch's; else checked as torch checks them, and without effect, as is
+    - ``persistent_workers``: the threads stay from epoch to epoch anyway. As in torch, the base
+      seed is drawn only once.
+    - ``worker_init_fn``, ``multiprocessing_context``: for worker processes, as torch's. Without
+      them they are checked as torch checks them, and have no effect; neither has
       ``pin_memory_device``. ``in_order=False``: batches come in order all the same.
 
-    Several iterators may be alive at once; each beyond the first has threads of its own.
+    Several iterators may be used at once; each beyond the first has threads of its own.
 
     Args:
-        strict: raise instead of handing anything to Python, to Pillow or to torch's loader.
-        seed: what augmentations are drawn from, with the number of the epoch; None: from torch's
-            base seed, so that ``torch.manual_seed`` or ``generator`` repeats them.
-        transform: only for a ``headrace.Dataset``, or a ``Subset`` or ``ConcatDataset`` of such,
-            which has none of its own: a ``Compose``, or a list of ``headrace.transforms`` (float32
-            images).
-        mode: "exact": torchvision's pixels.
-        on_error: "raise", or "replace" a bad image by another sample.
-        eager_open: images that a dataset's own code opens are decoded at once, for programs that
-            cannot bear a second ``__getitem__`` of one index.
-        ahead: batches whose code has run before the one that is asked for comes, where a dataset's
-            own code opens images in the thread that iterates; with 0 it draws from the process's
-            generators in torch's order.
-        limits: of the files of image folders, and of those that a dataset's own code opens, where
-            the engine decodes them, as of a ``headrace.Dataset``. ``max_pixels`` that is not among
-            them follows Pillow's ``Image.MAX_IMAGE_PIXELS`` at each ``iter``.
-        snapshot_every_n_steps: torchdata's argument. Natively a state is always that of the last
-            batch; where torch's loader would read, torchdata's ``StatefulDataLoader`` reads.
+        strict: raise an error instead of leaving anything to Python, to Pillow or to torch's
+            loader.
+        seed: number that augmentations are drawn from, together with the epoch; None: torch's base
+            seed, so that ``torch.manual_seed`` or ``generator`` repeats them.
+        transform: for a ``headrace.Dataset``, or a ``Subset`` or ``ConcatDataset`` of such, which
+            have no transform of their own: a ``Compose``, or a list of ``headrace.transforms``
+            (which gives float32 images).
+        mode: "exact" gives torchvision's pixels; "fast" similar ones (docs/exactness.md).
+        on_error: "raise" an error for a bad image, or "replace" it by another sample.
+        eager_open: decode images that a dataset's own code opens at once, for programs that
+            must not have ``__getitem__`` called twice for one index.
+        ahead: how many batches the dataset's own code may run ahead, if it opens images in the
+            thread that iterates. With 0 it draws from the process's generators in torch's order.
+        limits: limits for files of image folders and for files that a dataset's own code opens, if
+            the engine decodes them, as for ``headrace.Dataset``. Without ``max_pixels`` Pillow's
+            ``Image.MAX_IMAGE_PIXELS`` is read at each ``iter``.
+        snapshot_every_n_steps: torchdata's argument. A native loader's state is always that of the
+            last batch; where torch's loader would read, torchdata's ``StatefulDataLoader`` reads.
 
     Raises:
-        UnsupportedError: with ``strict``, when it is made or iterated.
-        ArgumentError: an argument of Headrace's is impossible. Torch's are refused as torch does.
+        UnsupportedError: with ``strict``, when the loader is made or iterated.
+        ArgumentError: an argument of Headrace's is impossible. Errors for torch's arguments are
+            torch's.
     """
 
     # Of ``State``; there while the loader is native, and not where torch's loader, which has none,
@@ -380,22 +386,23 @@ class DataLoader(TorchDataLoader[_T_co], metaclass=Kind):
             self.notices.say(f"{text} (strict=True makes this an error)", stacklevel=0)
 
     def explain(self, index: Any = None) -> Explanation:
-        """Which images of a sample the engine makes, and what keeps it from the others.
+        """Explains which images of a sample the engine makes, and why it does not make the others.
 
-        Runs the dataset's code for one sample, and puts Python's, NumPy's and torch's generators
-        back. Where several lines needed pixels it runs again, up to twice for each of them and with
-        other pixels there, to see which images come of which line.
+        It runs the dataset's code for one sample, and restores Python's, NumPy's and torch's
+        generators afterwards. If several lines needed pixels, it runs the code again, up to twice
+        for each of them, with other pixels at that line, to see which images come from it.
 
         Args:
-            index: of the sample; None: 0.
+            index: the sample's index in the dataset; None: 0.
 
         Returns:
-            what prints as a table: each image's place in the sample, whether it is native, and of
-            each cause of work in Python the line of the program, and the cure. ``native``,
-            ``leaves``, ``reasons`` and ``cure`` are its attributes.
+            an object that prints as a table: the place of each image in the sample, whether it is
+            native, and for each cause of work in Python the line of the program and a cure. Its
+            attributes are ``native``, ``leaves``, ``reasons`` and ``cure``.
 
         Raises:
-            UnsupportedError: torch's loader alone can run this dataset, or its class asks that one.
+            UnsupportedError: only torch's loader can run this dataset, or the loader's class has
+                torch's iterator; the sentence says why.
         """
         if asks_torchs_iterator(type(self)):
             raise UnsupportedError(f"torch's own DataLoader loads it: {deciding.asked(type(self))}")
@@ -445,14 +452,14 @@ class DataLoader(TorchDataLoader[_T_co], metaclass=Kind):
         self._engines.give_back(engine)
 
     def trace(self, path: str | os.PathLike[str] | None) -> str | None:
-        """Writes what the engine's threads do from now on to a file, as ``headrace.Loader.trace``.
+        """Writes a trace of the engine's threads to a file, as ``headrace.Loader.trace`` does.
 
         Returns:
-            the file's name; None where the trace ended, or begins with the next ``iter``. Of a
-            dataset whose own code runs it begins with the first image that the engine makes.
+            the file's name; None if the trace was ended, or begins only with the next ``iter``. If
+            a dataset's own code runs, the trace begins with the first image that the engine makes.
 
         Raises:
-            UnsupportedError: the dataset has no images, or what follows them is in Python.
+            UnsupportedError: the dataset has no images, or work in Python follows them.
             ArgumentError, OSError: as ``headrace.Loader.trace``.
         """
         wanted = tracing.checked(path)
@@ -466,16 +473,16 @@ class DataLoader(TorchDataLoader[_T_co], metaclass=Kind):
         return self._engines.trace(wanted, recipe) if behind is None else behind.trace(wanted)
 
     def stats(self) -> dict[str, Any]:
-        """What the engine measured, and what was not decoded by it though all else is native.
+        """What the engine measured, and how many images were left to Pillow.
 
         Returns:
-            "pillow_images": how many images Pillow has decoded, repeated ones counted; and
-            "pillow_files": how many files are known to be left to it. Of a folder counted since the
-            dataset was last found to be another. Of a dataset whose own code runs, what that code
-            opens and only Pillow reads, and what was recorded and the engine could not decode.
-            Where the engine makes the batches, or the images of a dataset whose own code runs, also
-            the fields of ``headrace.Loader.stats``, counted since the threads started; of several
-            epochs under way at once, those of the one that has decoded most.
+            a dict. "pillow_images" counts the images that Pillow has decoded, with repetitions, and
+            "pillow_files" the files that are known to be left to it. For a folder they are counted
+            since the dataset last changed. If a dataset's own code runs, they count what that code
+            opens and only Pillow can read, and what was recorded but the engine could not decode.
+            If the engine makes the batches or the images, the dict also has the fields of
+            ``headrace.Loader.stats``, counted since the threads started; if several epochs are in
+            progress at once, those of the one that has decoded most.
         """
         if self._deferring is not None and self._deferring.counts.batches:
             pillows = self._deferring.pillows

@@ -25,96 +25,105 @@ from headrace.errors import ArgumentError, ArgumentTypeError
 class Loader:
     """Batches of a dataset, decoded and augmented by native threads.
 
-    Each ``iter(loader)`` is one epoch: 0 first, then the next, or the one that ``set_epoch`` said.
-    A batch is ``(images, labels)``, with ``fields`` also a dict of those. The order of samples and
-    every augmentation are functions of (seed, epoch, sample), so they do not depend on threads.
+    Each ``iter(loader)`` is one epoch: epoch 0 first, then the next one, or the one given to
+    ``set_epoch``. A batch is ``(images, labels)``; with ``fields`` or ``labels`` a dict of named
+    values is its third part. By default ``images`` is a float32 tensor of shape (batch, 3, height,
+    width) with values in 0..1, and ``labels`` an int64 tensor of shape (batch,), -1 for none. The
+    order of samples and every augmentation are functions of (seed, epoch, sample), so they do not
+    depend on the number of threads.
 
-    A batch is a view of memory that the engine wrote, and belongs to whoever holds it: it is not
-    written again before its last tensor is gone, and outlives the loader. A forked child has a copy
-    of its own.
+    A batch is a view of memory that the engine wrote. It belongs to whoever holds it: the memory is
+    not written again before its last tensor is gone, also after the loader is closed. A forked
+    child has a copy of its own.
 
     Args:
-        dataset: a ``Dataset``, or the path of one; or a list of those, for
+        dataset: a ``Dataset``, or the path of one; or a list of these, which becomes
             ``Dataset.concat`` of them.
-        batch_size: samples a batch, on this rank.
-        format, image, label, classes, split, root: of a path, and of each of a list, as for
-            ``Dataset``; a ``Dataset`` that is open has its own already.
-        shuffle: a new order each epoch: True: all of the dataset mixed. "window": blocks of
-            neighbours mixed, and then all samples of a window, for storage that is slow at random
-            reads, and for containers whose samples lie in compressed blocks.
-        seed: what order and augmentations are drawn from.
-        drop_last: leave a last, smaller batch out.
+        batch_size: samples of a batch, on this rank.
+        format, image, label, classes, split, root: as for ``Dataset``, for a dataset given by its
+            path, and for each path of a list. An open ``Dataset`` has its own.
+        shuffle: whether each epoch has a new order. True: the whole dataset is mixed. "window":
+            blocks of neighbours are mixed, and then all samples of a window, for storage that is
+            slow at random reads, and for containers with compressed blocks.
+        seed: number that order and augmentations are drawn from, 0 to 2^64 - 1.
+        drop_last: leave out a smaller last batch.
         pad: repeat the first samples of the epoch until the last batch is equally long on all
-            ranks, as ``DistributedSampler`` does. Else its samples are split as evenly as can be,
-            and where they are fewer than the ranks, some get a batch of none.
-        transform: a list of ``headrace.transforms``, or of the dicts they make. All images have to
-            come out of it in one size. ``MixUp``, ``CutMix``, a ``RandomChoice`` of them or
-            ``Mixup`` may end it: then labels are float32 of shape (batch, num_classes), or with
-            ``MixUp(labels="pair")`` a tuple of labels, partners' labels and lambda.
-            ``headrace.transforms.Views``: several such lists, without mixing, and
-            ``images`` is then a list of tensors, or a dict of them where views have names.
-        resolution: sizes by the epoch from which they hold, as ``{0: 128, 10: 160, 30: 224}``, in
-            the place of the one that the transforms end with, a number for both sides where that
-            has two; or a ``headrace.transforms.Schedule``, which may also go by steps. The loader
-            stays, and so does its memory, which is made for the largest.
-        dtype: of the images: "float32", "float16", "bfloat16" or "uint8". A float without
-            ``Normalize`` is in 0..1.
-        layout: "NCHW", "NHWC", or "channels_last": NCHW by shape, NHWC in memory.
-        scale: how a float is made of a byte: "div" by 255 as ``ToTensor``, or "mul" by 1/255 as
-            ``v2.ToDtype``.
-        mode: "exact": Pillow's pixels; "fast": close to those, as ``functional.resized_crop``.
-        output: "torch" or "numpy": what batches are made of. Labels are int64, shape (batch,).
-        num_threads: decoding threads; None: what affinity and cgroups allow, shared between the
-            processes of ``LOCAL_WORLD_SIZE``.
-        prefetch: batches made ahead; None: 2, and of tiny images of arrays as many as have 16 MB,
-            8 at most.
+            ranks, as ``DistributedSampler`` does. Otherwise the last samples are split as evenly
+            as possible; if there are fewer of them than ranks, some ranks get an empty batch.
+        transform: a list of ``headrace.transforms``, or of the dicts that their ``to_dict``
+            returns. All images must have one size after it. The list may end with ``MixUp``,
+            ``CutMix``, a ``RandomChoice`` of both, or ``Mixup``. Then labels are float32 of shape
+            (batch, num_classes), or with ``MixUp(labels="pair")`` a tuple of labels, partners'
+            labels and lambda. With ``headrace.transforms.Views``, which holds several such lists
+            (without mixing), ``images`` is a list of tensors, or a dict of them if the views have
+            names.
+        resolution: sizes in pixels by the epoch from which they hold, such as ``{0: 128, 10: 160,
+            30: 224}``. They replace the size at the end of the transforms; one number replaces
+            both sides. Or a ``headrace.transforms.Schedule``, which may also count steps. The
+            loader keeps running, with memory for the largest size.
+        dtype: dtype of the images: "float32", "float16", "bfloat16" or "uint8". Without
+            ``Normalize`` floats are in 0..1.
+        layout: "NCHW", "NHWC", or "channels_last" (shape NCHW, memory NHWC).
+        scale: how a byte becomes a float: "div" divides by 255 as ``ToTensor`` does, "mul"
+            multiplies by 1/255 as ``v2.ToDtype`` does.
+        mode: "exact" gives Pillow's pixels, "fast" similar ones, as
+            ``functional.resized_crop`` says.
+        output: "torch" or "numpy": the kind of arrays in a batch.
+        num_threads: decode threads; None: as many as affinity and cgroups allow, shared between
+            the processes of ``LOCAL_WORLD_SIZE``.
+        prefetch: batches made ahead; None: 2, or for tiny images of arrays as many as fit into
+            16 MB, at most 8.
         read_ahead: samples read ahead; None: as many as the storage seems to need.
-        storage: of a dataset in a store of objects that is given by its address, as for
-            ``Dataset``.
+        storage: options of an object store, as for ``Dataset``, for a dataset given by its address.
         fetch_ahead: bytes of memory for records that are fetched from a store ahead of the decode
-            threads, as a number or as text; None: what the dataset says, else "512MB".
-        cache: a directory on a local disk for what is fetched from a store, as for ``Dataset``.
-        cache_size: the bytes that it may have, as a number or as text such as "200GB".
-        timeout: seconds that a batch may take, and opening a dataset by its address in a store;
-            None: as long as they take. A ``WaitTimeoutError`` says that they are over.
-        fields: names of fields, "index" or "key" among them, for the third part of a batch. Of
-            containers at a path they are chosen among all columns.
+            threads, as a number or as text such as "512MB"; None: the dataset's own, or "512MB".
+        cache: a directory on a local disk that keeps what is fetched from a store, as for
+            ``Dataset``.
+        cache_size: bytes that the cache may have, as a number or as text such as "200GB".
+        timeout: seconds to wait for a batch, and for opening a dataset by its address in a store;
+            None: without end. If it takes longer, a ``WaitTimeoutError`` is raised.
+        fields: names of fields for the third part of a batch, also "index" and "key". For
+            containers given by a path, they are chosen among all columns.
             A mixed batch also has "label", "partner" (its index), "partner_label", "lam" (float64,
-            the sample's own share) and "box" (int32: top, left, height, width of what is the
-            partner's), each for every sample.
+            the share of the sample itself) and "box" (int32: top, left, height and width of the
+            partner's part, in pixels), each with one value for every sample.
         labels: fields that move with the image, and what they are: ``{"boxes":
             hr.transforms.Boxes(sanitize=1), "classes": hr.transforms.Along("boxes"), "mask":
             hr.transforms.Mask(), "target": hr.transforms.Image(scale=4)}``. They are in the third
-            part of a batch: masks and images as a tensor, boxes and points as a list of one tensor
-            for each image. Ops on colours, erasings and JPEG leave them; policies, ``FiveCrop``,
-            ``MixUp`` and its like are refused with them, as in torchvision, and with an ``Image``
-            of another scale whatever resizes or turns by less than a quarter. Making the loader
-            looks for the longest row of boxes and points in the whole index.
+            part of a batch: masks and images as one tensor, boxes and points as a list with one
+            tensor for each image. Colour ops, erasing and JPEG do not change them. Policies,
+            ``FiveCrop`` and mixing are refused together with labels, as in torchvision; so are
+            resizes, and turns by other than 90 degrees, together with an ``Image`` of another
+            scale. Making the loader searches the whole index for the longest list of boxes and
+            points.
         rank, world_size: this process's part; None: from torch.distributed or the environment. All
-            ranks of a process group then begin every iteration together and compare what the order
-            depends on; to read on one of them alone, say ``rank=0, world_size=1``.
-        on_error: "raise", and the next batch is that behind the one with the bad sample; or
-            "replace" a bad sample by another one and say so in ``report()``.
-        sampler: one of ``headrace.samplers``; or any iterable of sample numbers, or a function that
-            makes one, in the place of ``shuffle``. That is iterated anew each epoch, after
-            ``set_epoch(epoch)`` where it has that, and on resume run again up to its position. It
-            is the order of all ranks together, unless it shards itself (``num_replicas``).
-        window: samples that ``shuffle="window"`` mixes with one another, 16,384 if not given, in
-            1,024 stretches of neighbours; of compressed blocks at most as many as decode to 192 MB.
-        pin_memory: batches in memory of PyTorch's pinned allocator. Without an accelerator PyTorch
-            cannot pin: then one warning, and ordinary memory.
-        device: a CUDA device that batches are copied to, ahead and on a stream of their own;
-            implies ``pin_memory``. None or "cpu": they stay.
-        batch_fn: what is made of each batch, ``batch_fn((images, labels))`` or with the fields, is
-            handed out in its place. It is Python, outside the native pass: it runs in the thread
-            that asks for the batch, when it asks, one batch at a time, and in an
-            ``IterableDataset`` in the worker. A batch that it raises for counts as handed out, and
-            iterating goes on behind it. What chance it needs it has to draw itself, and keep in
-            its own state.
+            ranks of a process group must then begin every iteration together, and compare what the
+            order depends on. To read on one rank alone, say ``rank=0, world_size=1``.
+        on_error: "raise" an error for a bad sample, after which the next batch follows; or
+            "replace" the sample by another one and list it in ``report()``.
+        sampler: one of ``headrace.samplers``; or, instead of ``shuffle``, any iterable of sample
+            numbers or a function that makes one. It is iterated again for each epoch, after
+            ``set_epoch(epoch)`` if it has that method, and on a resume up to the saved position.
+            Its order is that of all ranks together, unless it has ``num_replicas`` and so divides
+            the samples itself.
+        window: samples that ``shuffle="window"`` mixes with one another; None: 16,384, in
+            1,024 stretches of neighbours, and for compressed blocks at most as many as decode to
+            192 MB.
+        pin_memory: put batches into memory of PyTorch's pinned allocator. Without an accelerator
+            PyTorch cannot pin; then there is one warning, and ordinary memory is used.
+        device: a CUDA device that batches are copied to, ahead of time and on a stream of their
+            own; it implies ``pin_memory``. None or "cpu": no copy.
+        batch_fn: a function that is called with each batch, ``(images, labels)`` or also the
+            dict; the loader returns its result instead of the batch. It is Python code that runs
+            in the thread that asks for the batch, one batch at a time; in an ``IterableDataset``
+            that is the worker. If it raises, the batch counts as delivered, and the next one
+            follows. It must draw its random values itself, and keep the state of its generator.
 
     Raises:
         ArgumentError: an argument or a transform is impossible; the sentence names it.
-        UnsupportedError: an argument asks for what this version has not got yet.
+        UnsupportedError: an argument asks for something that this version does not support.
+        MissingFileError, EmptyDatasetError, BadFileError: as for ``Dataset``.
+        MemoryShortError: there is not enough memory for the batches.
     """
 
     def __init__(
@@ -399,16 +408,18 @@ class Loader:
         return images, labels, named | self._moved.of_batch(indices, more, left)
 
     def set_epoch(self, epoch: int) -> None:
-        """Says which epoch the next ``iter`` is. That of a state just loaded keeps its position."""
+        """Sets the epoch of the next ``iter``. If a state of that epoch was just loaded, its
+        position stays."""
         self.position.set_epoch(arguments.epoch("epoch", epoch))
 
     def state_dict(self) -> dict[str, Any]:
-        """Where the loader stands, counted in batches handed out: small, and JSON will take it.
+        """The loader's position after the last batch that was returned, as small JSON values.
 
         Returns:
-            "seed", "epoch" and "position" (samples of that epoch, all ranks together), with
-            "version", "fingerprint", "samples" and "shuffle" to know the order by, and with a
-            sampler of one's own "drawn", a checksum of what it gave.
+            "seed", "epoch" and "position" (samples of that epoch, over all ranks together);
+            "version", "fingerprint", "samples" and "shuffle", by which a later load checks that
+            the order is the same; and with a sampler of your own "drawn", a checksum of its
+            numbers so far.
         """
         epoch, position, drawn = self.position.reached
         state = {**self._order(), "seed": self.seed, "epoch": epoch, "position": position}
@@ -421,14 +432,14 @@ class Loader:
         return states.order(self.dataset, self._config | {"shuffle": shuffle}, self._stretches)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Goes on, at the next ``iter``, where a ``state_dict`` stood.
+        """Continues, at the next ``iter``, where the loader was when ``state_dict`` was called.
 
-        A sampler of one's own is asked again for all samples up to there. Where it gives others,
-        because it draws from a generator that was not put back, the first batch is an
-        ``ArgumentError``.
+        A sampler of your own is asked again for all samples up to that position. If it gives other
+        samples, for example because its generator was not restored, asking for the first batch
+        raises an ``ArgumentError``.
 
         Raises:
-            ArgumentError: the state is of another dataset or order, or is none.
+            ArgumentError: the state is of another dataset or order, or is not a state.
         """
         most = self._length if self._own_order else None
         seed, reached = states.read(state, self._order(), most)
@@ -436,11 +447,11 @@ class Loader:
         self.position.go_to(*reached)
 
     def stats(self) -> dict[str, Any]:
-        """What the engine measured since it was opened.
+        """What the engine measured since the loader was opened.
 
         Returns:
-            rates, totals, waits by stage, stalls and queues; ``headrace.metrics.FIELDS`` says of
-            each field what it is.
+            rates, totals, waiting times by stage, stalls and queues; ``headrace.metrics.FIELDS``
+            describes each field, and so does docs/doctor.md.
         """
         self._warn_of_cache()
         return dict(self._info()["stats"])
@@ -451,26 +462,33 @@ class Loader:
             scarce.warn_of(self._info().get("cache_warning", "").encode())
 
     def report(self) -> list[dict[str, Any]]:
-        """The samples that ``on_error="replace"`` replaced: epoch, step, index, key, error, ..."""
+        """The samples that ``on_error="replace"`` replaced, and those that the decoder warned of.
+
+        Returns:
+            dicts with epoch, step, place (row in the batch), index and key of the sample;
+            substitute, the index of the sample that was delivered instead, or -1 for a warning;
+            warnings, how many there were; and error, the sentence. At most 10,000 replacements and
+            1,000 warnings are listed; ``stats()`` counts all of them.
+        """
         return list(self._info()["report"])
 
     def trace(self, path: str | os.PathLike[str] | None) -> str | None:
-        """Writes what the loader's threads do from now on to a file for Chrome and Perfetto.
+        """Writes a trace of the loader's threads to a file for Chrome and Perfetto, from now on.
 
-        It is complete after ``close()`` or ``trace(None)``. The environment variable
-        ``HEADRACE_TRACE`` asks for one of each loader, from its first sample on.
+        The file is complete after ``close()`` or ``trace(None)``. The environment variable
+        ``HEADRACE_TRACE`` has every loader write one from its first sample on.
 
         Args:
-            path: of the file, which is written over; None ends the trace. Where this process wrote
-                one there before, or another process does now, a number goes into the name, as in
-                ``run-2.json``.
+            path: the file, which is overwritten; None ends the trace. If this process wrote a
+                trace there before, or another process is writing one, a number is added to the
+                name, as in ``run-2.json``.
 
         Returns:
-            the file's name; None where the trace ended.
+            the file's name; None if the trace was ended.
 
         Raises:
-            ArgumentError: ``path`` is none, or of something else than a file.
-            OSError: the file cannot be written, or not all of it could.
+            ArgumentError: ``path`` is not a path, or not that of a regular file.
+            OSError: the file, or a part of it, cannot be written.
         """
         wanted = tracing.checked(path)
         self._open()
