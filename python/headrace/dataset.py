@@ -31,13 +31,13 @@ class Sample(tuple[Any, int]):
     """One sample, which unpacks as ``image, label``.
 
     Attributes:
-        image: uint8 array of shape (height, width, 3), RGB.
-        label: the class number.
-        key: the sample's name, unique in its dataset, or in its part of a concatenation; in a
-            folder without an index, files that differ in their extension alone share it. It is
-            text: what is no UTF-8 in a file name is escaped.
-        path: the file that holds it, as ``open`` takes it: a shard, or the image itself.
-        fields: what else was packed with it, by name.
+        image: NumPy array of uint8, shape (height, width, 3), RGB.
+        label: the class number, -1 for none.
+        key: the sample's name, unique in its dataset, or in its part of a concatenation. In a
+            folder without an index, files that differ only in their extension have the same key.
+            It is text: bytes of a file name that are not UTF-8 are escaped.
+        path: the file that holds the sample, as ``open`` accepts it: a shard, or the image itself.
+        fields: the values of the sample's fields, by name.
     """
 
     key: str
@@ -54,65 +54,70 @@ class Sample(tuple[Any, int]):
 
 
 class Dataset:
-    """A packed directory, a folder of images used in place, or containers of others.
+    """A packed dataset, a folder of images used in place, or containers in other formats.
 
-    ``len(ds)`` is the number of samples and ``ds[i]`` a ``Sample``; negative numbers count from the
-    end, and ``ds[a:b:c]`` is a list of samples, all decoded. A dataset pickles as its configuration
-    and opens again where it is unpickled, so it may go to a spawned worker.
+    ``len(ds)`` is the number of samples and ``ds[i]`` a ``Sample``. Negative numbers count from the
+    end, and ``ds[a:b:c]`` is a list of samples, all decoded. A dataset is pickled as its
+    configuration and opened again when it is unpickled, so it may be sent to a spawned worker.
 
     Attributes:
         classes: the class names in the order of their numbers.
-        kind: "packed", "indexed" (a folder with an index), "listed" (a folder as it is),
-            "scanned" (containers as they are), "contained" (an index of containers), "arrays" (of
-            pixels, in files), "memory" (the same, ``from_arrays``) or "concatenated".
+        kind: "packed", "indexed" (a folder with an index), "listed" (a folder without one),
+            "scanned" (containers without an index), "contained" (an index of containers), "arrays"
+            (arrays of pixels in files), "memory" (arrays in memory, ``from_arrays``) or
+            "concatenated".
         fingerprint: a short text that differs when the samples differ.
 
     Args:
-        path: the directory, or its address in a store of objects ("s3://bucket/train.hr",
-            "https://host/train.hr"; docs/object-stores.md); or containers: a tar,
-            zip, TFRecord, RecordIO, FFCV, MDS, LMDB, LitData, Arrow or Parquet file, a folder of
-            such, a pattern as ``"train-{000000..000146}.tar"`` or ``"train-*.tar"``, or a
-            list of paths; or arrays of uint8: .npy, .npz, HDF5, Zarr, .safetensors, .pt, MNIST's
-            IDX or CIFAR's binary files. What they are is found by their content (docs/formats.md).
-            Without an index containers' headers are read now; ``headrace index`` does that once.
-        format: "webdataset", "tar" (of class folders), "zip", "tfrecord", "recordio", "beton",
-            "mds", "lmdb", "litdata", "arrow" or "parquet", or of arrays "npy", "npz", "hdf5",
-            "zarr", "idx", "safetensors", "pt", "cifar10" or "cifar100", where the content leaves a
-            choice; None: found.
-        image: the column of the images; alternatives are separated by ";". None: what has one of
-            the usual names.
-        label: the column of the labels; "json.NAME" is a member of JSON objects. None: what has one
-            of the usual names, else every label is -1. Of arrays also another file that holds them,
-            or the labels themselves.
-        fields: the columns to keep beside them; None: all.
-        classes: the names of the labels of containers; None: texts are sorted, numbers have none.
-        split: which split, where names of files tell several apart.
-        layout: of arrays, "NHW", "NHWC" or "NCHW"; None: the axis of size 1, 3 or 4 is the channel.
-        root: where the containers of an index are, if not where it says.
-        backend: how shards are read: "pread", into memory, which is what "auto" takes, or "mmap",
-            which copies nothing, and faults a page in for each 4 KiB.
+        path: one of: a directory; its address in an object store ("s3://bucket/train.hr",
+            "https://host/train.hr"; docs/object-stores.md); containers (a tar, zip, TFRecord,
+            RecordIO, FFCV, MDS, LMDB, LitData, Arrow or Parquet file, a folder of these, a pattern
+            such as ``"train-{000000..000146}.tar"`` or ``"train-*.tar"``, or a list of paths); or
+            arrays of uint8 (.npy, .npz, HDF5, Zarr, .safetensors, .pt, MNIST's IDX or CIFAR's
+            binary files). The format is detected from the content (docs/formats.md). The headers
+            of containers without an index are read when they are opened; ``headrace index`` does
+            that once.
+        format: the format, if the content is ambiguous: "webdataset", "tar" (of class folders),
+            "zip", "tfrecord", "recordio", "beton", "mds", "lmdb", "litdata", "arrow" or "parquet",
+            or for arrays "npy", "npz", "hdf5", "zarr", "idx", "safetensors", "pt", "cifar10" or
+            "cifar100". None: it is detected.
+        image: the column of the images; alternatives are separated by ";". None: a column with one
+            of the usual names.
+        label: the column of the labels; "json.NAME" is a member of JSON objects. None: a column
+            with one of the usual names; without one, every label is -1. For arrays also another
+            file that holds the labels, or the labels themselves.
+        fields: the other columns to keep; None: all.
+        classes: the names of the labels of containers; None: texts are sorted, and numbers have no
+            names.
+        split: which split to open, if file names tell several apart.
+        layout: for arrays, "NHW", "NHWC" or "NCHW"; None: the axis of size 1, 3 or 4 is the
+            channel.
+        root: where the containers of an index are, if they are not where the index says.
+        backend: how shards are read: "pread" reads into memory (this is what "auto" uses), and
+            "mmap" maps files, which copies nothing and causes a page fault for each 4 KiB.
         index_dir: where ``headrace index --index-dir`` put a folder's index.
-        verify_crc: compare each sample's bytes with the checksum that the index, or else its
-            TFRecord or zip, has of them.
-        limits: ``max_pixels``, ``max_decoder_bytes``, ``max_record_bytes``, ``max_scans``,
-            ``max_scan_blocks``, ``max_block_bytes``, ``max_cached_bytes``, where they should differ
-            from the defaults; docs/limits.md says what each bounds.
-        storage: of a dataset in a store, what differs from what the store's own tools would take:
+        verify_crc: compare each sample's bytes with the checksum in the index, or if there is none
+            with that in its TFRecord or zip.
+        limits: values that differ from the defaults, for ``max_pixels``, ``max_decoder_bytes``,
+            ``max_record_bytes``, ``max_scans``, ``max_scan_blocks``, ``max_block_bytes`` and
+            ``max_cached_bytes``; docs/limits.md says what each bounds.
+        storage: options of an object store that differ from what the store's own tools use:
             "endpoint", "region", "path_style", "anonymous".
         fetch_ahead: bytes of memory for records that a loader fetches from a store ahead of its
             decode threads, as a number or as text; None: "512MB".
         cache: a directory on a local disk that keeps what loaders fetch from a store, for all
             processes of the machine; None: nothing touches the disk.
-        cache_size: the bytes that it may have, as a number or as text such as "200GB".
-        timeout: seconds that opening a dataset in a store may take, and then each sample that is
-            read of it; None: as long as they take. A loader has a ``timeout`` of its own.
+        cache_size: bytes that the cache may have, as a number or as text such as "200GB".
+        timeout: seconds that opening a dataset in a store may take, and afterwards reading each
+            sample; None: without end. A loader has a ``timeout`` of its own.
 
     Raises:
-        MissingFileError: the directory does not exist.
+        MissingFileError: the path does not exist.
         WaitTimeoutError: a store took longer than ``timeout``.
-        EmptyDatasetError: it holds no sample.
+        EmptyDatasetError: the dataset has no sample.
         ArgumentError: an argument is impossible; the sentence names it.
-        BadFileError: its index or manifest is not what it claims to be.
+        BadFileError: an index, a manifest or a container is damaged.
+        UnsupportedError: the format is not read by this version; the sentence names it.
     """
 
     def __init__(
@@ -163,12 +168,13 @@ class Dataset:
 
         Args:
             paths: the files.
-            labels: for each the number of its class, or the name where ``classes`` are given.
+            labels: the class number of each file, or the class name if ``classes`` is given.
             classes: the class names in the order of their numbers; None: there are only numbers.
+            backend, limits: as for ``Dataset``.
 
         Raises:
-            ArgumentError: ``paths`` and ``labels`` differ in length, or a label is negative or none
-                of ``classes``.
+            ArgumentError: ``paths`` and ``labels`` differ in length, or a label is negative or not
+                in ``classes``.
         """
         config: dict[str, Any] = {"paths": arguments.each("paths", paths, arguments.path)}
         numbers: dict[str, int] = {}
@@ -198,32 +204,31 @@ class Dataset:
         backend: str = "auto",
         limits: Mapping[str, int] | None = None,
     ) -> Dataset:
-        """A dataset of images that each have a second one, in a folder of its own.
+        """A dataset of images that each have a second image, in another folder.
 
-        Two files are a pair where their paths below the two folders are the same but for their
-        extensions. Folders are listed as ``ImageFolder`` lists those of its classes, also files
-        that lie directly in them; every label is -1. The second file's bytes are a field, "target"
-        or "mask", which a loader moves with the image: ``labels={"target":
+        Two files are a pair if their paths relative to the two folders are the same without
+        extensions. The folders are listed as ``ImageFolder`` lists its class folders, including
+        files that lie directly in them; every label is -1. The second file's bytes are a field,
+        "target" or "mask", which a loader moves with the image: ``labels={"target":
         hr.transforms.Image(scale=4)}`` or ``labels={"mask": hr.transforms.Mask()}``.
 
         Args:
             first: the folder of the images.
-            second: the folder of what belongs to them.
-            kind: "image", whose field is "target"; or "mask", PNG files of one channel or with a
-                palette, whose field is "mask".
-            suffixes: what the names of the first and of the second files end with, in front of
-                their extensions, beside what they have in common: ``("x4", "")`` pairs
-                ``0001x4.png`` with ``0001.png``. Files without their folder's suffix are passed
-                over.
-            unpaired: "error": a file without a partner is one; "skip": it is left out.
-            backend: as for ``Dataset``; second files are read by "pread" alone.
+            second: the folder of the second images or masks.
+            kind: "image": the second files are images, in the field "target". "mask": they are
+                masks, PNG files with one channel or with a palette, in the field "mask".
+            suffixes: the endings, before the extension, in which the names of the first and the
+                second files differ: ``("x4", "")`` pairs ``0001x4.png`` with ``0001.png``. Files
+                without their folder's suffix are ignored.
+            unpaired: "error": a file without a partner is an error; "skip": it is left out.
+            backend: as for ``Dataset``; second files are always read by "pread".
             limits: as for ``Dataset``; they hold for both files.
 
         Raises:
             MissingFileError: one of the folders does not exist.
             EmptyDatasetError: there is no pair.
-            BadFileError: files have no partner; the sentence names them and the folder. Or two
-                files of a folder differ in their extension alone.
+            BadFileError: files have no partner, and the sentence names them and the folder; or two
+                files of a folder differ only in their extension.
         """
         made = cls.__new__(cls)
         config = pairs.config(first, second, kind, suffixes, unpaired)
@@ -240,27 +245,28 @@ class Dataset:
         layout: str | None = None,
         limits: Mapping[str, int] | None = None,
     ) -> Dataset:
-        """A dataset of images that are an array in memory already.
+        """A dataset of images in an array in memory.
 
-        Nothing is copied: the array is read where it lies, and kept alive until the dataset and
-        its loaders are closed. Who writes to it meanwhile changes the images. Pickling the dataset
-        pickles the array.
+        Nothing is copied: the array is read in place, and kept alive until the dataset and its
+        loaders are closed. Writing to it meanwhile changes the images. Pickling the dataset pickles
+        the array.
 
         Args:
             images: a NumPy array, a memory map or a torch tensor on the CPU, of uint8 and of shape
-                (N, H, W), (N, H, W, C) or (N, C, H, W) with 1, 3 or 4 channels; of four, which are
-                RGBA, the last is left out. Any strides. A memory map whose file is cut while it is
-                read ends the process with a bus error.
-            labels: for each the number of its class, or the name where ``classes`` are given, as
+                (N, H, W), (N, H, W, C) or (N, C, H, W) with 1, 3 or 4 channels. Four channels are
+                RGBA, and the last one is ignored. Any strides are allowed. If the file of a memory
+                map is truncated while it is read, the process ends with a bus error.
+            labels: the class number of each image, or the class name if ``classes`` is given, as
                 any sequence, array or tensor; None: every label is -1.
             classes: the class names in the order of their numbers; None: there are only numbers.
             layout: "NHW", "NHWC" or "NCHW"; None: the axis of size 1, 3 or 4 is the channel.
+            limits: as for ``Dataset``.
 
         Raises:
-            ArgumentError: the shape leaves the layout open or fits none, or ``labels`` are not as
-                many as the images.
-            UnsupportedError: the images are not of uint8.
-            EmptyDatasetError: there are none.
+            ArgumentError: the shape fits no layout or several, or the number of ``labels`` is not
+                that of the images.
+            UnsupportedError: the dtype is not uint8.
+            EmptyDatasetError: there are no images.
         """
         config: dict[str, Any] = {"array": held.config(images, layout)}
         if classes is not None:
@@ -281,26 +287,28 @@ class Dataset:
         backend: str = "auto",
         limits: Mapping[str, int] | None = None,
     ) -> Dataset:
-        """A dataset of encoded images at places in files that the caller knows.
+        """A dataset of encoded images at known positions in files.
 
-        It is the way for a container that Headrace does not know: whoever can say where its images
-        lie has a dataset of it, which is read, shuffled, indexed and packed as any other.
+        Use it for a container format that Headrace does not know: if you know where its images
+        are, you have a dataset that can be read, shuffled, indexed and packed like any other.
 
         Args:
             files: the files.
-            table: columns of one length, as a dict of NumPy arrays or an Arrow table, with a row
-                for each sample: "file", the number of one of ``files``; "offset" and "length" of
-                the image in it, in bytes; and where there are such "label" (numbers; texts, which
-                are sorted; -1 or null for none) and "key" (texts that differ; None: CONTAINER/ROW).
-                Every further column is a field: int, float, str or bytes.
-            classes: the class names in the order of their numbers; None: of texts the sorted ones.
+            table: columns of equal length, as a dict of NumPy arrays or an Arrow table, with one
+                row for each sample. "file" is the number of one of ``files``; "offset" and
+                "length" say where the image is in it, in bytes. Optional columns are "label"
+                (numbers, or texts, which are sorted into classes; -1 or null for none) and "key"
+                (texts, all different; without it CONTAINER/ROW). Every other column is a field:
+                int, float, str or bytes.
+            classes: the class names in the order of their numbers; None: the sorted texts.
+            backend, limits: as for ``Dataset``.
 
         Raises:
-            ArgumentError: a value is impossible, or outside its file; the sentence says the row.
-            DuplicateKeyError: two rows have one key.
+            ArgumentError: a value is impossible, or outside its file; the sentence names the row.
+            DuplicateKeyError: two rows have the same key.
             MissingFileError, SystemFailure: a file cannot be read.
             EmptyDatasetError: there is no row.
-            UnsupportedError: a column is of a type that no field has.
+            UnsupportedError: a column has a type that fields cannot have.
         """
         config = located.config(files, table, classes)
         made = cls.__new__(cls)
@@ -314,17 +322,17 @@ class Dataset:
     ) -> Dataset:
         """The samples of several datasets, one dataset after the other.
 
-        Nothing is copied, and opening it costs what opening its parts does. Packed sets, folders
-        and lists of files may be mixed. Labels stay those of each part, and so do keys; of the
-        further fields it has those that all parts have with one type.
+        Nothing is copied, and opening it takes as long as opening its parts. Packed datasets,
+        folders and lists of files may be mixed. Labels and keys stay those of each part. It has
+        the fields that all parts have with the same type.
 
         Args:
-            datasets: each a ``Dataset`` or the path of one. They are opened anew, so they may be
-                closed. ``backend``, ``verify_crc`` and ``limits`` have to be the same in all; of
-                several ``timeout`` the smallest holds.
-            classes: the names of all labels in the order of their numbers; None: the parts' own,
-                which have to be the same in all that have any; an empty list: labels have no names,
-                and parts may have classes that differ.
+            datasets: each a ``Dataset`` or the path of one. They are opened again, so they may be
+                closed. ``backend``, ``verify_crc`` and ``limits`` must be the same in all. The
+                smallest ``timeout`` holds.
+            classes: the names of all labels in the order of their numbers; None: those of the
+                parts, which must be the same in all parts that have any. An empty list: labels
+                have no names, and the parts may have different classes.
 
         Raises:
             ArgumentError: there are no datasets, or their classes or settings differ.
@@ -433,7 +441,7 @@ class Dataset:
 
     @property
     def info(self) -> dict[str, Any]:
-        """What the engine says of the whole: rows, classes, kind, fields, shards, bytes, ..."""
+        """Facts about the whole dataset: rows, classes, kind, fields, shards, bytes and others."""
         if not self._facts:
             facts = _lib.info("hr_dataset_info", self.handle, -1)
             facts.pop("fetched", None)
@@ -442,13 +450,13 @@ class Dataset:
 
     @property
     def fetched(self) -> dict[str, float]:
-        """Of a dataset in a store of objects, what opening and reading it has taken so far.
+        """What was requested so far from the object store in which the dataset is.
 
         Returns:
-            ``requests``, ``bytes``, ``hits`` of the cache, ``retries``, ``hedges``,
-            ``bytes_per_second`` while any request was under way, ``waited_s``, the seconds that
-            requests took, of all together; nothing of a dataset that lies here. What loaders
-            found in the cache is in their ``stats()``.
+            ``requests``, ``bytes``, ``hits`` of the cache, ``retries``, ``hedges`` (duplicate
+            requests), ``bytes_per_second`` over the time in which any request was in progress, and
+            ``waited_s``, the seconds that all requests took together. It is empty for a dataset on
+            a local disk. What loaders found in the cache is in their ``stats()``.
         """
         return dict(_lib.info("hr_dataset_info", self.handle, -1).get("fetched", {}))
 
@@ -466,7 +474,7 @@ class Dataset:
 
     @property
     def parts(self) -> list[range]:
-        """The numbers of the samples of each dataset of a concatenation; of any other, of all."""
+        """For a concatenation the sample numbers of each dataset; otherwise one range of all."""
         counts = [part["rows"] for part in self.info.get("parts", [self.info])]
         ends = list(itertools.accumulate(counts))
         return [range(end - count, end) for count, end in zip(counts, ends, strict=True)]
@@ -475,15 +483,16 @@ class Dataset:
         return int(self.info["rows"])
 
     def facts(self, index: int) -> dict[str, Any]:
-        """What the index says of a sample, without reading its image.
+        """Facts about a sample from the index, without reading its image.
 
         Returns:
             key, label, path, width, height, channels, codec, sampling, process, orientation,
-            crc32c, verdict, length (bytes) and ``fields`` with the user's own values; of its seek
-            points ``seek_length``, and ``seek_path`` and ``seek_offset`` where they are in a file.
+            crc32c, verdict, length (in bytes) and ``fields`` with the user's own values;
+            ``seek_length`` of its seek points, and ``seek_path`` and ``seek_offset`` if they are in
+            a file. docs/format.md explains them.
 
         Raises:
-            NoSampleError: there is no such sample; it is an ``IndexError``, too.
+            NoSampleError: there is no such sample; it is also an ``IndexError``.
         """
         number, handle = self._number(index), self.handle
         found: dict[str, Any] = self._waited_for(
@@ -508,7 +517,12 @@ class Dataset:
         return number % count
 
     def read(self, index: int) -> bytearray:
-        """The encoded bytes of a sample, their checksum verified."""
+        """The encoded bytes of a sample, with their checksum verified.
+
+        Raises:
+            NoSampleError: there is no such sample.
+            ChecksumError, TruncatedError, SystemFailure: the bytes are damaged or cannot be read.
+        """
         number, handle = self._number(index), self.handle
         return cast(
             "bytearray",

@@ -1,4 +1,4 @@
-"""What can go wrong, as exceptions: one class for each kind of the engine's errors."""
+"""Headrace's exceptions: one class for each kind of error."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ def _escape(character: str) -> str:
 
 
 class HeadraceError(Exception):
-    """Any failure of Headrace. ``str()`` is one sentence for a person; the parts stand beside it.
+    """The base class of all of Headrace's errors. ``str()`` gives one readable sentence.
 
     Attributes:
         file: the file concerned, or None.
         record: the sample's number in its dataset, or None.
         offset: the byte offset in ``file``, or None.
-        reason: the sentence, without the file where the engine named it apart.
+        reason: the sentence, without the file if the engine reported it separately.
 
-    Control characters in a name, and bytes that are no UTF-8, are escaped in the sentence, and in
-    ``file`` they are not.
+    In the sentence, control characters and bytes that are not UTF-8 are escaped; in ``file`` they
+    are not.
     """
 
     def __init__(
@@ -59,23 +59,23 @@ class ArgumentError(HeadraceError, ValueError):
 
 
 class ArgumentTypeError(ArgumentError, TypeError):
-    """An argument is of a type that is not taken; the sentence names it and those that are."""
+    """An argument has a wrong type; the sentence names it and the types that are allowed."""
 
 
 class NoSampleError(ArgumentError, IndexError):
-    """A dataset has no sample of that number."""
+    """A dataset has no sample with that number."""
 
 
 class UnsupportedError(HeadraceError):
-    """Valid, but not done by this version."""
+    """A file, an argument or a request is valid, but this version does not support it."""
 
 
 class BadFileError(HeadraceError):
-    """An index, manifest, shard or source is not what it claims to be."""
+    """An index, a manifest, a shard or a source is damaged, or contradicts itself."""
 
 
 class BadImageError(HeadraceError):
-    """A record is no valid image of its kind."""
+    """A record is not a valid image of its format."""
 
 
 class TruncatedError(HeadraceError):
@@ -83,15 +83,18 @@ class TruncatedError(HeadraceError):
 
 
 class ChecksumError(HeadraceError):
-    """The stored CRC-32C and that of the bytes differ."""
+    """The stored CRC-32C differs from that of the bytes: they were changed or damaged."""
 
 
 class LimitError(HeadraceError):
-    """A limit was met: pixels, scans, decoder memory, record size, or the threads of a process."""
+    """A limit was exceeded, such as pixels, scans, decoder memory, record size or threads.
+
+    docs/limits.md lists them.
+    """
 
 
 class SystemFailure(HeadraceError, OSError):
-    """The operating system refused; ``errno`` says how."""
+    """The operating system reported an error; ``errno`` says which."""
 
 
 class MissingFileError(SystemFailure, FileNotFoundError):
@@ -99,38 +102,39 @@ class MissingFileError(SystemFailure, FileNotFoundError):
 
 
 class ChangedError(BadFileError):
-    """An object of a store was replaced after it was opened or indexed.
+    """An object in a store was replaced after it was opened or indexed.
 
-    Or a file that a dataset's own code opened was, before it was decoded; then an ``OSError``, too.
+    Or a file that a dataset's own code opened was changed before it was decoded; then the error is
+    also an ``OSError``.
     """
 
 
 class DeniedError(HeadraceError, PermissionError):
-    """A store refused: credentials are missing, wrong or not enough."""
+    """A store refused access: credentials are missing, wrong, or do not suffice."""
 
 
 class UnreachableError(HeadraceError, ConnectionError):
-    """A store did not answer, or failed each time it was asked."""
+    """A store did not answer, or failed at each attempt."""
 
 
 class MemoryShortError(HeadraceError, MemoryError):
-    """Memory is short; the sentence says how much was needed."""
+    """There is not enough memory; the sentence says how much was needed."""
 
 
 class DuplicateKeyError(HeadraceError):
-    """Two samples of one key."""
+    """Two samples have the same key."""
 
 
 class EmptyDatasetError(HeadraceError):
-    """No sample was found."""
+    """A dataset has no sample, or none was found."""
 
 
 class ForkedError(HeadraceError):
-    """This process was forked after Headrace was first used."""
+    """This process was forked after Headrace was first used, so it cannot use Headrace."""
 
 
 class ClosedError(HeadraceError):
-    """The object was closed, or never was one."""
+    """The object was closed, or never opened."""
 
 
 class WaitTimeoutError(HeadraceError, TimeoutError):
@@ -138,4 +142,4 @@ class WaitTimeoutError(HeadraceError, TimeoutError):
 
 
 class InternalError(HeadraceError):
-    """Headrace is wrong; please report it."""
+    """A fault of Headrace itself; please report it."""
