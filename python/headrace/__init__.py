@@ -1,7 +1,8 @@
-"""Headrace: photographs in, finished training batches out.
+"""Headrace: a native image loader for training, with the pixels of Pillow and torchvision.
 
-``Loader`` reads a dataset that ``pack`` wrote, or a folder of images as it is, and yields batches
-of tensors from a native engine. Importing this package loads neither the engine nor torch.
+``DataLoader`` replaces ``torch.utils.data.DataLoader``. ``Loader`` reads a dataset that ``pack``
+wrote, a folder of images or containers, and yields batches of tensors. Importing this package loads
+neither the engine nor torch.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
 """``headrace.DataLoader`` under Hugging Face Accelerate.
 
-``Accelerator.prepare`` makes a loader of its own of every ``DataLoader``, over torch's; which class
-that is, nobody can tell it. What it makes keeps the loader that it goes through in its attribute
-``base_dataloader``, and expects of that a ``state_dict``. So here Accelerate prepares as ever, and
-then the one below is exchanged, over the very batch sampler that Accelerate made. Which samples a
-process gets, how often they are repeated and what is gathered is therefore Accelerate's doing.
+``Accelerator.prepare`` replaces every ``DataLoader`` by a loader of its own over torch's class, and
+that class cannot be chosen. Its loader keeps the one that it iterates in its attribute
+``base_dataloader``, and expects a ``state_dict`` of that. So ``prepare`` here lets Accelerate
+prepare as usual, and then replaces the inner loader by Headrace's, with the batch sampler that
+Accelerate made. So Accelerate still decides which samples a process gets, how often they are
+repeated and what is gathered.
 
     model, optimizer = accelerator.prepare(model, optimizer)
     loader = headrace.accelerate.prepare(accelerator, loader)
@@ -31,9 +32,9 @@ _KEPT = (
 
 
 class PreparedDataLoader(DataLoader[Any]):
-    """The loader below one of Accelerate's.
+    """Headrace's loader inside one of Accelerate's.
 
-    A state that it loads also moves the epoch that Accelerate counts, and sets samplers to.
+    Loading a state also sets the epoch that Accelerate counts and gives to samplers.
     """
 
     _is_accelerate_prepared = True  # what Accelerate looks for, so as not to prepare it again
@@ -55,27 +56,27 @@ class PreparedDataLoader(DataLoader[Any]):
 
 
 def prepare(accelerator: Any, loader: DataLoader[Any], device_placement: bool | None = None) -> Any:
-    """As ``accelerator.prepare(loader)``; the images are still decoded by the engine.
+    """Does the same as ``accelerator.prepare(loader)``, but the engine still decodes the images.
 
     ``split_batches``, ``even_batches``, ``dispatch_batches``, ``use_seedable_sampler`` and
-    ``gather_for_metrics`` do what they do over torch's loader. With ``use_stateful_dataloader`` the
-    loader's own state is part of ``save_state`` and ``load_state``, at any batch; ``state_dict``
-    and ``load_state_dict`` of what is returned are there without it, too.
+    ``gather_for_metrics`` work as over torch's loader. With ``use_stateful_dataloader``,
+    ``save_state`` and ``load_state`` include the loader's state, at any batch. The returned loader
+    has ``state_dict`` and ``load_state_dict`` also without it.
 
     Args:
-        accelerator: ``accelerate.Accelerator``.
+        accelerator: an ``accelerate.Accelerator``.
         loader: a ``headrace.DataLoader``.
-        device_placement: as of ``accelerator.prepare_data_loader``.
+        device_placement: as for ``accelerator.prepare_data_loader``.
 
     Returns:
-        Accelerate's loader, which it also lists among its own; over torch's, with a warning, where
-        that has to read the dataset.
+        Accelerate's loader, which Accelerate also keeps in its list of loaders. If only torch's
+        loader can read the dataset, it is over that one, with a warning.
 
     Raises:
-        ArgumentError: ``loader`` is no ``headrace.DataLoader``.
-        UnsupportedError: Accelerate has no such loader on this device (XLA), or is to save states
-            of a loader that one process reads for all (``dispatch_batches``), where the processes
-            would overwrite each other's.
+        ArgumentError: ``loader`` is not a ``headrace.DataLoader``.
+        UnsupportedError: Accelerate has no such loader on this device (XLA); or it is asked to save
+            states while one process reads for all (``dispatch_batches``), and the processes would
+            overwrite each other's states.
     """
     if not is_headraces(loader):
         raise ArgumentError(f"loader={loader!r}: a headrace.DataLoader is allowed")
@@ -87,15 +88,18 @@ def prepare(accelerator: Any, loader: DataLoader[Any], device_placement: bool | 
 
 
 def skip_first_batches(accelerator: Any, loader: Any, num_batches: int = 0) -> Any:
-    """As ``accelerator.skip_first_batches(loader, num_batches)``, without decoding what is skipped.
+    """As ``accelerator.skip_first_batches(loader, num_batches)``, without decoding skipped batches.
 
     Args:
-        accelerator: ``accelerate.Accelerator``.
+        accelerator: an ``accelerate.Accelerator``.
         loader: what ``prepare`` returned, or a ``headrace.DataLoader``.
-        num_batches: how many batches of the next epoch are left out.
+        num_batches: how many batches of the next epoch to skip.
+
+    Returns:
+        a loader of the remaining batches.
 
     Raises:
-        ArgumentError: ``loader`` is no torch loader.
+        ArgumentError: ``loader`` is not a torch loader.
     """
     below = getattr(loader, "base_dataloader", loader)
     if not isinstance(below, torch.utils.data.DataLoader):

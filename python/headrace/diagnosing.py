@@ -1,4 +1,4 @@
-"""What limits a training: storage, decoding, delivery, or the training itself."""
+"""``headrace.doctor``: measures what limits a training (docs/doctor.md)."""
 
 from __future__ import annotations
 
@@ -40,37 +40,40 @@ def doctor(
     cache_size: int | str | None = None,
     timeout: float | None = None,
 ) -> Diagnosis:
-    """Measures what limits a training here, and what each remedy would bring.
+    """Measures what limits a training on this machine, and what each remedy would gain.
 
-    Of a dataset: storage, cold and from the page cache, decoding with one thread and with all, and
-    the delivery of batches. At most 1 GB is read; of these files the page cache is left as it was.
-    Of a loader and a step (``headrace.Loader``, ``headrace.DataLoader`` or torch's): the training
-    with real batches, with one batch again and again, and the loader alone.
+    For a dataset it measures storage (from the disk and from the page cache), decoding (with one
+    thread and with all) and the delivery of batches. It reads at most 1 GB, and then has the page
+    cache of these files restored. For a loader (``headrace.Loader``, ``headrace.DataLoader`` or
+    torch's) and a step it measures the training with real batches and with one batch repeatedly,
+    and the loader alone.
 
     Args:
-        source: the dataset, as ``Dataset`` takes it, or one; or with ``step`` a loader.
-        step: the training's own step; it is called with what the loader yields, and has to wait for
-            what it starts on a GPU only where PyTorch does not know of it.
-        rate: images a second that are asked for, at most 10^12; None: the slowest stage is the
-            limit.
-        transform: of a dataset: "train" (RandomResizedCrop, flip, Normalize), "eval" (Resize,
-            CenterCrop, Normalize), "randaugment", the path of a JSON list of transforms, or a list
-            as ``Loader`` takes it; None: "train".
-        batch_size: of a dataset: samples a batch; None: 128.
-        size: of a dataset: height and width of the crops of a named transform; None: 224.
-        seconds: how long to measure, about; at least 1.
+        source: the dataset, as ``Dataset`` accepts it, or a ``Dataset``; with ``step``, a loader.
+        step: the training's own step. It is called with what the loader yields. It must wait for
+            work that it starts on a GPU only if PyTorch does not know of that work.
+        rate: images a second that the training needs, at most 10^12; None: the slowest stage is
+            the limit.
+        transform: for a dataset: "train" (RandomResizedCrop, flip, Normalize), "eval" (Resize,
+            CenterCrop, Normalize), "randaugment", the path of a JSON file with a list of
+            transforms, or a list as ``Loader`` accepts it; None: "train".
+        batch_size: for a dataset: samples of a batch; None: 128.
+        size: for a dataset: height and width in pixels of the crops of a named transform; None:
+            224.
+        seconds: about how long to measure; at least 1. It takes at most twice as long.
         format, image, label, fields, classes, split, root, storage, cache, cache_size, timeout:
-            of a path, as for ``Dataset``. A loader, or a dataset that is open, has its own.
+            as for ``Dataset``, if ``source`` is a path. A loader or an open dataset has its own.
 
     Returns:
-        ``limit``: "storage", "decoding", "delivery", "copy", "training" or "none"; ``measured``,
-        ``asked``; ``remedies``, each with ``text``, ``gain`` (times as fast),
-        ``images_per_second`` and ``measured`` (whether that rate was measured or worked out); and
-        ``notes``, what was seen or could not be measured. It prints as text.
+        an object that prints as text. ``limit`` is "storage", "decoding", "delivery", "copy",
+        "training" or "none". ``measured`` has the measurements and ``asked`` the arguments.
+        ``remedies`` is a list, each with ``text``, ``gain`` (how many times as fast),
+        ``images_per_second`` and ``measured`` (whether that rate was measured or calculated).
+        ``notes`` says what else was noticed or could not be measured.
 
     Raises:
         ArgumentError: an argument is impossible.
-        MemoryShortError: a batch of so many samples has no memory.
+        MemoryShortError: there is not enough memory for a batch of that size.
     """
     asked_rate = None if rate is None else arguments.rate("rate", rate)
     seconds = _seconds(seconds)

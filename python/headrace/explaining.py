@@ -1,4 +1,4 @@
-"""Says which images of a loader are native, or would be if it were Headrace's."""
+"""``headrace.explain``: which images of a loader are native, or would be with Headrace's loader."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ _AROUND = ("base_dataloader", "_dataloader")
 
 
 def explain(loader: Any, index: Any = None) -> Explanation:
-    """Which images of a loader's samples the engine makes, and what keeps it from the others.
+    """Explains which images of a loader's samples the engine makes, and why not the others.
 
-    Runs the dataset's code for one sample, and puts Python's, NumPy's and torch's generators back.
-    Where several lines needed pixels it runs again, up to twice for each of them, with an image
-    that is turned or inverted there: so it is seen which images come of which line. Of the loader
-    itself nothing changes.
+    It runs the dataset's code for one sample, and restores Python's, NumPy's and torch's generators
+    afterwards. If several lines needed pixels, it runs the code again, up to twice for each of
+    them, with an image that is turned or inverted at that line, to see which images come from it.
+    The loader does not change.
 
     Args:
-        loader: a ``headrace.DataLoader``; or torch's, and the answer is what would be if it were
-            Headrace's; or what Accelerate or Fabric made of one.
-        index: of the sample; None: 0.
+        loader: a ``headrace.DataLoader``; or torch's, and then the answer is what
+            ``headrace.DataLoader`` would do; or the loader that Accelerate or Fabric made of one.
+        index: the sample's index in the dataset; None: 0.
 
     Returns:
-        what prints as a table: each image's place in the sample, whether it is native, and of each
-        cause of work in Python the line of the program, and the cure. ``native``, ``leaves``,
-        ``reasons`` and ``cure`` are its attributes.
+        an object that prints as a table: the place of each image in the sample, whether it is
+        native, and for each cause of work in Python the line of the program and a cure. Its
+        attributes are ``native``, ``leaves``, ``reasons`` and ``cure``.
 
     Raises:
-        UnsupportedError: torch's loader alone can run this dataset, or the loader's class asks that
-            one; the sentence says why.
-        ArgumentError: ``loader`` is none of torch's or Headrace's.
+        UnsupportedError: only torch's loader can run this dataset, or the loader's class has
+            torch's iterator; the sentence says why.
+        ArgumentError: ``loader`` is neither torch's nor Headrace's.
     """
     own = _inside(loader)
     if is_headraces(own):

@@ -1,4 +1,7 @@
-"""Single images: encoded bytes in, HWC uint8 RGB arrays out."""
+"""Functions on single images: NumPy arrays of uint8, shape (height, width, 3), RGB.
+
+``decode`` and ``resized_crop`` make them of encoded bytes; the others take and return them.
+"""
 
 from __future__ import annotations
 
@@ -111,23 +114,24 @@ if TYPE_CHECKING:
 def decode(
     data: Encoded, *, limits: Mapping[str, int] | None = None, mode: str = "exact"
 ) -> NDArray[np.uint8]:
-    """Decodes an image to what Pillow's ``convert("RGB")`` gives; its kind is told by its content.
+    """Decodes an image to the pixels that Pillow's ``convert("RGB")`` gives.
 
-    JPEG, PNG, WebP, GIF, BMP, TIFF and PPM are read: docs/formats.md.
+    The format is detected from the content: JPEG, PNG, WebP, GIF, BMP, TIFF or PPM
+    (docs/formats.md).
 
     Args:
         data: the encoded file.
-        limits: ``max_pixels``, ``max_decoder_bytes``, ``max_record_bytes``, ``max_scans``,
-            ``max_scan_blocks``, where they should differ from the defaults; docs/limits.md says
-            what each bounds.
-        mode: "exact", or "fast": close to that, see ``resized_crop``.
+        limits: values that differ from the defaults, for ``max_pixels``, ``max_decoder_bytes``,
+            ``max_record_bytes``, ``max_scans`` and ``max_scan_blocks``; docs/limits.md says what
+            each bounds.
+        mode: "exact", or "fast" for similar pixels, as in ``resized_crop``.
 
     Returns:
-        uint8 array of shape (height, width, 3). EXIF orientation is not applied.
+        uint8 array of shape (height, width, 3). The EXIF orientation is not applied.
 
     Raises:
-        BadImageError, TruncatedError: the bytes are no valid image of their kind.
-        UnsupportedError: a kind of image that is not read; the sentence names it.
+        BadImageError, TruncatedError: the bytes are not a valid image of their format.
+        UnsupportedError: the format is not read; the sentence names it.
         LimitError: the image exceeds a limit.
     """
     config: dict[str, Any] = {"mode": arguments.choice("mode", mode, arguments.MODES)}
@@ -151,24 +155,24 @@ def resized_crop(
 
     Args:
         data: the encoded file; or a decoded image, uint8 of shape (height, width, 3).
-        top, left, height, width: the crop, in pixels of the image. Of a file it has to lie inside;
-            what it takes from outside of a decoded image is black, as in torchvision.
-        size: height and width of the result; or one number, or a list of one, for the shorter side:
-            the longer one follows, rounded down, as with ``resize``.
-        interpolation: "nearest", "bilinear", "bicubic", "box", "hamming" or "lanczos";
-            torchvision's InterpolationMode and Pillow's constants are taken too.
-        hflip: mirror the result.
-        mode: "exact": every byte as the installed Pillow gives it; as Pillow 13 where there is
-            none. "fast": close to that and as reproducible; JPEGs are decoded at 1/2, 1/4 or 1/8
-            of their size where the crop is at least so many times larger than ``size`` on both
-            axes. docs/exactness.md states the error.
+        top, left, height, width: the crop, in pixels of the image. In an encoded file the crop
+            must lie inside the image. Outside of a decoded image it is black, as in torchvision.
+        size: height and width of the result in pixels; or one number, or a list of one, for the
+            shorter side: the longer side follows, rounded down, as with ``resize``.
+        interpolation: "nearest", "bilinear", "bicubic", "box", "hamming" or "lanczos", or one of
+            torchvision's InterpolationMode or Pillow's constants.
+        hflip: whether to mirror the result left to right.
+        mode: "exact": every byte equals that of the installed Pillow, or of Pillow 13 if none is
+            installed. "fast": similar pixels, equally reproducible. JPEGs are decoded at 1/2, 1/4
+            or 1/8 of their size if the crop is at least that many times larger than ``size`` on
+            both axes. docs/exactness.md states the error.
 
     Returns:
         uint8 array of shape (height, width, 3).
 
     Raises:
         ArgumentError: the crop is empty or leaves the image, or an argument is impossible.
-        and what ``decode`` raises.
+        BadImageError, TruncatedError, UnsupportedError, LimitError: as for ``decode``.
     """
     box = {"top": top, "left": left, "height": height, "width": width}
     interpolation = plain("interpolation", interpolation)

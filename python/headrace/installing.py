@@ -1,4 +1,4 @@
-"""Replaces torch's ``DataLoader`` by Headrace's, for programs that are not to be edited.
+"""Replaces torch's ``DataLoader`` by Headrace's, for programs that you do not want to edit.
 
 The name ``DataLoader`` is an attribute of two modules, ``torch.utils.data`` and
 ``torch.utils.data.dataloader``. Code that looks it up or imports it afterwards gets Headrace's
@@ -29,10 +29,10 @@ _installations: list[Installation] = []
 
 
 class Installation:
-    """What ``headrace.install`` returns. In a ``with`` statement, it ends with that."""
+    """What ``headrace.install`` returns. As a context manager it uninstalls at the end."""
 
     def uninstall(self) -> None:
-        """Gives torch's names back, unless another installation needs them still."""
+        """Restores torch's names, unless another installation still needs them replaced."""
         with _lock:
             if self in _installations:
                 _installations.remove(self)
@@ -47,18 +47,20 @@ class Installation:
 
 
 def install() -> Installation:
-    """Has ``torch.utils.data.DataLoader`` mean ``headrace.DataLoader`` from now on.
+    """Makes ``torch.utils.data.DataLoader`` mean ``headrace.DataLoader`` from now on.
 
-    So does ``torch.utils.data.dataloader.DataLoader``. Loaders that the program and its libraries
-    make are Headrace's then, and the classes that they derive. Call it before the modules that say
-    ``from torch.utils.data import DataLoader`` are imported: they keep what they have.
+    It also replaces ``torch.utils.data.dataloader.DataLoader``. Loaders that the program and its
+    libraries make afterwards are Headrace's, and so are classes that they derive. Call it before
+    importing modules that run ``from torch.utils.data import DataLoader``: those that already have
+    done so keep torch's class.
 
-    Loaders that torch's class makes, or made before, stay what they are; ``isinstance`` finds them
-    to be of ``torch.utils.data.DataLoader`` all the same, and they pickle. torchdata's
-    ``StatefulDataLoader`` stays torch's. Processes that ``multiprocessing`` spawns have it, too.
+    Loaders of torch's class, whenever they were made, do not change. ``isinstance(loader,
+    torch.utils.data.DataLoader)`` is still true for them, and they can be pickled. torchdata's
+    ``StatefulDataLoader`` stays torch's. Processes that ``multiprocessing`` spawns have the
+    replacement too.
 
     Returns:
-        what undoes it, by ``uninstall()`` or as a context manager.
+        an object that undoes this call, by ``uninstall()`` or as a context manager.
     """
     made = Installation()
     with _lock:
@@ -69,7 +71,7 @@ def install() -> Installation:
 
 
 def uninstall() -> None:
-    """Gives torch's names back, however often they were taken."""
+    """Restores torch's names, however often ``install`` was called."""
     with _lock:
         if _installations:
             _installations.clear()

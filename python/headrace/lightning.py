@@ -1,9 +1,9 @@
-"""Headrace's loaders under Lightning's ``Trainer``, where a resume changes an epoch's length.
+"""A callback for Lightning's ``Trainer``, for resumes that change the length of an epoch.
 
-The ``Trainer`` asks a loader for the length of an epoch once, and trains no more batches than that
-in any epoch. It asks before it loads the loader's state. Where a checkpoint of the middle of an
-epoch is loaded by another number of ranks, or with another batch size, that epoch has a length of
-its own: more ranks would end it too early, and fewer would end all epochs behind it too early.
+The ``Trainer`` asks a loader for the length of an epoch once, before it loads the loader's state,
+and trains no more batches than that in any epoch. If a checkpoint from the middle of an epoch is
+loaded by another number of ranks, or with another batch size, that epoch has another length. With
+more ranks it would end too early, and with fewer ranks all later epochs would.
 
     trainer = lightning.Trainer(..., callbacks=[headrace.lightning.Lengths()])
 """
@@ -31,18 +31,18 @@ _Callback: Any = _base()
 
 
 class Lengths(_Callback):  # type: ignore[misc]
-    """Asks Headrace's training loaders for their length when an epoch begins or goes on.
+    """Asks Headrace's training loaders for their length when an epoch begins or is resumed.
 
-    What ``limit_train_batches`` says stays, and then nothing is changed, as with a loader among
-    them that is none of Headrace's.
+    It changes nothing if ``limit_train_batches`` is set, or if one of the training loaders is not
+    Headrace's.
     """
 
     def on_train_start(self, trainer: Any, _module: Any) -> None:
-        """Behind the loading of states, in front of the first batch."""
+        """Lightning calls this after it has loaded states, before the first batch."""
         _ask(trainer)
 
     def on_train_epoch_start(self, trainer: Any, _module: Any) -> None:
-        """In front of each epoch that begins anew."""
+        """Lightning calls this before each new epoch."""
         _ask(trainer)
 
 

@@ -1,8 +1,8 @@
-"""What all loaders of this process measure, for Prometheus and OpenTelemetry.
+"""Measurements of all loaders of this process, for Prometheus and OpenTelemetry.
 
-Neither package is needed by Headrace: ``register`` needs prometheus_client, ``instrument`` a meter
-of OpenTelemetry. Nothing runs between two scrapes; the engine adds its counters up when it is
-asked.
+Headrace needs neither package: ``register`` needs prometheus_client, and ``instrument`` a meter of
+OpenTelemetry. Nothing runs between two scrapes; the engine adds up its counters when it is asked.
+``FIELDS`` describes each field.
 """
 
 from __future__ import annotations
@@ -15,18 +15,19 @@ from headrace._engine.measured import FIELDS
 
 
 def collect() -> dict[int, dict[str, Any]]:
-    """``stats()`` of every open loader, by its number in this process."""
+    """The ``stats()`` of every open loader, by the loader's number in this process."""
     return living.stats()
 
 
 class Collector:
-    """Gives prometheus_client one family for each field of ``stats()``, with the label "loader".
+    """Gives prometheus_client one metric for each field of ``stats()``, with the label "loader".
 
-    ``headrace_images_per_second{loader="0"}``; totals end in ``_total``, seconds in ``_seconds``.
+    A name is ``headrace_images_per_second{loader="0"}``. Counters end in ``_total``, and times in
+    ``_seconds``.
     """
 
     def collect(self) -> Iterable[Any]:
-        """What prometheus_client calls for a scrape."""
+        """prometheus_client calls this for each scrape."""
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
         found = collect()
@@ -39,7 +40,7 @@ class Collector:
 
 
 def name(field: str) -> str:
-    """The metric of a field, in the words of Prometheus."""
+    """The name of a field's metric in Prometheus."""
     return "headrace_" + (field.removesuffix("_s") + "_seconds" if field.endswith("_s") else field)
 
 

@@ -1,4 +1,4 @@
-"""What a training will need: images a second, storage, cores and memory, before there is any."""
+"""``headrace.plan``: calculates what a planned training needs (docs/doctor.md)."""
 
 from __future__ import annotations
 
@@ -65,33 +65,35 @@ def plan(
     storage: Mapping[str, Any] | None = None,
     timeout: float | None = None,
 ) -> Plan:
-    """Works out what a training needs of storage, cores and memory so that no GPU waits.
+    """Calculates the storage, cores and memory that a training needs so that no GPU waits.
 
     Args:
-        source: the dataset, as ``Dataset`` takes it, or one; some of its samples are packed in each
-            form into a temporary folder to see how large they become.
-        gpus: how many there are.
-        rate: images a second that one GPU takes, at most 10^12. Or ``step_seconds``, of a step of
-            ``batch_size``.
-        step_seconds: what one step takes on one GPU, without waiting for data.
-        batch_size: samples a step on one GPU; the memory of batches goes by it, too.
-        images: how many images the set has, where there is no ``source``.
-        image_bytes: the mean bytes of an image's file, where there is no ``source``, or one whose
-            images are not bytes in files (arrays in memory); of one in a store of objects, so that
-            no image of it is fetched.
-        epochs: how many are planned.
-        size: height and width of what the GPU gets, for the memory of its float32 batches.
-        images_per_core: images a second that one core decodes, as ``doctor`` measures it
-            (``measured["decoding_one_core"]``); None: 1,647, of packed ImageNet on the machine
-            of docs/performance.md.
-        format, image, label, fields, classes, split, root, storage, timeout: of a path, as for
-            ``Dataset``.
+        source: the dataset, as ``Dataset`` accepts it, or a ``Dataset``. Some of its samples are
+            packed in each form into a temporary folder to measure how large they become.
+        gpus: number of GPUs.
+        rate: images a second that one GPU takes, at most 10^12. Give either this or
+            ``step_seconds``.
+        step_seconds: seconds of one step of ``batch_size`` on one GPU, without waiting for data.
+        batch_size: samples of a step on one GPU; it also determines the memory of batches.
+        images: number of images of the dataset, if there is no ``source``.
+        image_bytes: mean bytes of an image file. It is needed if there is no ``source``, or if its
+            images are not bytes in files (arrays in memory). For a dataset in an object store it
+            avoids fetching images.
+        epochs: number of epochs planned.
+        size: height and width in pixels of the images that the GPU gets, for the memory of float32
+            batches.
+        images_per_core: images a second that one core decodes, as ``doctor`` measures them
+            (``measured["decoding_one_core"]``); None: 1,647, the rate of packed ImageNet on the
+            Xeon of docs/performance.md.
+        format, image, label, fields, classes, split, root, storage, timeout: as for ``Dataset``, if
+            ``source`` is a path.
 
     Returns:
-        ``images_per_second``, ``megabytes_per_second``, ``iops`` (reads a second, by form),
-        ``cores``, ``images_per_core``, ``memory`` (bytes of batches of all GPUs, and of page cache
-        by the share of reads that it answers), ``epoch_seconds``, ``total_seconds``, ``storage``
-        (bytes by form), ``asked`` and ``assumed``: what was taken and not measured, as sentences.
+        an object that prints as text, with ``images_per_second``, ``megabytes_per_second``,
+        ``iops`` (reads a second, by form), ``cores``, ``images_per_core``, ``memory`` (bytes: of
+        the batches of all GPUs, and of page cache by the share of reads that it answers),
+        ``epoch_seconds``, ``total_seconds``, ``storage`` (bytes by form), ``asked`` (the
+        arguments) and ``assumed`` (sentences about what was assumed and not measured).
 
     Raises:
         ArgumentError: an argument is impossible or missing.

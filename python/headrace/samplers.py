@@ -1,7 +1,8 @@
-"""Which samples an epoch has, and how often: data that the engine draws by.
+"""Samplers for ``Loader(sampler=...)``: which samples an epoch has, and how often.
 
-For ``Loader(sampler=...)``. Nothing is iterated in Python and nothing but a position needs saving,
-so a loader with one of these resumes at once, and with any number of ranks.
+A sampler is data from which the engine computes the order. Nothing is iterated in Python, and a
+saved state needs only a position. So a loader with one of these resumes at once, and with any
+number of ranks.
 """
 
 from __future__ import annotations
@@ -20,10 +21,10 @@ Samples = range | Sequence[int]
 
 @dataclass(frozen=True)
 class Subset:
-    """Some samples, each once an epoch; in this order, or shuffled where the loader shuffles.
+    """Some of the samples, each once an epoch, in the given order, or shuffled if the loader does.
 
     Args:
-        indices: sample numbers, none of them twice. A ``range`` takes no memory.
+        indices: sample numbers, without repetition. A ``range`` takes no memory.
     """
 
     indices: Samples
@@ -35,10 +36,10 @@ class Subset:
 
 @dataclass(frozen=True)
 class _Drawn:
-    """Samples that come as often as their share of the draws says, rounded up or down.
+    """Each sample comes as often as its share of the draws says, rounded up or down.
 
-    Always shuffled; the number of a sample's draw is its position in the epoch, so that one that
-    comes twice is augmented differently.
+    The order is always shuffled. A sample that comes twice in an epoch is augmented differently,
+    because its position in the epoch is part of what its augmentations are drawn from.
     """
 
 
@@ -46,12 +47,12 @@ class _Drawn:
 class Weighted(_Drawn):
     """Samples in proportion to their weights.
 
-    Args:
-        weights: one a sample of the dataset, 0 or more. They need not add up to anything.
-        length: draws an epoch, of all ranks together; None: as many as the dataset has samples.
+    With equal weights and no ``length`` every sample comes exactly once. A sample whose expected
+    number is below one comes at most once. So there is no choice of with or without replacement.
 
-    With equal weights and no length every sample comes exactly once, and one whose share is below
-    one comes at most once: there is no need to say with or without replacement.
+    Args:
+        weights: one for each sample of the dataset, 0 or more; their sum may be anything.
+        length: samples of an epoch, over all ranks; None: as many as the dataset has.
     """
 
     weights: Sequence[float]
@@ -64,10 +65,10 @@ class Weighted(_Drawn):
 
 @dataclass(frozen=True)
 class ClassBalanced(_Drawn):
-    """Equally many samples of every label, and the samples of a label equally often.
+    """Equally many samples of every label, and each sample of a label equally often.
 
     Args:
-        length: draws an epoch, of all ranks together; None: as many as the dataset has samples.
+        length: samples of an epoch, over all ranks; None: as many as the dataset has.
     """
 
     length: int | None = None
@@ -79,16 +80,17 @@ class ClassBalanced(_Drawn):
 
 @dataclass(frozen=True)
 class Mix(_Drawn):
-    """Parts of a dataset in proportion to their weights, and the samples of a part equally often.
+    """Parts of a dataset interleaved by weight, with each sample of a part equally often.
 
-    Several datasets are mixed as parts of their concatenation: with ``Mix(weights=[3, 1])``, three
-    samples of four come from the first dataset of ``Loader([first, second], ...)``.
+    Several datasets are interleaved as the parts of their concatenation: with
+    ``Mix(weights=[3, 1])``, three of four samples come from the first dataset of
+    ``Loader([first, second], ...)``.
 
     Args:
-        parts: the sample numbers of each part, best as ``range``. A sample may be in several. None:
-            each dataset of a concatenation is one.
-        weights: one a part, 0 or more.
-        length: draws an epoch, of all ranks together; None: as many as the dataset has samples.
+        parts: the sample numbers of each part, preferably as ``range``. A sample may be in several
+            parts. None: each dataset of a concatenation is a part.
+        weights: one for each part, 0 or more.
+        length: samples of an epoch, over all ranks; None: as many as the dataset has.
     """
 
     parts: Sequence[Samples] | None = None
@@ -115,19 +117,19 @@ class Mix(_Drawn):
 class Repeated:
     """Every sample several times, each augmented differently: DeiT's repeated augmentation.
 
-    In order, or shuffled where the loader shuffles, and cut off so that an epoch is as long as one
-    without repeats: of three, it has a third of the samples, and the next epoch another third.
-    The repeats of a sample come in one step wherever its ``batch_size * world_size`` samples have
-    room for them: the first ones of all at its front, then the second ones. So they fall on
-    different ranks, if there are as many ranks as repeats.
+    Samples come in order, or shuffled if the loader shuffles. An epoch is cut off so that it is as
+    long as one without repeats: with three repeats it has a third of the samples, and the next
+    epoch another third. The repeats of a sample come in one step, if the step's ``batch_size *
+    world_size`` samples have room for them: first the first repeats of all samples, then the second
+    ones. So they fall on different ranks if there are as many ranks as repeats.
 
-    What a step has is the same for any number of ranks with the same ``batch_size * world_size``,
-    and for any step size a resumed epoch goes on with the samples that were not taken.
+    The samples of a step are the same for any number of ranks with the same ``batch_size *
+    world_size``. A resumed epoch continues, with any step size, with the samples not yet taken.
 
     Args:
         times: how often a sample comes, 1 or more.
-        length: samples an epoch, of all ranks together; None: as timm's ``RepeatAugSampler``, the
-            dataset's size rounded down to a multiple of 256; not rounded where it is less.
+        length: samples of an epoch, over all ranks; None: as in timm's ``RepeatAugSampler``, the
+            dataset's size rounded down to a multiple of 256, or not rounded if it is less than 256.
     """
 
     times: int = 3

@@ -1,4 +1,4 @@
-"""For code that wants a ``torch.utils.data.IterableDataset``, and for normalising on a device."""
+"""A ``torch.utils.data.IterableDataset`` over a ``Loader``, and normalising on a device."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ from headrace.loader import Loader
 
 
 class IterableDataset(torch.utils.data.IterableDataset[Any]):
-    """A ``Loader`` as an iterable dataset of whole batches.
+    """A ``Loader`` as an iterable dataset of whole batches, for torch's ``DataLoader``.
 
-    For ``DataLoader(ds, batch_size=None)``. ``num_workers=0`` is best: the threads are Headrace's
-    own, and worker processes only copy. With workers the batches are the same, in the same order.
+    Use it as ``DataLoader(ds, batch_size=None)``. ``num_workers=0`` is best: the threads are
+    Headrace's own, and worker processes only add a copy. With workers the batches are the same, in
+    the same order.
 
-    Takes the arguments of ``Loader``. The engine is first used by the first iteration or ``len``,
-    so that worker processes may be forked until then; what is wrong with an argument is said
-    there. Given a path and not a ``Dataset``, it may go to spawned workers too.
+    It takes the arguments of ``Loader``. The engine starts at the first iteration or ``len``, so
+    worker processes may be forked until then; wrong arguments are reported there too. If it was
+    given a path instead of a ``Dataset``, it may also be sent to spawned workers.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -35,7 +36,7 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
 
     @property
     def loader(self) -> Loader | Share:
-        """The loader; in a worker process, that of the worker's share."""
+        """The loader; in a worker process, the loader of the worker's part."""
         if self._loader is None:
             worker = torch.utils.data.get_worker_info()
             if worker is None:
@@ -78,11 +79,11 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
             self._loader.set_epoch(epoch)
 
     def state_dict(self) -> dict[str, Any]:
-        """As ``Loader.state_dict``; in a worker process, of the worker's share."""
+        """As ``Loader.state_dict``; in a worker process, for the worker's part."""
         return self.loader.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """As ``Loader.load_state_dict``; in a worker process, of the worker's share."""
+        """As ``Loader.load_state_dict``; in a worker process, for the worker's part."""
         self._state = arguments.mapping("state", state)
         worker = torch.utils.data.get_worker_info()
         if worker is not None:
@@ -94,14 +95,14 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
 
 
 class Normalize(torch.nn.Module):
-    """Makes normalised floats of uint8 batches, on whatever device they are.
+    """Converts uint8 batches to normalised floats, on the device that they are on.
 
-    For a loader with ``dtype="uint8"``, where the bus to the device is what limits: bytes are a
-    quarter of floats.
+    Use it with a loader with ``dtype="uint8"`` if the bus to the device is the limit: uint8 has a
+    quarter of the bytes of float32.
 
     Args:
-        mean, std: a number for each channel, for pixels in 0..1.
-        dtype: of the result.
+        mean, std: one number for each channel, for pixel values in 0..1.
+        dtype: dtype of the result.
     """
 
     scale: torch.Tensor
@@ -117,5 +118,9 @@ class Normalize(torch.nn.Module):
         self._dtype = dtype
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
-        """``images`` of shape (batch, channels, height, width), or one without batch."""
+        """Normalises uint8 ``images`` of shape (batch, channels, height, width), or without batch.
+
+        Returns:
+            floats of the same shape: ``(image / 255 - mean) / std``.
+        """
         return torch.addcmul(self.shift, images.to(self.scale.dtype), self.scale).to(self._dtype)

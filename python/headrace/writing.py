@@ -1,4 +1,4 @@
-"""Making datasets and checking them."""
+"""Makes datasets (``pack``, ``index``, ``Writer``) and checks them (``verify``)."""
 
 from __future__ import annotations
 
@@ -55,60 +55,73 @@ def pack(
     storage: Mapping[str, Any] | None = None,
     timeout: float | None = None,
 ) -> dict[str, Any]:
-    """Packs images of anywhere into tar shards with an index, which appears whole or not at all.
+    """Packs images from any source into tar shards with an index.
 
-    Images keep their bytes, unless Pillow has to decode them (``through_pillow``), or ``resize`` or
-    ``quality`` asks for new ones, which loses: of the metadata only the EXIF orientation stays.
-    Equal input gives equal files.
+    The packed dataset appears as a whole or not at all. Images keep their bytes, with two
+    exceptions: images that Pillow has to decode (``through_pillow``), and images that ``resize`` or
+    ``quality`` re-encodes. Re-encoding is lossy, and of the metadata keeps only the EXIF
+    orientation. Equal input gives equal files.
 
     Args:
-        source: a folder with one folder of images a class; a CSV or Parquet file with a path, a
-            label and any fields a row; containers, as ``Dataset`` takes them; a ``Dataset``; or any
-            map-style dataset of pairs of image and label, or of dicts (docs/formats.md).
-        destination: a directory that does not exist yet; or an address of s3://, gs:// or az://,
-            below which nothing lies.
-        format, image, label, fields, classes, split: of containers, as for ``Dataset``, and but for
-            format of Python's datasets.
-        root: of an index of containers, as for ``Dataset``; of a list of files where relative paths
-            begin, None: beside it.
-        shard_size: bytes a shard may have, as a number or as text: "256MB", "1GiB".
-        resize: LOSSY: the shorter side in pixels, by Pillow's bilinear filter, where it is longer.
+        source: a folder with one folder of images for each class; a CSV or Parquet list of files
+            with a path, and optionally a label and fields, in each row; containers, as ``Dataset``
+            accepts them; a ``Dataset``; or any map-style Python dataset of pairs of image and
+            label, or of dicts (docs/formats.md).
+        destination: a directory that does not exist yet; or an s3://, gs:// or az:// address
+            below which there is nothing.
+        format, image, label, fields, classes, split: as for ``Dataset``, for containers and (except
+            ``format``) for Python datasets.
+        root: for an index of containers, as for ``Dataset``; for a list of files, the folder that
+            relative paths begin at, None: the folder of the list.
+        shard_size: maximal bytes of a shard, as a number or as text such as "256MB" or "1GiB".
+        resize: LOSSY: the length of the shorter side in pixels, for images whose shorter side is
+            longer; they are resized by Pillow's bilinear filter.
         quality: LOSSY: re-encode with this JPEG quality, 1 to 100; 90 with ``resize`` alone.
         baseline: rewrite progressive and arithmetic-coded JPEGs as baseline, which loses nothing
-            and decodes faster. Files that this could change stay as they are.
-        raw: store decoded pixels, about 3 bytes a pixel, as binary PPM: nothing is left to decode.
-        lossless: "png": what a Python dataset has as pixels is stored as PNG; None: as PPM.
-        through_pillow: of images that the engine does not decode and Pillow does, as AVIF or TIFF
-            of 16 bits, store the pixels of ``convert("RGB")`` as PNG, which loses none of them;
-            False: keep them as they are, with the verdict unsupported.
-        seek: note where decoding may begin inside JPEGs, so that a crop costs little more than its
-            own part. Pixels are the same without.
+            and decodes faster. Files whose pixels this could change stay as they are.
+        raw: store decoded pixels as binary PPM, about 3 bytes a pixel: the loader has nothing to
+            decode.
+        lossless: how the pixels of a Python dataset are stored: "png" as PNG; None: as PPM.
+        through_pillow: what to do with images that Pillow decodes and the engine does not, such as
+            AVIF or 16-bit TIFF. True: store the pixels of ``convert("RGB")`` as PNG, without loss.
+            False: keep the files unchanged, with the verdict unsupported.
+        seek: store seek points: where decoding may begin inside JPEGs, so that a crop costs little
+            more than its own part. The pixels are the same without them.
         overwrite: replace a packed dataset at ``destination``.
-        on_fault: "keep" files that are no good image, with that verdict, or "raise" at the first.
-        allow_empty: folders of classes may be without an image.
-        path_column, label_column: what they are called in a list of files; None: "path" and
-            "label", and a Parquet file that has images itself is a container.
-        limits: as for ``Dataset``, and None: the dataset's own where ``source`` is one. An image
-            over one is kept with that verdict; a block over one ends the job.
-        num_threads: None: all cores.
-        num_workers: processes that read a Python dataset, started as torch's; 0: this one.
-        on_progress: called several times a second with samples done, samples in all (-1 while
-            unknown), encoded bytes handled, faults found.
-        storage: of a source or destination in a store of objects, as for ``Dataset``.
-        timeout: seconds that a store may take for each thing that is waited for: a range, a page of
-            a list, a part of an upload; None: as docs/object-stores.md says.
+        on_fault: what to do with files that are not good images: "keep" them with their verdict, or
+            "raise" an error at the first one.
+        allow_empty: whether class folders may be empty.
+        path_column, label_column: the names of these columns in a list of files; None: "path" and
+            "label", and then a Parquet file that contains images is a container.
+        limits: as for ``Dataset``; None: those of ``source`` if it is a ``Dataset``, else the
+            defaults. An image over a limit is kept with the verdict limit; a block over a limit
+            ends the job.
+        num_threads: threads; None: as many as cores.
+        num_workers: processes that read a Python dataset, started as torch starts them; 0: this
+            process reads it.
+        on_progress: a function that is called several times a second with: samples done, samples in
+            total (-1 while unknown), encoded bytes handled, faults found.
+        storage: as for ``Dataset``, for a source or a destination in an object store.
+        timeout: seconds that a store may take for each single wait: for a range, a page of a list,
+            a part of an upload; None: the bounds of docs/object-stores.md.
 
     Returns:
-        rows, bytes, shards, classes, counts by kind; "faults": how many in "total", the first
-        thousand "listed" with file, offset and reason; where it applies "lossy", "reencoded",
-        "to_baseline", "through_pillow", and "raw" with its "images", "bytes" and "from_bytes".
+        a dict: rows, bytes, shards, classes, counts by kind; "faults" with "total", their number,
+        and "listed", the first thousand with file, offset and reason; and if they apply "lossy",
+        "reencoded", "to_baseline", "through_pillow", and "raw" with "images", "bytes" and
+        "from_bytes".
+
+    Warns:
+        UserWarning: files were kept that are not good images.
 
     Raises:
-        ArgumentError: an argument is impossible, or an item of a dataset, whose index it says.
-        MissingFileError, EmptyDatasetError, DuplicateKeyError, BadFileError: about the source.
+        ArgumentError: an argument is impossible, or an item of a Python dataset is; then the
+            sentence has its index.
+        MissingFileError, EmptyDatasetError, DuplicateKeyError, BadFileError: the source cannot be
+            packed; the sentence says why.
         SystemFailure: the destination exists or cannot be written.
-        UnreachableError, DeniedError: what a store answered.
-        WaitTimeoutError: it took longer than ``timeout``.
+        UnreachableError, DeniedError: a store did not answer, or refused access.
+        WaitTimeoutError: a store took longer than ``timeout``.
     """
     told = jobs.output(destination, shard_size, seek, overwrite, on_fault, storage, timeout)
     told |= jobs.recoding(resize, quality, baseline, raw)
@@ -177,20 +190,24 @@ def index(
     storage: Mapping[str, Any] | None = None,
     timeout: float | None = None,
 ) -> dict[str, Any]:
-    """Writes an index for a folder or for containers, which are then used in place, without a copy.
+    """Writes an index for a folder of images or for containers, which are used in place.
 
     Args:
-        source: a folder with one folder of images a class; or containers, as ``Dataset`` takes
-            them; or an index of containers, which is written anew.
-        out: of containers: the directory of the index, which ``Dataset`` then opens. None: the
-            folder of the containers where ``source`` is one, else NAME.hr beside them.
-        format, image, label, fields, classes, split, root: of containers, as for ``Dataset``.
-        index_dir: of a folder of images: where the index goes; None: into the folder itself.
+        source: a folder with one folder of images for each class; or containers, as ``Dataset``
+            accepts them; or an index of containers, which is then written again.
+        out: for containers: the directory of the index, which ``Dataset`` then opens. None: the
+            folder of the containers if ``source`` is a folder, else NAME.hr beside them.
+        format, image, label, fields, classes, split, root: for containers, as for ``Dataset``.
+        index_dir: for a folder of images: the directory of the index; None: the folder itself.
         seek, on_fault, allow_empty, limits, num_threads, on_progress, storage, timeout: as in
             ``pack``.
 
     Returns:
-        What was indexed, as ``pack`` says it.
+        a dict about what was indexed, with the keys of ``pack``.
+
+    Raises:
+        ArgumentError, MissingFileError, EmptyDatasetError, DuplicateKeyError, BadFileError,
+        SystemFailure, UnreachableError, DeniedError, WaitTimeoutError: as in ``pack``.
     """
     words = containers.Words(format, image, label, fields, classes, split, root)
     config = {
@@ -218,20 +235,26 @@ def verify(
     storage: Mapping[str, Any] | None = None,
     timeout: float | None = None,
 ) -> dict[str, Any]:
-    """Reads a dataset whole and compares every checksum, offset and seek point with its index.
+    """Reads a whole dataset and compares every checksum, offset and seek point with its index.
 
     Args:
         source: a packed dataset, an index of containers, or a folder of images with its index.
-        index_dir: where the folder's index lies, if elsewhere.
-        root: where the containers of an index are, if not where it says.
-        decode: read the entropy data of every image anew, too.
-        limits: as for ``Dataset``; what is over one is a fault.
+        index_dir: where the folder's index is, if not in the folder.
+        root: where the containers of an index are, if not where the index says.
+        decode: also read the coded data of every image again, and compare its verdict.
+        limits: as for ``Dataset``; an image over a limit is a fault.
         num_threads, on_progress, timeout: as in ``pack``.
-        storage: of a dataset in a store of objects, as for ``Dataset``.
+        storage: as for ``Dataset``, for a dataset in an object store.
 
     Returns:
-        "ok", what was read, and "faults": how many in "total", and the first "listed", each with
-        file, record, offset, what was expected and what was found.
+        a dict: "ok", whether the bytes are as recorded; what was read; "faults" with "total", their
+        number, and "listed", the first ones with file, record, offset, what was expected and what
+        was found; "known" and "known_faults", images that already were faulty when they were packed
+        or indexed (docs/format.md).
+
+    Raises:
+        ArgumentError, MissingFileError, BadFileError, SystemFailure, UnreachableError, DeniedError,
+        WaitTimeoutError: the dataset cannot be read at all.
     """
     config = {
         "index_dir": None if index_dir is None else arguments.path("index_dir", index_dir),

@@ -41,15 +41,21 @@ def mix_chains(
     original: float = 0.0,
     blend: float | None = None,
 ) -> Pixels:
-    """Adds up what chains of functions make of an image, as AugMix does.
+    """Adds up the results of several chains of functions, weighted, as AugMix does.
 
     Args:
         img: uint8 array of shape (height, width, 3).
-        chains: lists of ``{"function": name, "arguments": {...}}`` of this module, each beginning
-            at ``img``.
-        weights: of each chain's result, 0 to 1.
-        original: weight of the image itself.
-        blend: share of the sum in a blend with the image; None: the sum alone.
+        chains: lists of ``{"function": name, "arguments": {...}}``, with functions of
+            ``headrace.functional``. Each chain begins with ``img``.
+        weights: the weight of each chain's result, 0 to 1.
+        original: the weight of the image itself, 0 to 1.
+        blend: the share of the sum when it is blended with the image, 0 to 1; None: the sum alone.
+
+    Returns:
+        uint8 array of shape (height, width, 3).
+
+    Raises:
+        ArgumentError: a weight or a function is not allowed.
     """
     array = pixels.of(img)
     shares = arguments.each("weights", weights, _share)

@@ -24,19 +24,23 @@ def replay(
     sample: int = 0,
     draw: int = 0,
 ) -> Any:
-    """What a loader's transforms do to one image, with all that they draw.
+    """Reports what a loader's transforms do to one image, with all parameters that they draw.
 
     Args:
         data: the encoded image.
         transform: as for ``Loader``.
-        seed, epoch, sample, draw: what the draws are a function of; ``sample`` is the index in the
-            dataset, ``draw`` 0 unless a sample can come more than once an epoch.
+        seed, epoch, sample, draw: the numbers that determine the draws. ``sample`` is the index in
+            the dataset; ``draw`` is 0 unless a sample can come more than once an epoch.
 
     Returns:
-        Function names of ``headrace.functional`` with their arguments after the image, in order;
-        ``erase`` stands for a box of the finished values. Of ``headrace.transforms.Views`` such a
-        list for each view, arranged as the loader arranges its tensors. Sizes by epoch are those of
-        ``epoch``.
+        a list of pairs: the name of a function of ``headrace.functional``, and a dict of its
+        arguments without the image, in the order in which they are applied. ``erase`` is applied
+        to the finished values. For ``headrace.transforms.Views`` there is such a list for each
+        view, arranged as the loader arranges its tensors. Sizes by epoch are those of ``epoch``.
+
+    Raises:
+        ArgumentError: a transform is impossible.
+        BadImageError, TruncatedError, UnsupportedError, LimitError: as for ``decode``.
     """
     several = transform if isinstance(transform, Views) else None
     lists = several if several is not None else [arguments.transforms("transform", transform)]

@@ -24,23 +24,24 @@ def move(
     sample: int = 0,
     draw: int = 0,
 ) -> Any:
-    """What a loader's transforms do to a label of one image, with all that they draw.
+    """Moves a label of one image as a loader's transforms move it.
 
     Args:
         label: ``headrace.transforms.Boxes``, ``KeyPoints`` or ``Mask``.
-        values: boxes of shape (n, 4), rotated ones (n, 5) or (n, 8), or points of shape (n, 2),
-            which become float32; a mask as uint8 of the image's height and width.
-        size: height and width of the image.
-        transform: as for ``Loader``; for given parameters the calls of ``replay`` as dicts, such
-            as ``{"name": "Crop", "top": 1, "left": 2, "height": 3, "width": 4}``.
+        values: boxes of shape (n, 4), rotated boxes (n, 5) or (n, 8), or points of shape (n, 2), in
+            pixels, which are converted to float32; or a mask of uint8, shape (height, width).
+        size: height and width of the image in pixels.
+        transform: as for ``Loader``; or, for given parameters, the calls of ``replay`` as dicts,
+            such as ``{"name": "Crop", "top": 1, "left": 2, "height": 3, "width": 4}``.
         seed, epoch, sample, draw: as for ``replay``.
 
     Returns:
-        a moved mask; of boxes and points those that are left, and their rows in ``values``: float32
-        of shape (k, 4), or as the values have it, int64 of shape (k,).
+        for a mask, the moved mask, uint8. For boxes and points a pair: those that are left, float32
+        of shape (k, 4), (k, 5), (k, 8) or (k, 2), and their rows in ``values``, int64 of shape
+        (k,).
 
     Raises:
-        ArgumentError: values of another shape, or that are not finite; a transform that moves no
+        ArgumentError: the values have another shape or are not finite, or a transform cannot move
             labels.
     """
     if not isinstance(label, transforms.Boxes | transforms.KeyPoints | transforms.Mask):

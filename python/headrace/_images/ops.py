@@ -1,10 +1,11 @@
-"""Transforms of whole images, one at a time, by torchvision's functional names and arguments.
+"""Functions on whole images, with torchvision's functional names and arguments.
 
-Each takes and returns an HWC uint8 array and gives the bytes that torchvision gives on a PIL image
-(the blur, which torchvision runs on tensors: but for up to a hundred values in ten million, and
-those by one). The engine that runs them in a loader runs them here, so a recipe's drawn parameters
-can be replayed one by one. With ``tensor=True``, where there is such an argument, the bytes are
-those that torchvision's first version gives on a uint8 tensor.
+Each takes and returns an RGB array of uint8, shape (height, width, 3), and gives the bytes that
+torchvision gives on a PIL image. (In the blur, which torchvision runs on tensors, up to a hundred
+values in ten million differ, by one.) The engine that runs them in a loader runs them here, so a
+recipe's drawn parameters can be replayed one by one. With ``tensor=True``, where a function has
+that argument, the bytes are those of torchvision's v1 on a uint8 tensor. An impossible argument is
+an ``ArgumentError``.
 """
 
 from __future__ import annotations
@@ -20,22 +21,22 @@ if TYPE_CHECKING:
 
 
 def adjust_brightness(img: Pixels, brightness_factor: float, *, tensor: bool = False) -> Pixels:
-    """Blends from black (0) to the image (1) and beyond."""
+    """Blends black (factor 0) with the image (factor 1); larger factors go beyond the image."""
     return run(img, "AdjustBrightness", brightness_factor=brightness_factor, tensor=tensor)
 
 
 def adjust_contrast(img: Pixels, contrast_factor: float, *, tensor: bool = False) -> Pixels:
-    """Blends from the mean grey (0) to the image (1) and beyond."""
+    """Blends the mean grey (factor 0) with the image (factor 1); larger factors go beyond."""
     return run(img, "AdjustContrast", contrast_factor=contrast_factor, tensor=tensor)
 
 
 def adjust_saturation(img: Pixels, saturation_factor: float, *, tensor: bool = False) -> Pixels:
-    """Blends from the grey image (0) to the image (1) and beyond."""
+    """Blends the grey image (factor 0) with the image (factor 1); larger factors go beyond."""
     return run(img, "AdjustSaturation", saturation_factor=saturation_factor, tensor=tensor)
 
 
 def adjust_sharpness(img: Pixels, sharpness_factor: float, *, tensor: bool = False) -> Pixels:
-    """Blends from the smoothed image (0) to the image (1) and beyond."""
+    """Blends the smoothed image (factor 0) with the image (factor 1); larger factors go beyond."""
     return run(img, "AdjustSharpness", sharpness_factor=sharpness_factor, tensor=tensor)
 
 
@@ -45,12 +46,12 @@ def adjust_hue(img: Pixels, hue_factor: float) -> Pixels:
 
 
 def adjust_gamma(img: Pixels, gamma: float, gain: float = 1) -> Pixels:
-    """``255 * gain * (value / 255) ** gamma``, cut off."""
+    """Maps each value to ``255 * gain * (value / 255) ** gamma``, clipped to 0..255."""
     return run(img, "AdjustGamma", gamma=gamma, gain=gain)
 
 
 def autocontrast(img: Pixels, *, tensor: bool = False) -> Pixels:
-    """Stretches each channel from its darkest and lightest value to 0 and 255."""
+    """Stretches each channel so that its darkest value becomes 0 and its lightest 255."""
     return run(img, "Autocontrast", tensor=tensor)
 
 
@@ -60,17 +61,17 @@ def equalize(img: Pixels) -> Pixels:
 
 
 def invert(img: Pixels) -> Pixels:
-    """255 minus each value."""
+    """Replaces each value by 255 minus that value."""
     return run(img, "Invert")
 
 
 def posterize(img: Pixels, bits: int) -> Pixels:
-    """Keeps the ``bits`` (1 to 8) highest bits of each value; of 0 the image is black."""
+    """Keeps the ``bits`` (0 to 8) highest bits of each value; with 0 the image is black."""
     return run(img, "Posterize", bits=bits)
 
 
 def solarize(img: Pixels, threshold: float) -> Pixels:
-    """Inverts values of at least ``threshold``."""
+    """Inverts values of at least ``threshold`` (0 to 255)."""
     return run(img, "Solarize", threshold=threshold)
 
 
@@ -80,7 +81,7 @@ def solarize_add(img: Pixels, add: int, thresh: int = 128) -> Pixels:
 
 
 def jpeg(img: Pixels, quality: int) -> Pixels:
-    """The image as a JPEG of that ``quality`` (1 to 100) shows it, encoded as Pillow saves it."""
+    """Encodes the image as a JPEG of that ``quality`` (1 to 100), as Pillow, and decodes it."""
     return run(img, "JPEG", quality=quality)
 
 
@@ -91,23 +92,26 @@ def gaussian_noise(
     clip: bool = True,
     key: Sequence[int] = (0, 0, 0, 0),
 ) -> Pixels:
-    """Adds normal noise of that ``mean`` (-10 to 10) and standard deviation (0 to 10), as shares of
-    255, to every value; ``clip``: cut off at 0 and 255, else 257 is 1.
+    """Adds normally distributed noise to every value.
 
-    The noise is a function of the ``key``, four numbers of 32 bits, which ``replay`` tells.
+    Args:
+        img: uint8 array of shape (height, width, 3).
+        mean, sigma: mean (-10 to 10) and standard deviation (0 to 10), for values in 0..1.
+        clip: clip the result to 0..255; otherwise it wraps around, so that 257 becomes 1.
+        key: four numbers of 32 bits that determine the noise; ``replay`` reports them.
     """
     return run(img, "Noise", mean=mean, sigma=sigma, clip=clip, key=key)
 
 
 def pillow_blur(img: Pixels, radius: float | Sequence[float]) -> Pixels:
-    """Blurs as Pillow's ``ImageFilter.GaussianBlur`` of that radius, 0 to 1000 pixels; or of one
-    across and one down.
+    """Blurs as Pillow's ``ImageFilter.GaussianBlur`` with that radius, 0 to 1000 pixels, or with
+    one radius horizontally and one vertically.
     """
     return run(img, "PillowBlur", radius=radius)
 
 
 def rgb_to_grayscale(img: Pixels, num_output_channels: int = 1) -> Pixels:
-    """The grey image, in 1 channel, (height, width, 1), or 3 that are equal."""
+    """Converts to grey: shape (height, width, 1), or (height, width, 3) with equal channels."""
     channels = arguments.count("num_output_channels", num_output_channels, 1)
     if channels not in (1, 3):
         raise arguments.refuse("num_output_channels", channels, "1 or 3")
@@ -127,8 +131,9 @@ def gaussian_blur(
 
     Args:
         img: uint8 array of shape (height, width, 3); each side more than half the kernel's.
-        kernel_size: odd side in pixels; or width and height.
-        sigma: standard deviation in pixels; or across and down. None: ``0.15 * kernel + 0.35``.
+        kernel_size: odd side of the kernel in pixels; or width and height.
+        sigma: standard deviation in pixels; or one horizontally and one vertically. None:
+            ``0.15 * kernel_size + 0.35``.
     """
     if sigma is None:
         sigma = [0.15 * size + 0.35 for size in arguments.numbers("kernel_size", kernel_size)]
@@ -136,7 +141,7 @@ def gaussian_blur(
 
 
 def permute_channels(img: Pixels, permutation: Sequence[int]) -> Pixels:
-    """Channels in another order: the first of the result is number ``permutation[0]``."""
+    """Reorders the channels: the first channel of the result is number ``permutation[0]``."""
     return run(img, "PermuteChannels", permutation=permutation)
 
 
@@ -146,23 +151,23 @@ def pad(
     fill: Fill = 0,
     padding_mode: str = "constant",
 ) -> Pixels:
-    """Adds pixels on all sides; see ``headrace.transforms.Pad``. ``fill`` None: 0."""
+    """Adds pixels on all sides; see ``headrace.transforms.Pad``. With ``fill=None`` they are 0."""
     colour = 0 if fill is None else fill
     return run(img, "Pad", padding=padding, fill=colour, padding_mode=padding_mode)
 
 
 def crop(img: Pixels, top: int, left: int, height: int, width: int) -> Pixels:
-    """A box of the image; what lies outside is black."""
+    """Crops a box, in pixels; what lies outside of the image is black."""
     return run(img, "Crop", top=top, left=left, height=height, width=width)
 
 
 def center_crop(img: Pixels, output_size: int | Sequence[int]) -> Pixels:
-    """The middle of the image, padded with black where it is too small."""
+    """Crops the middle of the image; it is padded with black if it is too small."""
     return run(img, "CenterCrop", output_size=output_size)
 
 
 def five_crop(img: Pixels, size: int | Sequence[int]) -> tuple[Pixels, ...]:
-    """The corners and the middle: top left, top right, bottom left, bottom right, middle.
+    """Crops the corners and the middle: top left, top right, bottom left, bottom right, middle.
 
     Raises:
         ArgumentError: the image is smaller than ``size`` (height and width, or one number).
@@ -173,7 +178,7 @@ def five_crop(img: Pixels, size: int | Sequence[int]) -> tuple[Pixels, ...]:
 def ten_crop(
     img: Pixels, size: int | Sequence[int], vertical_flip: bool = False
 ) -> tuple[Pixels, ...]:
-    """``five_crop`` of the image, and of its mirror image."""
+    """``five_crop`` of the image and of its mirror image, top to bottom if ``vertical_flip``."""
     return tuple(run(img, "TenCrop", size=size, vertical_flip=vertical_flip))
 
 
@@ -199,8 +204,9 @@ def resize_box(
 
     Args:
         size: height and width of the result in pixels; one number for a square.
-        box: left, top, right and bottom of the part, with fractions; held in float32 as by Pillow.
-            The filter reaches beyond it as far as the image does.
+        box: left, top, right and bottom of the part in pixels, also fractions; stored as float32,
+            as in Pillow. The filter also uses pixels outside of the box, as far as the image
+            reaches.
 
     Raises:
         ArgumentError: the box is empty or not inside the image.
@@ -209,7 +215,8 @@ def resize_box(
 
 
 def reduce(img: Pixels, factor: int | Sequence[int]) -> Pixels:
-    """The mean of each box of pixels, as Pillow's ``reduce``; of edges, of those that are there.
+    """Replaces each box of pixels by its mean, as Pillow's ``reduce``. At the edges boxes are
+    smaller.
 
     Args:
         factor: columns and rows of a box, 1 to 65,536; one number for both.
@@ -229,19 +236,25 @@ def erase(
     v: float | Sequence[float],
     inplace: bool = False,
 ) -> Pixels:
-    """Replaces the box whose first row is ``i`` and first column ``j``, of ``h`` rows and ``w``
-    columns, with ``v``: one value from 0 to 255, or (red, green, blue). What lies outside of the
-    image is cut off. ``inplace`` is refused: the array that is given stays as it is."""
+    """Replaces a box by a colour.
+
+    Args:
+        img: uint8 array of shape (height, width, 3). It is not changed.
+        i, j: first row and first column of the box.
+        h, w: rows and columns of the box; parts outside of the image are ignored.
+        v: the new value, 0 to 255, or (red, green, blue).
+        inplace: only False is allowed.
+    """
     if arguments.flag("inplace", inplace):
         raise arguments.refuse("inplace", inplace, "False: the result is an array of its own")
     return run(img, "Erase", i=i, j=j, h=h, w=w, v=v)
 
 
 def hflip(img: Pixels) -> Pixels:
-    """Mirrored left to right."""
+    """Mirrors the image left to right."""
     return run(img, "RandomHorizontalFlip", p=1.0)
 
 
 def vflip(img: Pixels) -> Pixels:
-    """Mirrored top to bottom."""
+    """Mirrors the image top to bottom."""
     return run(img, "RandomVerticalFlip", p=1.0)

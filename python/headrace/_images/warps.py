@@ -33,11 +33,20 @@ def affine(
     *,
     version: int = 1,
 ) -> Pixels:
-    """Turns (degrees, clockwise), moves (pixels), scales and shears (degrees) the image.
+    """Rotates, translates, scales and shears the image, as torchvision's ``affine``.
 
-    ``version`` 1 gives the bytes of ``torchvision.transforms.functional``, 2 those of
-    ``torchvision.transforms.v2.functional``, whose coefficients differ in the last bit now and
-    then: what a point on an edge gets differs with it.
+    Args:
+        img: uint8 array of shape (height, width, 3).
+        angle: clockwise rotation in degrees.
+        translate: horizontal and vertical translation in pixels.
+        scale: scale factor.
+        shear: shear in degrees: along x, or along x and y.
+        interpolation: "nearest", "bilinear" or "bicubic".
+        fill: value, or (red, green, blue), of pixels from outside; None: 0.
+        center: (x, y) of the fixed point in pixels; None: the middle of the image.
+        version: 1 gives the bytes of ``torchvision.transforms.functional``, 2 those of
+            ``torchvision.transforms.v2.functional``. Their coefficients sometimes differ in the
+            last bit, and then the values of points on an edge differ too.
     """
     sheared = arguments.numbers("shear", shear)
     if np.ndim(shear) == 0:
@@ -64,9 +73,11 @@ def rotate(
     center: Sequence[float] | None = None,
     fill: Fill = None,
 ) -> Pixels:
-    """Turns the image counter-clockwise by ``angle`` degrees.
+    """Rotates the image counter-clockwise by ``angle`` degrees.
 
-    With ``expand`` the result is as large as the turned image; else it has the image's size.
+    With ``expand`` the result is large enough for the whole rotated image; otherwise it has the
+    image's size. ``center`` is (x, y) in pixels; None: the middle. Pixels from outside get
+    ``fill``; None: 0.
     """
     return run(
         img,
@@ -86,10 +97,11 @@ def perspective(
     interpolation: Any = "bilinear",
     fill: Fill = None,
 ) -> Pixels:
-    """Moves four corners, (x, y) clockwise from the top left, to where ``endpoints`` are.
+    """Warps the image so that the four ``startpoints`` move to the ``endpoints``.
 
-    The map is the solution of eight equations, whose last bit decides which pixel is nearest where
-    two are; torchvision's solver is used where torch is installed, else NumPy's.
+    Points are (x, y) in pixels, clockwise from the top left corner. The map is the solution of
+    eight equations, and its last bit can decide which pixel is the nearest. So torchvision's solver
+    is used if torch is installed, and otherwise NumPy's.
     """
     rows, sides = [], []
     corners = _corners("endpoints", endpoints), _corners("startpoints", startpoints)
@@ -141,9 +153,9 @@ def affine_map(
     fill: Fill = None,
     size: Sequence[int] | None = None,
 ) -> Pixels:
-    """An affine map by its six coefficients, as Pillow's ``Image.transform`` takes them.
+    """Applies an affine map given by its six coefficients, as for Pillow's ``Image.transform``.
 
-    ``size`` is the height and width of the result; None: the image's.
+    ``size`` is the height and width of the result in pixels; None: the image's.
     """
     given = {"coefficients": coefficients, "interpolation": interpolation, "size": size}
     return run(img, "AffineMap", fill=0 if fill is None else fill, **given)
@@ -157,16 +169,20 @@ def elastic(
     *,
     version: int = 2,
 ) -> Pixels:
-    """Each pixel from a place beside its own, as torchvision's ``elastic`` of the same arguments.
+    """Displaces each pixel, as torchvision's ``elastic`` with the same arguments.
 
     Args:
         img: uint8 array of shape (height, width, 3).
-        displacement: float32 of shape (1, height, width, 2): how far each pixel looks across and
-            down, where the image reaches from -1 to 1. Of ``elastic_displacement``, or a tensor.
+        displacement: float32 array or tensor of shape (1, height, width, 2), such as that of
+            ``elastic_displacement``: the horizontal and vertical distance from each pixel to the
+            point from which it gets its value, in units in which the image reaches from -1 to 1.
         interpolation: "nearest" or "bilinear".
-        fill: value of what comes from outside; None: it counts as 0.
+        fill: value of points outside of the image; None: 0.
         version: 1 rounds a blend with the fill as ``torchvision.transforms.functional``, 2 as
             ``torchvision.transforms.v2.functional``.
+
+    Raises:
+        ArgumentError: ``displacement`` has another shape, or an argument is impossible.
     """
     image = of(img)
     try:
@@ -192,12 +208,12 @@ def elastic_displacement(
     """The displacements that ``headrace.transforms.ElasticTransform`` draws for a key.
 
     Args:
-        size: height and width of the image.
-        alpha, sigma: as ElasticTransform's.
-        key: of the noise, four numbers of 32 bits.
+        size: height and width of the image in pixels.
+        alpha, sigma: as for ElasticTransform.
+        key: four numbers of 32 bits that determine the noise.
 
     Returns:
-        float32 of shape (1, height, width, 2), which ``elastic`` and torchvision's take.
+        float32 array of shape (1, height, width, 2), for ``elastic`` and torchvision's ``elastic``.
 
     Raises:
         ArgumentError: an argument is out of range, or the image too small for the blur.
@@ -224,14 +240,16 @@ def elastic_displacement(
 def tensor_affine(
     img: Pixels, coefficients: Sequence[float], interpolation: Any = "nearest", fill: Fill = None
 ) -> Pixels:
-    """An affine map as torchvision does it to a uint8 tensor: what lies outside is blended in.
+    """Applies an affine map as torchvision applies it to a uint8 tensor.
+
+    Unlike in Pillow, points at the edge are blended with the fill.
 
     Args:
         img: uint8 array of shape (height, width, 3).
-        coefficients: six, from a pixel of the result to one of the image, both counted from the
-            middle of the image.
+        coefficients: six numbers that map a pixel of the result to a point of the image, both
+            relative to the middle of the image.
         interpolation: "nearest" or "bilinear".
-        fill: value of what comes from outside; None: it counts as 0.
+        fill: value of points outside of the image; None: 0.
     """
     given = {"coefficients": coefficients, "interpolation": interpolation, "fill": fill}
     return run(img, "TensorAffine", **given)
@@ -240,6 +258,6 @@ def tensor_affine(
 def perspective_map(
     img: Pixels, coefficients: Sequence[float], interpolation: Any = "bilinear", fill: Fill = None
 ) -> Pixels:
-    """A perspective map by its eight coefficients, as ``Image.transform`` takes them."""
+    """Applies a perspective map given by its eight coefficients, as for ``Image.transform``."""
     given = {"coefficients": coefficients, "interpolation": interpolation}
     return run(img, "Perspective", fill=0 if fill is None else fill, **given)

@@ -18,33 +18,34 @@ if TYPE_CHECKING:
 
 
 class Writer:
-    """A dataset written sample by sample::
+    """Writes a packed dataset sample by sample::
 
         with hr.Writer("out.hr") as writer:
             writer.add(image=jpeg_bytes, label=3, caption="a cat")
 
-    The dataset appears when the block ends, whole; after an exception nothing of it is left.
+    The whole dataset appears when the block ends. After an exception nothing of it is left.
 
-    Data that is no good image is kept, as ``pack`` keeps it, with its verdict in the index:
-    ``finish`` warns of it, and ``result["faults"]`` names the samples. ``on_fault="raise"`` ends
-    the writing at the first instead: a later ``add`` or ``finish`` raises, for images are looked at
-    behind the caller's back.
+    Data that is not a good image is kept, as by ``pack``, with its verdict in the index. ``finish``
+    warns of it, and ``result["faults"]`` names the samples. With ``on_fault="raise"`` the first
+    such sample is an error instead. It is raised by a later ``add`` or ``finish``, because images
+    are inspected in other threads.
 
     Attributes:
-        result: after ``finish``, what was written, as ``pack`` says it; None before.
+        result: after ``finish``, a dict about what was written, with the keys of ``pack``; None
+            before.
 
     Args:
         destination: a directory that does not exist yet, or an address, as in ``pack``.
-        shard_size: bytes a shard may have, as in ``pack``.
+        shard_size: maximal bytes of a shard, as in ``pack``.
         classes: the class names in the order of their numbers.
         fields: ``{"name": ..., "type": "int" | "float" | "str" | "bytes" | "array"}`` for each
-            field; None: those of the first sample.
+            field; None: the fields of the first sample.
         seek, overwrite, on_fault, storage, timeout: as in ``pack``.
 
     Raises:
         ArgumentError: an argument is impossible; the sentence names it.
         SystemFailure: the destination exists or cannot be written.
-        UnreachableError, DeniedError: what a store answered.
+        UnreachableError, DeniedError: a store did not answer, or refused access.
     """
 
     def __init__(
@@ -95,15 +96,17 @@ class Writer:
 
         Args:
             image: the encoded file, which is stored as it is.
-            label: the number of its class, or the name where ``classes`` were given; None: none.
-            key: its name, unique in the dataset; None: its number.
-            values: fields: int (of 64 bits), float, str, bytes or numeric arrays. All samples have
-                the same fields, of the types that the first one has.
+            label: the class number, or the class name if ``classes`` was given; None: no label.
+            key: the sample's name, unique in the dataset; None: its number.
+            values: the fields: int (of 64 bits), float, str, bytes or numeric arrays. All samples
+                have the same fields, with the types of the first sample.
 
         Raises:
-            ArgumentError: ``image`` is not bytes, the label is negative or no class, the key is
+            ArgumentError: ``image`` is not bytes, the label is negative or not a class, the key is
                 empty, or a field is missing, unknown, of another type or out of range.
-            DuplicateKeyError: an earlier sample has the key.
+            DuplicateKeyError: an earlier sample has the same key.
+            BadImageError, TruncatedError, UnsupportedError, LimitError: with
+                ``on_fault="raise"``, an earlier sample is not a good image.
         """
         data = _encoded(image)
         sample = {name: values_of.to_json(name, value) for name, value in values.items()}
@@ -117,13 +120,13 @@ class Writer:
         self._waiting(functools.partial(_lib.call, "hr_writer_add", *told), lambda _: None)
 
     def finish(self) -> dict[str, Any]:
-        """Makes the dataset visible, whole; the end of the ``with`` block does it.
+        """Makes the whole dataset visible. The end of the ``with`` block calls it.
 
         Returns:
-            What was written, as ``pack`` says it; also in ``result``.
+            a dict about what was written, with the keys of ``pack``; it is also in ``result``.
 
         Warns:
-            UserWarning: data that is no good image was kept.
+            UserWarning: data that is not a good image was kept.
         """
         return self._finish()
 
@@ -150,10 +153,10 @@ class Writer:
         return self.result
 
     def abort(self) -> None:
-        """Leaves nothing of the dataset.
+        """Removes everything that was written so far.
 
         Warns:
-            UserWarning: what was uploaded to a store could not be removed.
+            UserWarning: some uploaded objects could not be removed.
         """
         _lib.end(self._handle)
 

@@ -1,4 +1,4 @@
-"""Several images of each sample, as SimCLR, DINO and their like train on."""
+"""Several images of each sample, as for SimCLR and DINO."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ MOST = 32  # images of a sample
 
 
 class Views:
-    """Several views of each sample: one tensor a view in every batch.
+    """Several views of each sample; every batch has one tensor for each view.
 
-    The file is read, checked and parsed once, and what views have in common is decoded once. Each
-    view has draws of its own; the first one's are those of the same list alone.
+    The file is read, checked and parsed once, and parts that views have in common are decoded once.
+    Each view has its own draws; the first view has those that its list would have alone.
 
         Views([RandomResizedCrop(224), ...], repeat=2)              # SimCLR: two views of a recipe
         Views(global_1, global_2, local, repeat=(1, 1, 6))          # DINO: multi-crop
         Views(teacher=[...], student=[...], repeat={"student": 6})  # by name
 
-    A batch's images are then a list of tensors in this order, repeated views next to each other, as
-    torch's ``default_collate`` makes of torchvision code that returns a list. With names they are a
-    dict: a tensor for each name, or where it is repeated a list of tensors.
+    The images of a batch are then a list of tensors in this order, with repeated views next to each
+    other, as torch's ``default_collate`` makes them if a dataset returns a list. With names they
+    are a dict with one tensor for each name, or a list of tensors if the view is repeated.
 
     Args:
-        views: lists of ``headrace.transforms``, each of which gives all images one size; sizes may
-            differ from view to view.
-        repeat: how many views are made by a list: one number for all, or one for each; by name
-            where views have names, 1 if not given.
-        named: views by name, in the place of ``views``.
+        views: lists of ``headrace.transforms``. All images of one list must have the same size;
+            different lists may have different sizes.
+        repeat: how many views each list makes: one number for all lists, or one for each; for
+            views with names a dict by name, where 1 is the default.
+        named: views by name, instead of ``views``.
 
     Raises:
         ArgumentError: there is no view, there are more than 32 images of a sample, or ``repeat``
@@ -85,7 +85,7 @@ class Views:
         ]
 
     def arrange(self, images: list[Any]) -> Any:
-        """What is handed out of the views' tensors, or of whatever there is one of for each."""
+        """Arranges one object for each view as the loader arranges its tensors: list or dict."""
         if not self.names:
             return images
         rest, found = iter(images), {}

@@ -13,14 +13,14 @@ UNITS = ("epoch", "step")
 class Schedule:
     """A size that changes at given epochs or steps.
 
-    In the place of a transform's ``size``, or as ``Loader(resolution=...)`` in the place of the
-    size that images come out with. A batch has the size of its own epoch or step, so it is the same
-    for any number of threads or ranks and after a resume; memory is made for the largest.
+    Use it as the ``size`` of a transform, or as ``Loader(resolution=...)``, which replaces the size
+    of the finished images. A batch has the size of its own epoch or step, so it is the same for any
+    number of threads or ranks and after a resume. Memory is allocated for the largest size.
 
     Args:
-        sizes: the size from an epoch or step on, by that number; 0 has to be among them. A size is
-            one number, or height and width.
-        by: "epoch", or "step": batches of all epochs so far, counted from 0.
+        sizes: a dict from the epoch or step at which a size begins to the size in pixels: one
+            number, or height and width. 0 must be one of the keys.
+        by: "epoch", or "step", which counts the steps of all epochs from 0.
 
     Raises:
         ArgumentError: a number or a size is impossible; the sentence names it.

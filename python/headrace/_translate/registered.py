@@ -17,32 +17,33 @@ class Unclear(Exception):
 
 
 def register(cls: type, fn: Callable[[Any], Sequence[Any]] | None) -> None:
-    """Says what the objects of a transform's class equal, so that the engine runs that instead.
+    """Registers known transforms that equal your own transform class; the engine runs those.
 
         hr.register(TwoStepPreset, lambda preset: [preset.augment, v1.ToTensor()])
 
-    A class of your own may have a method ``__headrace__(self)`` in place of it, which returns the
-    same list. ``headrace.DataLoader`` and ``headrace.from_torchvision`` ask wherever they meet such
-    an object: as the transform itself, in a Compose, in a group. They take what is said at its
-    word, and ask anew for each epoch, so that a list may follow attributes that change.
+    Instead, a class of your own may have a method ``__headrace__(self)`` that returns the same
+    list. ``headrace.DataLoader`` and ``headrace.from_torchvision`` use it wherever they find such
+    an object: as the whole transform, in a Compose, in a group. They do not check that it is
+    equal. They ask again for each epoch, so the list may depend on attributes that change.
 
-    A subclass is not covered by what its parent says, for it may do anything: it is registered
-    itself, or has ``__headrace__`` itself. Nor is an object one of whose methods was replaced, or
-    that has a hook. Where a class has both, what is registered goes first; so it does before what
-    Headrace knows of torchvision's classes.
+    A registration does not cover subclasses, because a subclass may do anything: register it, or
+    give it a ``__headrace__`` of its own. It also does not cover objects with a replaced method or
+    a hook. If a class has both, the registration is used. It also has priority over what Headrace
+    knows of torchvision's classes.
 
-    Where the list cannot be used, or something in it is not known, the sentence of the warning (or
-    of the error, with ``strict=True``) says so, and the object itself runs in Python.
+    If the list cannot be used, or something in it is not known, the object itself runs in Python,
+    and the warning (or with ``strict=True`` the error) says so.
 
     Args:
-        cls: the class, and none of its subclasses.
-        fn: called with an object of it; returns a list of transforms that together give the same
-            image: torchvision's, timm's, others that are registered, or ``headrace.transforms``.
-            Where Normalize, RandomErasing and their like of the latter stand, the image becomes a
-            float32 tensor, as in ``headrace.Loader``. None takes back what was registered.
+        cls: the class. Its subclasses are not covered.
+        fn: a function that is called with an object of the class. It returns a list of transforms
+            that together give the same image: torchvision's, timm's, registered ones, or
+            ``headrace.transforms``. ``headrace.transforms.Normalize``, ``RandomErasing`` and the
+            like make the image a float32 tensor, as in ``headrace.Loader``. None removes the
+            registration.
 
     Raises:
-        ArgumentError: ``cls`` is no class, or ``fn`` cannot be called.
+        ArgumentError: ``cls`` is not a class, or ``fn`` cannot be called.
     """
     if not isinstance(cls, type):
         raise arguments.refuse_type("cls", cls, "a class")

@@ -22,19 +22,19 @@ from headrace.errors import ArgumentError, UnsupportedError
 
 
 def from_torchvision(compose: Any) -> Translation:
-    """A torchvision pipeline as the transforms that the engine runs instead.
+    """Translates a torchvision pipeline into ``headrace.transforms``, which the engine runs.
 
     Args:
         compose: a ``Compose`` of ``torchvision.transforms`` or ``torchvision.transforms.v2``, a
-            ``torch.nn.Sequential`` of them, or one of them alone; timm's and open_clip's transforms
-            of PIL images among them, as ``timm.data.create_transform`` and
-            ``open_clip.image_transform`` compose them, and objects of the program's own that say
-            what they equal (``headrace.register``).
+            ``torch.nn.Sequential`` of them, or a single transform. It may contain timm's and
+            open_clip's transforms of PIL images, as ``timm.data.create_transform`` and
+            ``open_clip.image_transform`` compose them, and objects of your own classes that were
+            registered (``headrace.register``).
 
     Returns:
-        a list of ``headrace.transforms``, with ``dtype`` and ``scale`` beside it:
-        ``hr.Loader(path, **hr.from_torchvision(compose).keywords)``. Its ``repr`` shows them. A
-        pipeline that ends in a PIL image gives the same values as uint8.
+        a list of ``headrace.transforms`` with the attributes ``dtype``, ``scale`` and
+        ``keywords``, for ``hr.Loader(path, **hr.from_torchvision(compose).keywords)``. Its
+        ``repr`` shows them. A pipeline that ends in a PIL image gives the same values as uint8.
 
     Raises:
         UnsupportedError: a transform has no translation; the sentence names it and says why.
