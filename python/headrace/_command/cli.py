@@ -24,7 +24,7 @@ def headrace(
     context: typer.Context,
     version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
 ) -> None:
-    """Pack photographs, look at datasets, and measure how fast they load."""
+    """Pack images, look at datasets, measure how fast they load, and run programs."""
     if version:
         output.say(f"headrace {__version__}")
     elif context.invoked_subcommand is None:
@@ -49,11 +49,11 @@ def run(
         str, typer.Argument(metavar="PROGRAM", help="A Python file, or with -m a module's name.")
     ],
     arguments: Annotated[
-        list[str] | None, typer.Argument(metavar="ARGUMENTS", help="The program's own.")
+        list[str] | None, typer.Argument(metavar="ARGUMENTS", help="The program's arguments.")
     ] = None,
     module: Annotated[bool, typer.Option("-m", help="PROGRAM is a module.")] = False,
 ) -> None:
-    """Run a Python program with Headrace's loaders in the place of torch's, and list them."""
+    """Run a Python program with Headrace's loaders instead of torch's, and list its loaders."""
     from headrace._command import running
 
     running.run([*(["-m"] if module else []), program, *(arguments or [])])

@@ -17,7 +17,7 @@ from headrace.errors import ArgumentError, HeadraceError, UnsupportedError, one_
 
 def info(
     source: options.Sources,
-    sample: Annotated[int | None, typer.Option(help="Print what is known of one sample.")] = None,
+    sample: Annotated[int | None, typer.Option(help="Describe the sample of this number.")] = None,
     index_dir: options.IndexDir = None,
     format: options.Format = None,
     image: options.Image = None,
@@ -33,7 +33,7 @@ def info(
     cache_size: options.CacheSize = None,
     as_json: options.AsJSON = False,
 ) -> None:
-    """Say what a dataset holds; of containers also where image or label are in doubt."""
+    """Describe a dataset: samples, classes, fields, formats, and columns of containers."""
     given = options.source(source)
     words = containers.Words(format, image, label, fields or None, classes or None, split, root)
     with output.complaining():
@@ -88,7 +88,7 @@ def view(
         Path, typer.Argument(metavar="PICTURE", parser=options.path, help="The PNG to write.")
     ],
     count: Annotated[int, typer.Option(help="Number of samples.")] = 24,
-    size: Annotated[int, typer.Option(help="Height and width of each image.")] = 160,
+    size: Annotated[int, typer.Option(help="Height and width of each image, in pixels.")] = 160,
     seed: Annotated[int, typer.Option(help="Seed of the random crops.")] = 0,
     views: Annotated[int, typer.Option(help="Crops of each sample, side by side.")] = 1,
     format: options.Format = None,
@@ -103,7 +103,7 @@ def view(
     cache: options.Cache = None,
     cache_size: options.CacheSize = None,
 ) -> None:
-    """Write a contact sheet of an augmented batch, with labels."""
+    """Write a picture of an augmented batch with its labels (a contact sheet)."""
     from headrace._command.sheet import contact_sheet
 
     words = containers.Words(format, image, label, fields or None, classes or None, split, root)

@@ -22,7 +22,7 @@ def pack(
             help="A directory that does not exist yet, or an address: s3://BUCKET/NAME.",
         ),
     ],
-    shard_size: Annotated[str, typer.Option(help='Bytes a shard may have: "256MB".')] = "256MB",
+    shard_size: Annotated[str, typer.Option(help='Maximal size of a shard: "256MB".')] = "256MB",
     resize: Annotated[
         int | None,
         typer.Option(help="LOSSY: shrink larger images to this shorter side, and re-encode them."),
@@ -41,7 +41,7 @@ def pack(
         ),
     ] = False,
     through_pillow: Annotated[
-        bool, typer.Option(help="Store Pillow's pixels of images that the engine does not decode.")
+        bool, typer.Option(help="Decode images that only Pillow can read, and store their pixels.")
     ] = True,
     overwrite: Annotated[bool, typer.Option(help="Replace the packed dataset there.")] = False,
     format: options.Format = None,
@@ -98,7 +98,7 @@ def index(
     out: Annotated[
         Path | None,
         typer.Option(
-            metavar="PATH", parser=options.path, help="Where the index of containers is written."
+            metavar="PATH", parser=options.path, help="Directory for an index of containers."
         ),
     ] = None,
     index_dir: options.IndexDir = None,
@@ -116,7 +116,7 @@ def index(
     threads: options.Threads = None,
     as_json: options.AsJSON = False,
 ) -> None:
-    """Index a folder of images, or containers, which are then used in place."""
+    """Write an index for a folder of images or for containers, to use them in place."""
     words = containers.Words(format, image, label, fields or None, classes or None, split, root)
     with output.complaining(), output.bar("Indexing", as_json) as show:
         made = writing.index(
@@ -139,7 +139,7 @@ def verify(
     index_dir: options.IndexDir = None,
     root: options.Root = None,
     decode: Annotated[
-        bool, typer.Option(help="Also read the entropy data of every image again.")
+        bool, typer.Option(help="Also read the coded data of every image again.")
     ] = False,
     limit: options.Limits = None,
     storage: options.Storage = None,
@@ -147,7 +147,7 @@ def verify(
     threads: options.Threads = None,
     as_json: options.AsJSON = False,
 ) -> None:
-    """Read a dataset whole, compare it with its index; exit status 1 where they differ."""
+    """Read a whole dataset and compare it with its index; exit status 1 if they differ."""
     with output.bar("Verifying", as_json) as show:
         found = writing.verify(
             source,

@@ -30,7 +30,7 @@ def bench(
     threads: options.Threads = None,
     as_json: options.AsJSON = False,
 ) -> None:
-    """Load augmented float32 batches as in training, and say how fast and where the time goes."""
+    """Load augmented float32 batches as in training; print the rate and where the time goes."""
     from headrace._command.bench import measure
 
     words = containers.Words(format, image, label, fields or None, classes or None, split, root)
@@ -58,9 +58,9 @@ def bench(
 
 def doctor(
     source: options.Sources,
-    rate: Annotated[float | None, typer.Option(help="Images a second that are needed.")] = None,
+    rate: Annotated[float | None, typer.Option(help="Images a second that you need.")] = None,
     transform: Annotated[
-        str, typer.Option(help="train, eval, randaugment, or a JSON file with a list.")
+        str, typer.Option(help="train, eval, randaugment, or a JSON file with transforms.")
     ] = "train",
     batch_size: Annotated[int, typer.Option(help="Samples a batch.")] = 128,
     size: Annotated[int, typer.Option(help="Height and width of the crops.")] = 224,
@@ -78,7 +78,7 @@ def doctor(
     cache_size: options.CacheSize = None,
     as_json: options.AsJSON = False,
 ) -> None:
-    """Say what limits loading here, storage, decoding or delivery, and what would help."""
+    """Measure what limits loading here (storage, decoding or delivery), and what would help."""
     from headrace import diagnosing
     from headrace._doctor import machine, stages
 
@@ -109,22 +109,22 @@ def plan(
     source: Annotated[
         list[Path] | None,
         typer.Argument(
-            metavar="SOURCE", parser=options.path, help="A dataset, as for headrace info; or none."
+            metavar="SOURCE", parser=options.path, help="A dataset, as for headrace info."
         ),
     ] = None,
     gpus: Annotated[int, typer.Option(help="Number of GPUs.")] = 1,
-    rate: Annotated[float | None, typer.Option(help="Images a second of one GPU.")] = None,
+    rate: Annotated[float | None, typer.Option(help="Images a second that a GPU takes.")] = None,
     step_seconds: Annotated[
         float | None,
-        typer.Option(help="Instead of --rate: seconds of a step that waits for no data."),
+        typer.Option(help="Instead of --rate: seconds of a step, without waiting for data."),
     ] = None,
-    batch_size: Annotated[int, typer.Option(help="Samples of a step, on one GPU.")] = 256,
+    batch_size: Annotated[int, typer.Option(help="Samples of a step on one GPU.")] = 256,
     images: Annotated[int | None, typer.Option(help="Without SOURCE: number of images.")] = None,
     image_bytes: Annotated[
         float | None,
         typer.Option(
-            help="Mean bytes of an image file: without SOURCE, or so that no image of a store is "
-            "fetched."
+            help="Mean bytes of an image file: needed without SOURCE; avoids fetching images from "
+            "a store."
         ),
     ] = None,
     epochs: Annotated[int, typer.Option(help="Number of epochs.")] = 1,
@@ -144,7 +144,7 @@ def plan(
     timeout: options.Timeout = None,
     as_json: options.AsJSON = False,
 ) -> None:
-    """Work out the storage, cores and memory that a training needs."""
+    """Calculate the storage, cores and memory that a planned training needs."""
     from headrace import planning
 
     words = containers.Words(format, image, label, fields or None, classes or None, split, root)

@@ -38,9 +38,9 @@ def storage(given: list[str] | None) -> dict[str, Any] | None:
 
 _CONTAINERS = (
     "containers: a tar, zip, TFRecord, RecordIO, FFCV, MDS, LMDB, LitData, Arrow or Parquet file, "
-    "a folder of such, or a pattern as 'train-{000..146}.tar'"
+    "a folder of these, or a pattern such as 'train-{000..146}.tar'"
 )
-_SEVERAL = "Several containers are one dataset, in the order given."
+_SEVERAL = "Several containers become one dataset, in the given order."
 
 Source = Annotated[
     Path,
@@ -55,7 +55,7 @@ Sources = Annotated[
     typer.Argument(
         metavar="SOURCE",
         parser=path,
-        help=f"A packed dataset, an index, a folder of images, or {_CONTAINERS}. {_SEVERAL}",
+        help=f"A packed dataset, an index, a folder of images; or {_CONTAINERS}. {_SEVERAL}",
     ),
 ]
 Folders = Annotated[
@@ -63,7 +63,7 @@ Folders = Annotated[
     typer.Argument(
         metavar="SOURCE",
         parser=path,
-        help=f"A folder with one folder of images a class; or {_CONTAINERS}. {_SEVERAL}",
+        help=f"A folder with one folder of images for each class; or {_CONTAINERS}. {_SEVERAL}",
     ),
 ]
 Images = Annotated[
@@ -71,47 +71,50 @@ Images = Annotated[
     typer.Argument(
         metavar="SOURCE",
         parser=path,
-        help="A folder with one folder of images a class; a CSV or Parquet file with a path and a "
-        f"label a row, and any further columns as fields; or containers. {_SEVERAL}",
+        help="A folder with one folder of images for each class; a CSV or Parquet list of files "
+        "with the columns path and label, and others as fields; or containers, as for headrace "
+        f"info. {_SEVERAL}",
     ),
 ]
 Pairs = Annotated[
     str | None,
     typer.Option(
-        help="SOURCE is two folders, of images and of the second image or mask of each. With "
-        '"image" the second one becomes the field "target", with "mask" the field "mask".'
+        help="image or mask. SOURCE is then two folders: of images, and of the second image or the "
+        'mask of each, which becomes the field "target" or "mask".'
     ),
 ]
 Suffixes = Annotated[
     tuple[str, str],
-    typer.Option(help='With --pairs: how the two names of a pair end where they differ: x4 "".'),
+    typer.Option(help='With --pairs: the endings in which the two names of a pair differ: x4 "".'),
 ]
-Threads = Annotated[int | None, typer.Option(help="Number of threads; by default that of cores.")]
+Threads = Annotated[int | None, typer.Option(help="Number of threads (default: one a core).")]
 AsJSON = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 NoSeek = Annotated[
-    bool, typer.Option("--no-seek", help="Store no seek points: smaller, but slower to load.")
+    bool, typer.Option("--no-seek", help="Store no seek points: smaller, but crops load slower.")
 ]
 IndexDir = Annotated[
     Path | None,
-    typer.Option(metavar="PATH", parser=path, help="Where the folder's index is, or is written."),
+    typer.Option(
+        metavar="PATH", parser=path, help="Directory of a folder's index (default: the folder)."
+    ),
 ]
 
 Format = Annotated[
-    str | None, typer.Option(help="The format of containers, where their content leaves a choice.")
+    str | None, typer.Option(help="The format of containers, if their content is ambiguous.")
 ]
 Image = Annotated[str | None, typer.Option(help="The column of the images in containers.")]
 Label = Annotated[str | None, typer.Option(help="The column of the labels in containers.")]
 Fields = Annotated[
     list[str] | None,
     typer.Option(
-        metavar="NAME", help="A column to keep beside them; may be given again (default: all)."
+        metavar="NAME", help="Another column to keep as a field; may be repeated (default: all)."
     ),
 ]
 Classes = Annotated[
     list[str] | None,
-    typer.Option(metavar="NAME", help="The name of label 0; given again, that of 1, and so on."),
+    typer.Option(metavar="NAME", help="The name of label 0; repeat it for labels 1, 2 and so on."),
 ]
-Split = Annotated[str | None, typer.Option(help="Which split, where there are several.")]
+Split = Annotated[str | None, typer.Option(help="Which split to open, if there are several.")]
 Layout = Annotated[
     str | None, typer.Option(help="The axes of an array of images: NHW, NHWC or NCHW.")
 ]
@@ -120,7 +123,7 @@ Root = Annotated[
     typer.Option(
         metavar="PATH",
         parser=path,
-        help="Where the containers of an index are, if they were moved.",
+        help="The folder of an index's containers, if they moved; for pack also of listed files.",
     ),
 ]
 
@@ -128,13 +131,13 @@ Storage = Annotated[
     list[str] | None,
     typer.Option(
         metavar="KEY=VALUE",
-        help="Of a store of objects: endpoint, region, path_style or anonymous; may be given "
-        "again.",
+        help="Option of an object store: endpoint, region, path_style or anonymous; may be "
+        "repeated.",
     ),
 ]
 Timeout = Annotated[
     float | None,
-    typer.Option(metavar="SECONDS", help="What a store may take before it is an error."),
+    typer.Option(metavar="SECONDS", help="Seconds to wait for an object store before an error."),
 ]
 Cache = Annotated[
     Path | None,
@@ -144,7 +147,7 @@ Cache = Annotated[
         help="A directory on a local disk that keeps what is fetched from a store.",
     ),
 ]
-CacheSize = Annotated[str | None, typer.Option(help='Bytes that the cache may have: "200GB".')]
+CacheSize = Annotated[str | None, typer.Option(help='Maximal size of the cache, as "200GB".')]
 
 
 Limits = Annotated[
@@ -152,7 +155,7 @@ Limits = Annotated[
     typer.Option(
         "--limit",
         metavar="NAME=NUMBER",
-        help="Another value for a limit, as in max_pixels=500000000; may be given again.",
+        help="Another value for a limit, as in max_pixels=500000000; may be repeated.",
     ),
 ]
 
