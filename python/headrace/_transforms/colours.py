@@ -15,13 +15,14 @@ from headrace._transforms.base import Transform
 class Grayscale(Transform):
     """Turns the image grey.
 
-    With 1, batches have one channel, of shape (batch, 1, height, width). That is one for all
-    images, so it stands in no group, and what has a number a channel has one behind it.
+    With 1, batches have one channel, of shape (batch, 1, height, width). That holds for all
+    images, so this transform may not be in a group, and later transforms with one number for
+    each channel have one number.
 
     Takes an image of any size, gives the same size.
 
     Args:
-        num_output_channels: 3: equal ones, or 1; torchvision's default is 1.
+        num_output_channels: 3 equal channels, or 1; torchvision's default is 1.
 
     Source: ``torchvision.transforms.Grayscale`` on PIL images.
     """
@@ -36,7 +37,7 @@ class RandomGrayscale(Transform):
     Takes an image of any size, gives the same size.
 
     Args:
-        p: probability that it is done, 0 to 1.
+        p: probability that the transform is applied, 0 to 1.
 
     Source: ``torchvision.transforms.RandomGrayscale`` on PIL images.
     """
@@ -52,8 +53,8 @@ class ColorJitter(Transform):
 
     Args:
         brightness: factor from max(0, 1 - b) to 1 + b, or (lowest, highest).
-        contrast: the same for contrast.
-        saturation: the same for saturation.
+        contrast: as ``brightness``, for contrast.
+        saturation: as ``brightness``, for saturation.
         hue: turn from -h to h, at most 0.5, or (lowest, highest); 1 is the whole circle.
 
     Source: ``torchvision.transforms.ColorJitter`` on PIL images.
@@ -77,8 +78,8 @@ class RandomPhotometricDistort(Transform):
 
     Args:
         brightness: lowest and highest factor.
-        contrast: the same for contrast.
-        saturation: the same for saturation.
+        contrast: as ``brightness``, for contrast.
+        saturation: as ``brightness``, for saturation.
         hue: lowest and highest turn, -0.5 to 0.5; 1 is the whole circle.
         p: probability of each, 0 to 1.
 
@@ -109,7 +110,7 @@ class RandomInvert(Transform):
     Takes an image of any size, gives the same size.
 
     Args:
-        p: probability that it is done, 0 to 1.
+        p: probability that the transform is applied, 0 to 1.
 
     Source: ``torchvision.transforms.RandomInvert`` on PIL images.
     """
@@ -125,7 +126,7 @@ class RandomPosterize(Transform):
 
     Args:
         bits: bits that are kept, 1 to 8.
-        p: probability that it is done, 0 to 1.
+        p: probability that the transform is applied, 0 to 1.
 
     Source: ``torchvision.transforms.RandomPosterize`` on PIL images.
     """
@@ -142,7 +143,7 @@ class RandomSolarize(Transform):
 
     Args:
         threshold: lowest value that is inverted.
-        p: probability that it is done, 0 to 1.
+        p: probability that the transform is applied, 0 to 1.
 
     Source: ``torchvision.transforms.RandomSolarize`` on PIL images.
     """
@@ -158,7 +159,7 @@ class RandomAutocontrast(Transform):
     Takes an image of any size, gives the same size.
 
     Args:
-        p: probability that it is done, 0 to 1.
+        p: probability that the transform is applied, 0 to 1.
 
     Source: ``torchvision.transforms.RandomAutocontrast`` on PIL images.
     """
@@ -173,7 +174,7 @@ class RandomEqualize(Transform):
     Takes an image of any size, gives the same size.
 
     Args:
-        p: probability that it is done, 0 to 1.
+        p: probability that the transform is applied, 0 to 1.
 
     Source: ``torchvision.transforms.RandomEqualize`` on PIL images.
     """

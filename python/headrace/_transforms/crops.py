@@ -18,7 +18,7 @@ class RandomResizedCrop(Transform):
     """Crops a random part of the image and resizes it.
 
     Ten tries for a box of random area and aspect ratio that fits, then the largest central crop
-    with an allowed ratio. The aspect ratio is log-uniform, the place uniform.
+    with an allowed ratio. The aspect ratio is drawn log-uniformly, the position uniformly.
 
     Takes an image of any size, gives ``size``.
 
@@ -27,9 +27,9 @@ class RandomResizedCrop(Transform):
         scale: lower and upper bound of the crop's area, as a share of the image's.
         ratio: lower and upper bound of the crop's width / height before the resize.
         interpolation: Pillow's filter: "nearest", "box", "bilinear", "hamming", "bicubic" or
-            "lanczos"; torchvision's InterpolationMode and Pillow's constants are taken too; or
-            "tensor-bilinear" or "tensor-bicubic", which round as torch does with tensors of
-            bytes.
+            "lanczos"; torchvision's InterpolationMode and Pillow's constants are also accepted;
+            or "tensor-bilinear" or "tensor-bicubic", which round as torch does with uint8
+            tensors.
         antialias: accepted and ignored: Pillow's filters always antialias.
 
     Source: ``torchvision.transforms.RandomResizedCrop`` on PIL images.
@@ -55,9 +55,9 @@ class Resize(Transform):
     Args:
         size: length of the shorter side in pixels, or height and width, or None.
         interpolation: Pillow's filter: "nearest", "box", "bilinear", "hamming", "bicubic" or
-            "lanczos"; torchvision's InterpolationMode and Pillow's constants are taken too; or
-            "tensor-bilinear" or "tensor-bicubic", which round as torch does with tensors of
-            bytes.
+            "lanczos"; torchvision's InterpolationMode and Pillow's constants are also accepted;
+            or "tensor-bilinear" or "tensor-bicubic", which round as torch does with uint8
+            tensors.
         max_size: greatest length of the longer side in pixels; only where ``size`` is one
             number, and greater than it, or None.
         antialias: accepted and ignored: Pillow's filters always antialias.
@@ -101,10 +101,10 @@ class RandomCrop(Transform):
         size: height and width of the result in pixels; one number for a square.
         padding: pixels added to all sides; or to (left and right, top and bottom); or to (left,
             top, right, bottom).
-        pad_if_needed: pad a side that is still too short by what is missing, on both ends.
+        pad_if_needed: pad a side that is still too short, on both ends.
         fill: value of constant padding, 0 to 255; one number or (red, green, blue).
-        padding_mode: what padding shows: "constant", "edge", "reflect" (the edge once) or
-            "symmetric" (the edge twice).
+        padding_mode: what the padding contains: "constant", "edge", "reflect" (the edge once)
+            or "symmetric" (the edge twice).
 
     Source: ``torchvision.transforms.RandomCrop`` on PIL images.
     """
@@ -156,8 +156,8 @@ class Pad(Transform):
         padding: pixels added to all sides; or to (left and right, top and bottom); or to (left,
             top, right, bottom).
         fill: value of constant padding, 0 to 255; one number or (red, green, blue).
-        padding_mode: what padding shows: "constant", "edge", "reflect" (the edge once) or
-            "symmetric" (the edge twice).
+        padding_mode: what the padding contains: "constant", "edge", "reflect" (the edge once)
+            or "symmetric" (the edge twice).
 
     Source: ``torchvision.transforms.Pad`` on PIL images.
     """
@@ -171,7 +171,7 @@ class Pad(Transform):
 class FiveCrop(Transform):
     """Crops the four corners and the middle.
 
-    Comes last, with Normalize alone behind it. A sample is then five images: shape (5, 3,
+    It must come last; only Normalize may follow. A sample is then five images: shape (5, 3,
     *size), which torchvision's users stack their tuples to. An image that is smaller than
     ``size`` is an error of that sample.
 
@@ -191,7 +191,7 @@ class FiveCrop(Transform):
 class TenCrop(Transform):
     """Crops the four corners and the middle of the image and of its mirror image.
 
-    Comes last, with Normalize alone behind it. A sample is then ten images: shape (10, 3,
+    It must come last; only Normalize may follow. A sample is then ten images: shape (10, 3,
     *size), which torchvision's users stack their tuples to. An image that is smaller than
     ``size`` is an error of that sample.
 

@@ -19,7 +19,7 @@ class RandomAdjustSharpness(Transform):
 
     Args:
         sharpness_factor: 0 smooths, 1 changes nothing, 2 sharpens.
-        p: probability that it is done, 0 to 1.
+        p: probability that the transform is applied, 0 to 1.
 
     Source: ``torchvision.transforms.RandomAdjustSharpness`` on PIL images.
     """
@@ -32,8 +32,8 @@ class RandomAdjustSharpness(Transform):
 class GaussianBlur(Transform):
     """Blurs with a Gaussian kernel of random width.
 
-    torchvision blurs PIL images as tensors. Values are those of its v1 transform but for a few
-    in ten million, and those differ by one: docs/exactness.md.
+    torchvision blurs PIL images as tensors. The values are those of its v1 transform, except
+    for a few in ten million, which differ by one: docs/exactness.md.
 
     Takes an image of any size, gives the same size.
 
@@ -59,7 +59,7 @@ class RandomPillowBlur(Transform):
 
     Args:
         radius: standard deviation in pixels, 0 to 1000; or (lowest, highest).
-        p: probability that it is done, 0 to 1.
+        p: probability that the transform is applied, 0 to 1.
 
     Source: ``PIL.ImageFilter.GaussianBlur`` on PIL images.
     """
@@ -80,7 +80,7 @@ class GaussianNoise(Transform):
     Args:
         mean: of the noise, as a share of 255; -10 to 10.
         sigma: standard deviation of the noise, as a share of 255; 0 to 10.
-        clip: cut values off at 0 and 255; else they overflow, and 257 is 1.
+        clip: clip values to 0..255; otherwise they wrap around, and 257 becomes 1.
 
     Source: ``torchvision.transforms.v2.GaussianNoise`` on tensors of bytes.
     """

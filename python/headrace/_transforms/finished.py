@@ -15,8 +15,8 @@ from headrace._transforms.base import Transform
 class Normalize(Transform):
     """Subtracts ``mean`` from each channel and divides by ``std``.
 
-    Comes last and needs a float dtype. Values are 0 to 1 before it, as torchvision's ToTensor
-    makes them; without Normalize a float dtype gives those.
+    It must come last, and needs a float dtype. Values are 0 to 1 before it, as torchvision's
+    ToTensor makes them; without Normalize a float dtype gives those.
 
     Takes an image of any size, gives the same size.
 
@@ -38,13 +38,13 @@ class Normalize(Transform):
 class RandomErasing(Transform):
     """Replaces a random box of the finished values with probability ``p``.
 
-    Comes last, before or after Normalize: ``value`` is on the scale that values have there. Ten
-    tries for a box of random area and aspect ratio that fits.
+    It must come last, before or after Normalize: ``value`` is on the scale that values have
+    there. Ten tries for a box of random area and aspect ratio that fits.
 
     Takes an image of any size, gives the same size.
 
     Args:
-        p: probability that it is done, 0 to 1.
+        p: probability that the transform is applied, 0 to 1.
         scale: lower and upper bound of the box's area, as a share of the image's.
         ratio: lower and upper bound of the box's height / width.
         value: what the box is filled with: one number, or (red, green, blue), or "random": a
@@ -65,14 +65,14 @@ class RandomErasing(Transform):
 class TimmErasing(Transform):
     """Replaces random boxes of the finished values as timm does.
 
-    Comes last, before or after Normalize; timm's transforms have it after Normalize. Ten tries
-    for each box, whose area and aspect ratio are drawn as in RandomErasing; of n boxes, each
-    has the n-th part of the area.
+    It must come last, before or after Normalize; timm's transforms have it after Normalize. Ten
+    tries for each box, whose area and aspect ratio are drawn as in RandomErasing; of n boxes,
+    each has the n-th part of the area.
 
     Takes an image of any size, gives the same size.
 
     Args:
-        probability: probability that it is done, 0 to 1.
+        probability: probability that the transform is applied, 0 to 1.
         min_area: lower bound of the boxes' area together, as a share of the image's.
         max_area: upper bound of it.
         min_aspect: lower bound of a box's height / width.
@@ -100,8 +100,8 @@ class Cutout(Transform):
     """Replaces squares of the finished values at random places with probability ``p``.
 
     DeVries and Taylor, 2017, and their code, which makes an odd length one pixel shorter. The
-    middle of a square may be any pixel; what lies outside of the image is cut off. Comes last,
-    before or after Normalize: ``fill`` is on the scale that values have there.
+    middle of a square may be any pixel; what lies outside of the image is cut off. It must come
+    last, before or after Normalize: ``fill`` is on the scale that values have there.
 
     Takes an image of any size, gives the same size.
 
@@ -109,7 +109,7 @@ class Cutout(Transform):
         length: side of a square in pixels.
         count: squares.
         fill: what the squares are filled with: one number, or (red, green, blue).
-        p: probability that it is done, 0 to 1.
+        p: probability that the transform is applied, 0 to 1.
 
     Source: ``util.cutout.Cutout`` on tensors.
     """

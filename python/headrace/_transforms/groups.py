@@ -20,7 +20,7 @@ class RandomApply(Transform):
 
     Args:
         transforms: a list of transforms.
-        p: probability that it is done, 0 to 1.
+        p: probability that the transform is applied, 0 to 1.
 
     Source: ``torchvision.transforms.RandomApply`` on PIL images.
     """

@@ -15,9 +15,9 @@ from headrace._transforms.base import Label
 class Boxes(Label):
     """A field of boxes, which move with the image.
 
-    The field is an array of numbers of shape (n, 4), in pixels of the image; of rotated boxes
-    (n, 8) or (n, 5). Turned and sheared boxes become the hull of their corners, rotated ones a
-    rectangle, as in torchvision's v2.
+    The field is an array of numbers of shape (n, 4), in pixels of the image; for rotated boxes
+    (n, 8) or (n, 5). If upright boxes are turned or sheared they become the upright hull of
+    their corners; rotated boxes stay rectangles, as in torchvision's v2.
 
     A batch has for each image a float32 array of shape (k, 4), or that of rotated boxes, k at
     most n, in the same format.
@@ -27,16 +27,16 @@ class Boxes(Label):
             the middle, width, height; of rotated boxes "xyxyxyxy": four corners, "xywhr": the
             upper left corner, width, height, and an angle in degrees, "cxcywhr": the middle,
             the same.
-        clamp: cut boxes off at the edges in crops, paddings and warps, as torchvision does
-            unless its ``clamping_mode`` is None.
-        clamp_at_end: cut boxes off behind the last transform too, as ClampBoundingBoxes does
-            there: resizes and flips leave those outside that lay there before.
-        sanitize: leave out boxes with a side below so many pixels or outside of the image, as
-            SanitizeBoundingBoxes(min_size) does; None: keep all.
+        clamp: clamp boxes to the image in crops, paddings and warps, as torchvision does unless
+            its ``clamping_mode`` is None.
+        clamp_at_end: also clamp boxes after the last transform, as ClampBoundingBoxes does
+            there: resizes and flips do not clamp boxes that lay outside before.
+        sanitize: leave out boxes outside of the image, and boxes with a side shorter than this
+            many pixels, as SanitizeBoundingBoxes(min_size) does; None: keep all.
         min_area: with ``sanitize``: the least area in pixels.
-        clamping_mode: what rotated boxes are cut off to, at the same angle: "soft", the
-            smallest box around what lies inside, or "hard", the largest inside, as
-            torchvision's ``clamping_mode`` of that name. Of other boxes both are the same.
+        clamping_mode: how rotated boxes are clamped, at the same angle: "soft", to the smallest
+            box around the part inside the image, or "hard", to the largest box inside, as
+            torchvision's ``clamping_mode`` of that name. For other boxes both are the same.
 
     Source: ``torchvision.tv_tensors.BoundingBoxes``.
     """
@@ -58,8 +58,8 @@ class KeyPoints(Label):
     A batch has for each image a float32 array of shape (k, 2), k at most n.
 
     Args:
-        clamp_at_end: move points that lie outside of the image onto its edge behind the last
-            transform, as ClampKeyPoints does there.
+        clamp_at_end: after the last transform, move points outside of the image onto its edge,
+            as ClampKeyPoints does there.
         sanitize: leave out points outside of the image, as SanitizeKeyPoints does.
 
     Source: ``torchvision.tv_tensors.KeyPoints``.
@@ -71,18 +71,18 @@ class KeyPoints(Label):
 
 @dataclass(frozen=True)
 class Mask(Label):
-    """A field of classes a pixel, which moves with the image.
+    """A mask: a field with one class number for each pixel, which moves with the image.
 
-    The field is an array of uint8 of the image's height and width, or bytes: a PNG of one
-    channel of 8 bits, or with a palette, whose indices are the classes. Nearest pixels, by the
-    rules of torchvision's tensors.
+    The field is a uint8 array of shape (height, width), or the bytes of a PNG with one 8-bit
+    channel, or with a palette, whose indices are the classes. It is resized and warped by
+    nearest pixels, as torchvision does with tensors.
 
     A batch has a uint8 tensor of shape (batch, height, width), in the batch's own memory.
 
     Args:
-        fill: class of what paddings and warps take from outside of the image, as
+        fill: class of pixels that paddings and warps take from outside of the image, as
             ``fill={tv_tensors.Mask: ...}`` in torchvision; None: the op's own ``fill``, which
-            then has to be one number. What a crop takes from there is 0.
+            must then be one number. Pixels that a crop takes from outside are 0.
 
     Source: ``torchvision.tv_tensors.Mask``.
     """
@@ -94,19 +94,19 @@ class Mask(Label):
 class Image(Label):
     """A further image of the sample, which moves with the first.
 
-    The field is an encoded image, ``scale`` times as high and as wide as the first one: the
-    same crops at ``scale`` times their place and size, the same flips, paddings and quarter
-    turns, decoded as far as its crop needs. Resizes and other warps move it where ``scale`` is
-    1. What changes colours or erases leaves it.
+    The field is an encoded image, ``scale`` times as high and as wide as the first one. It gets
+    the same crops at ``scale`` times their position and size, and the same flips, paddings and
+    quarter turns. It is decoded only as far as its crop needs. Resizes and other warps are
+    possible only if ``scale`` is 1. Colour ops and erasing do not change it.
 
     A batch has a tensor of shape (batch, 3, height, width), ``scale`` times that of the images
     and in their layout, in the batch's own memory.
 
     Args:
-        scale: its height and width are so many times those of the first image.
-        dtype: "float32", "float16", "bfloat16" or "uint8"; None: as the images.
-        mean: of each channel, subtracted from the float as Normalize does; None: 0.
-        std: what is then divided by; None: 1.
+        scale: how many times as high and as wide as the first image it is.
+        dtype: "float32", "float16", "bfloat16" or "uint8"; None: the dtype of the images.
+        mean: mean of each channel, which is subtracted from the float as by Normalize; None: 0.
+        std: standard deviation of each channel, by which it is then divided; None: 1.
 
     Source: ``torchvision.tv_tensors.Image``.
     """
@@ -119,9 +119,9 @@ class Image(Label):
 
 @dataclass(frozen=True)
 class Along(Label):
-    """A field with a row for each box or point of another one, without those that were left out.
+    """A field with one row for each box or point of another field; left-out ones have no row.
 
-    The field is an array of shape (n, ...), as the boxes' classes are.
+    The field is an array of shape (n, ...), such as the classes of boxes.
 
     A batch has for each image an array of shape (k, ...).
 

@@ -15,10 +15,10 @@ from headrace._transforms.base import Transform
 class MixUp(Transform):
     """Adds up each image and the one before it in the batch, in random shares.
 
-    Lambda, the image's own share, is drawn from Beta(alpha, alpha) once a batch. Comes last,
-    alone or in a RandomChoice with CutMix, and needs a float dtype. The batch is that of all
-    ranks together, and the first image takes the last one; so a rank decodes one image more a
-    batch, and its images do not depend on the number of ranks.
+    Lambda, the image's own share, is drawn from Beta(alpha, alpha) once a batch. It must come
+    last, alone or in a RandomChoice with CutMix, and needs a float dtype. The batch is that of
+    all ranks together, and the first image takes the last one; so a rank decodes one image more
+    a batch, and its images do not depend on the number of ranks.
 
     Takes a batch of float images, gives the same size.
 
@@ -41,8 +41,9 @@ class CutMix(Transform):
     """Replaces a random box of each image by that of the one before it in the batch.
 
     Lambda is drawn from Beta(alpha, alpha) once a batch: the box has 1 - lambda of the area,
-    less what lies outside, and labels are mixed in the shares of the areas. Comes last, alone
-    or in a RandomChoice with MixUp. The batch is that of all ranks together, as for MixUp.
+    less what lies outside, and labels are mixed in the shares of the areas. It must come last,
+    alone or in a RandomChoice with MixUp. The batch is that of all ranks together, as for
+    MixUp.
 
     Takes a batch of images, gives the same size.
 
@@ -64,10 +65,11 @@ class CutMix(Transform):
 class Mixup(Transform):
     """MixUp and CutMix with timm's arguments.
 
-    Comes last and alone. Images are mixed in pairs of neighbours, the first two, the next two
-    and so on of the batch of all ranks together; where timm pairs the first with the last, a
-    rank would have to decode every image twice. A last one without a neighbour stays as it is.
-    So at most two images more a batch are decoded, none where batch_size is even.
+    It must come last, and be the only such transform. Images are mixed in pairs of neighbours,
+    the first two, the next two and so on of the batch of all ranks together; where timm pairs
+    the first with the last, a rank would have to decode every image twice. A last one without a
+    neighbour stays as it is. So at most two images more a batch are decoded, none where
+    batch_size is even.
 
     Takes a batch of images, gives the same size.
 

@@ -21,14 +21,16 @@ class AutoAugment(Transform):
     Takes an image of any size, gives the same size.
 
     Args:
-        policy: "imagenet", "cifar10" or "svhn"; torchvision's AutoAugmentPolicy is taken too.
+        policy: "imagenet", "cifar10" or "svhn"; torchvision's AutoAugmentPolicy is also
+            accepted.
         interpolation: "nearest", "bilinear" or "bicubic"; torchvision's InterpolationMode and
-            Pillow's constants are taken too.
-        fill: value of what comes from outside the image, 0 to 255; one number or (red, green,
+            Pillow's constants are also accepted.
+        fill: value of pixels from outside the image, 0 to 255; one number or (red, green,
             blue).
-        version: 1 or 2: whose thresholds Solarize has. Those of torchvision.transforms.v2 are
-            255 times a share, which may lie a hair above the whole number of
-            torchvision.transforms, and one value more is then left alone.
+        version: 1 or 2: the version of torchvision whose thresholds Solarize has. The
+            thresholds of torchvision.transforms.v2 (2) are 255 times a share, which may lie
+            slightly above the whole number of torchvision.transforms; then one value more is
+            left unchanged.
 
     Source: ``torchvision.transforms.AutoAugment`` on PIL images.
     """
@@ -52,12 +54,13 @@ class RandAugment(Transform):
         magnitude: bin of the magnitude, from 0.
         num_magnitude_bins: number of magnitudes.
         interpolation: "nearest", "bilinear" or "bicubic"; torchvision's InterpolationMode and
-            Pillow's constants are taken too.
-        fill: value of what comes from outside the image, 0 to 255; one number or (red, green,
+            Pillow's constants are also accepted.
+        fill: value of pixels from outside the image, 0 to 255; one number or (red, green,
             blue).
-        version: 1 or 2: whose thresholds Solarize has. Those of torchvision.transforms.v2 are
-            255 times a share, which may lie a hair above the whole number of
-            torchvision.transforms, and one value more is then left alone.
+        version: 1 or 2: the version of torchvision whose thresholds Solarize has. The
+            thresholds of torchvision.transforms.v2 (2) are 255 times a share, which may lie
+            slightly above the whole number of torchvision.transforms; then one value more is
+            left unchanged.
 
     Source: ``torchvision.transforms.RandAugment`` on PIL images.
     """
@@ -81,12 +84,13 @@ class TrivialAugmentWide(Transform):
     Args:
         num_magnitude_bins: number of magnitudes.
         interpolation: "nearest", "bilinear" or "bicubic"; torchvision's InterpolationMode and
-            Pillow's constants are taken too.
-        fill: value of what comes from outside the image, 0 to 255; one number or (red, green,
+            Pillow's constants are also accepted.
+        fill: value of pixels from outside the image, 0 to 255; one number or (red, green,
             blue).
-        version: 1 or 2: whose thresholds Solarize has. Those of torchvision.transforms.v2 are
-            255 times a share, which may lie a hair above the whole number of
-            torchvision.transforms, and one value more is then left alone.
+        version: 1 or 2: the version of torchvision whose thresholds Solarize has. The
+            thresholds of torchvision.transforms.v2 (2) are 255 times a share, which may lie
+            slightly above the whole number of torchvision.transforms; then one value more is
+            left unchanged.
 
     Source: ``torchvision.transforms.TrivialAugmentWide`` on PIL images.
     """
@@ -115,13 +119,13 @@ class AugMix(Transform):
         alpha: of the Dirichlet and beta distributions of the weights.
         all_ops: brightness, contrast, colour and sharpness among the ops.
         interpolation: "nearest" or "bilinear"; torchvision's InterpolationMode and Pillow's
-            constants are taken too.
-        fill: value of what comes from outside the image, 0 to 255; one number or (red, green,
-            blue); None: it counts as 0, and edges are blended with it once and not twice.
-        version: 1 or 2: whose thresholds Solarize has, and whose order of operations the warps.
-            The thresholds of torchvision.transforms.v2 are 255 times a share, which may lie a
-            hair above the whole number of torchvision.transforms, and one value more is then
-            left alone.
+            constants are also accepted.
+        fill: value of pixels from outside the image, 0 to 255; one number or (red, green,
+            blue); None: 0, and edges are blended with it once and not twice.
+        version: 1 or 2: the version of torchvision whose thresholds Solarize has, and whose
+            order of operations the warps have. The thresholds of torchvision.transforms.v2 (2)
+            are 255 times a share, which may lie slightly above the whole number of
+            torchvision.transforms; then one value more is left unchanged.
 
     Source: ``torchvision.transforms.AugMix`` on PIL images.
     """
@@ -151,7 +155,7 @@ class TimmAugment(Transform):
         config: timm's ``aa`` or ``auto_augment`` string.
         interpolation: "nearest", "bilinear" or "bicubic" of the warps; None: bilinear or
             bicubic, drawn for each.
-        fill: value of what comes from outside the image, 0 to 255; one number or (red, green,
+        fill: value of pixels from outside the image, 0 to 255; one number or (red, green,
             blue). timm's create_transform gives its mean, (124, 116, 104).
         translate_pct: greatest translation as a share of the side; None: 0.45, with augmix 0.3,
             as timm's create_transform has it.

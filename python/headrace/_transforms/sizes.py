@@ -16,8 +16,8 @@ from headrace._transforms.base import Transform
 class RandomShortestSize(Transform):
     """Resizes the shorter side to one of several lengths.
 
-    Both sides by one factor, rounded down; ``max_size`` bounds the longer one. An op that fixes
-    the size has to follow before a batch.
+    Both sides by one factor, rounded down; ``max_size`` bounds the longer one. A later op must
+    fix the size, because a batch has one size.
 
     Takes an image of any size, gives a size of its own.
 
@@ -25,9 +25,9 @@ class RandomShortestSize(Transform):
         min_size: length of the shorter side in pixels, or up to 12 to choose from.
         max_size: greatest length of the longer side in pixels.
         interpolation: Pillow's filter: "nearest", "box", "bilinear", "hamming", "bicubic" or
-            "lanczos"; torchvision's InterpolationMode and Pillow's constants are taken too; or
-            "tensor-bilinear" or "tensor-bicubic", which round as torch does with tensors of
-            bytes.
+            "lanczos"; torchvision's InterpolationMode and Pillow's constants are also accepted;
+            or "tensor-bilinear" or "tensor-bicubic", which round as torch does with uint8
+            tensors.
         antialias: accepted and ignored: Pillow's filters always antialias.
 
     Source: ``torchvision.transforms.v2.RandomShortestSize`` on PIL images.
@@ -43,8 +43,8 @@ class RandomShortestSize(Transform):
 class RandomResize(Transform):
     """Resizes the shorter side to a random length.
 
-    The longer side follows, rounded down. An op that fixes the size has to follow before a
-    batch.
+    The longer side follows, rounded down. A later op must fix the size, because a batch has one
+    size.
 
     Takes an image of any size, gives a size of its own.
 
@@ -52,9 +52,9 @@ class RandomResize(Transform):
         min_size: least length of the shorter side in pixels.
         max_size: length that it always stays below.
         interpolation: Pillow's filter: "nearest", "box", "bilinear", "hamming", "bicubic" or
-            "lanczos"; torchvision's InterpolationMode and Pillow's constants are taken too; or
-            "tensor-bilinear" or "tensor-bicubic", which round as torch does with tensors of
-            bytes.
+            "lanczos"; torchvision's InterpolationMode and Pillow's constants are also accepted;
+            or "tensor-bilinear" or "tensor-bicubic", which round as torch does with uint8
+            tensors.
         antialias: accepted and ignored: Pillow's filters always antialias.
 
     Source: ``torchvision.transforms.v2.RandomResize`` on PIL images.
@@ -70,8 +70,8 @@ class RandomResize(Transform):
 class ScaleJitter(Transform):
     """Resizes the image to fit a target, times a random factor.
 
-    Both sides by one factor, rounded down; torchvision reads the target as (width, height). An
-    op that fixes the size has to follow before a batch.
+    Both sides by one factor, rounded down; torchvision reads the target as (width, height). A
+    later op must fix the size, because a batch has one size.
 
     Takes an image of any size, gives a size of its own.
 
@@ -79,9 +79,9 @@ class ScaleJitter(Transform):
         target_size: what the image would fit with factor 1, in pixels across and down.
         scale_range: lowest and highest factor.
         interpolation: Pillow's filter: "nearest", "box", "bilinear", "hamming", "bicubic" or
-            "lanczos"; torchvision's InterpolationMode and Pillow's constants are taken too; or
-            "tensor-bilinear" or "tensor-bicubic", which round as torch does with tensors of
-            bytes.
+            "lanczos"; torchvision's InterpolationMode and Pillow's constants are also accepted;
+            or "tensor-bilinear" or "tensor-bicubic", which round as torch does with uint8
+            tensors.
         antialias: accepted and ignored: Pillow's filters always antialias.
 
     Source: ``torchvision.transforms.v2.ScaleJitter`` on PIL images.
@@ -97,7 +97,7 @@ class ScaleJitter(Transform):
 class RandomZoomOut(Transform):
     """Puts the image at a random place on a larger canvas with probability ``p``.
 
-    An op that fixes the size has to follow before a batch.
+    A later op must fix the size, because a batch has one size.
 
     Takes an image of any size, gives a size of its own.
 
@@ -105,7 +105,7 @@ class RandomZoomOut(Transform):
         fill: value of the new pixels, 0 to 255; one number or (red, green, blue).
         side_range: lowest and highest factor from the image's sides to the canvas's, at least
             1.
-        p: probability that it is done, 0 to 1.
+        p: probability that the transform is applied, 0 to 1.
 
     Source: ``torchvision.transforms.v2.RandomZoomOut`` on PIL images.
     """
@@ -123,8 +123,8 @@ class RandomIoUCrop(Transform):
     functional.move takes it with such. Boxes whose middle lies outside of the crop become 0 in
     all their numbers, which ``sanitize`` leaves out. Where torchvision would try without an
     end, as without any box and ``sampler_options`` below 1, the sample is an error after 1,000
-    draws of an overlap. At most four in a list. An op that fixes the size has to follow before
-    a batch.
+    draws of an overlap. At most four in a list. A later op must fix the size, because a batch
+    has one size.
 
     Takes an image of any size, gives a size of its own.
 

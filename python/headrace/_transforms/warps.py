@@ -22,11 +22,11 @@ class RandomRotation(Transform):
     Args:
         degrees: greatest angle to either side; or (lowest, highest).
         interpolation: "nearest", "bilinear" or "bicubic"; torchvision's InterpolationMode and
-            Pillow's constants are taken too.
-        expand: make the result as large as the turned image; an op that fixes the size has to
-            follow before a batch.
+            Pillow's constants are also accepted.
+        expand: make the result large enough for the whole turned image; a later op must then
+            fix the size, because a batch has one size.
         center: (x, y) in pixels from the top left corner; None: the middle.
-        fill: value of what comes from outside the image, 0 to 255; one number or (red, green,
+        fill: value of pixels from outside the image, 0 to 255; one number or (red, green,
             blue).
 
     Source: ``torchvision.transforms.RandomRotation`` on PIL images.
@@ -47,18 +47,18 @@ class RandomAffine(Transform):
 
     Args:
         degrees: greatest angle to either side; or (lowest, highest).
-        translate: greatest move across and down, as shares of width and height.
+        translate: greatest horizontal and vertical translation, as shares of width and height.
         scale: lowest and highest factor.
-        shear: greatest shear across in degrees; or (lowest, highest); or those and the same for
-            shear down.
+        shear: greatest horizontal shear in degrees; or (lowest, highest); or these and the same
+            two for vertical shear.
         interpolation: "nearest", "bilinear" or "bicubic"; torchvision's InterpolationMode and
-            Pillow's constants are taken too.
-        fill: value of what comes from outside the image, 0 to 255; one number or (red, green,
+            Pillow's constants are also accepted.
+        fill: value of pixels from outside the image, 0 to 255; one number or (red, green,
             blue).
         center: (x, y) in pixels from the top left corner; None: the middle.
-        version: whose order of operations the coefficients have: 1, torchvision.transforms, or
-            2, torchvision.transforms.v2. They differ in the last bit now and then (in quarter
-            turns above all), which decides what a point on an edge gets.
+        version: the order of operations for the coefficients: 1 as in torchvision.transforms,
+            or 2 as in torchvision.transforms.v2. They sometimes differ in the last bit (mostly
+            in quarter turns), and then points on an edge get other values.
 
     Source: ``torchvision.transforms.RandomAffine`` on PIL images.
     """
@@ -78,22 +78,23 @@ class ElasticTransform(Transform):
     """Moves each pixel by random displacements, which are alike for neighbours.
 
     Uniform noise is blurred by ``sigma`` and scaled by ``alpha``. torchvision does the same to
-    a PIL image and to its tensor of bytes. The noise is drawn as all else is, and blurred
-    within rounding of torch's; for the displacements that were drawn
-    (``headrace.functional.replay``) the pixels are torchvision's.
+    a PIL image and to a uint8 tensor. The noise is drawn as everything else, and blurred within
+    rounding of torch's blur. For the drawn displacements (``headrace.functional.replay``
+    reports them) the pixels are torchvision's.
 
     Takes an image of any size, each side more than four times the larger ``sigma``, gives the
     same size.
 
     Args:
-        alpha: how far pixels move: the noise, -1 to 1 before it is blurred, times so many
-            pixels; or across and down.
-        sigma: standard deviation of the blur in pixels, 0 (none) to 127; or across and down.
+        alpha: factor of the displacements, in pixels: it multiplies the blurred noise, which is
+            -1 to 1 before the blur; or one factor horizontally and one vertically.
+        sigma: standard deviation of the blur in pixels, 0 (none) to 127; or one horizontally
+            and one vertically.
         interpolation: "nearest" or "bilinear".
-        fill: value of what comes from outside the image, 0 to 255; one number or (red, green,
-            blue); None: it counts as 0.
-        version: whose rounding a fill is blended with: 1, torchvision.transforms, or 2,
-            torchvision.transforms.v2.
+        fill: value of pixels from outside the image, 0 to 255; one number or (red, green,
+            blue); None: 0.
+        version: how blending with the fill is rounded: 1 as in torchvision.transforms, or 2 as
+            in torchvision.transforms.v2.
 
     Source: ``torchvision.transforms.ElasticTransform`` on PIL images.
     """
@@ -113,10 +114,10 @@ class RandomPerspective(Transform):
 
     Args:
         distortion_scale: how far, 0 to 1.
-        p: probability that it is done, 0 to 1.
+        p: probability that the transform is applied, 0 to 1.
         interpolation: "nearest", "bilinear" or "bicubic"; torchvision's InterpolationMode and
-            Pillow's constants are taken too.
-        fill: value of what comes from outside the image, 0 to 255; one number or (red, green,
+            Pillow's constants are also accepted.
+        fill: value of pixels from outside the image, 0 to 255; one number or (red, green,
             blue).
 
     Source: ``torchvision.transforms.RandomPerspective`` on PIL images.
