@@ -53,7 +53,7 @@ func (c *imageConfig) explain(err error) error { return planError(transform.Expl
 
 var errMixes = argument("transform mixes the images of a batch, and this is one image (expected a list without MixUp, CutMix and Mixup)")
 
-var errBoxes = argument("transform looks at the boxes of a sample, and this is one image (expected a list without RandomIoUCrop)")
+var errBoxes = argument("transform needs the boxes of a sample, and this is a single image (expected a list without RandomIoUCrop)")
 
 // compileTask reads the configuration of a task.
 func compileTask(text string, epoch uint64) (*decoder.Recipe, error) {

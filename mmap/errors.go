@@ -14,7 +14,7 @@ var (
 	ErrTruncated = fault.New(fault.KindTruncated, "file is truncated")
 	// ErrLost: the range was there, and could not be read when it was looked at: it was cut off and is
 	// there again, or its page failed.
-	ErrLost = fault.New(fault.KindIO, "bytes of the file were gone while they were read")
+	ErrLost = fault.New(fault.KindIO, "the file was truncated while it was read")
 	// ErrStale: the file is not the one that was recorded (size or modification time).
 	ErrStale = fault.New(fault.KindBadFile, "file changed since it was recorded")
 	// ErrNotRegular: a directory, FIFO, socket or device, which could block or never end.

@@ -151,7 +151,7 @@ func openAway(url string, m *Manifest, o Options, took opening) (*Dataset, error
 		place = newAway(url, o.Storage, m.Shards, true) // indexed where they lie, and the index copied to them
 	case m.Kind == Contained.String() && m.Root != ".":
 		// A fetched index is not to say what else is read, in this store or on this machine.
-		return nil, NewError(fault.KindArgument, shown, "its containers lie in %.200q, which is not below it; where they are, root= says", string(m.Root))
+		return nil, NewError(fault.KindArgument, shown, "its containers are in %.200q, which is not below its own address; root= says where they are", string(m.Root))
 	}
 	if m.Seek != nil {
 		place.seek = &Shard{away: place, name: m.Seek.Name, size: m.Seek.Size, opening: make(chan struct{}, 1)}

@@ -15,7 +15,7 @@ func OpenIndexed(path string) (*Dataset, error) {
 	if err == nil && d.kind != Indexed {
 		kind := d.kind
 		d.Release()
-		return nil, NewError(fault.KindArgument, path, "here lies a dataset that is %s (expected an index of the folder)", kind)
+		return nil, NewError(fault.KindArgument, path, "a dataset of the kind %s is here (expected an index of the folder)", kind)
 	}
 	return d, err
 }

@@ -50,7 +50,7 @@ func perspectiveOf(p *[8]float64) (projection, error) {
 
 func (m *projection) check(determinant float64) error {
 	if determinant == 0 || math.IsNaN(determinant) {
-		return fmt.Errorf("a warp that leaves no area has no place for labels")
+		return fmt.Errorf("labels do not move with a warp that leaves no area")
 	}
 	return nil
 }

@@ -139,5 +139,5 @@ func turned(op native.AffineMap, d *native.Drawn, scale int32) ([]native.Op, err
 }
 
 func noTurn(d *native.Drawn) error {
-	return fmt.Errorf("a turn of %d x %d pixels that is no quarter turn of whole pixels (expected one, for images of another scale)", d.Height, d.Width)
+	return fmt.Errorf("a rotation of %d x %d pixels that is not a quarter turn of whole pixels (expected one, because the second image has another scale)", d.Height, d.Width)
 }

@@ -60,6 +60,6 @@ func TestATurnBetweenPixelsIsNoTurnOfALargerImage(t *testing.T) {
 			require.NoError(t, err)
 			continue
 		}
-		require.ErrorContains(t, err, "a turn of 4 x 5 pixels that is no quarter turn of whole pixels")
+		require.ErrorContains(t, err, "a rotation of 4 x 5 pixels that is not a quarter turn of whole pixels")
 	}
 }

@@ -211,7 +211,7 @@ func (r *Rule) resize(values []float32, width, height, toWidth, toHeight int32) 
 
 func (r *Rule) pad(values []float32, p native.Padding, after canvas) error {
 	if p.Mode != native.PadConstant {
-		return fmt.Errorf("a padding that is not constant has no place for boxes and points")
+		return fmt.Errorf("boxes and points do not move with a padding that is not constant")
 	}
 	if r.rotated() {
 		r.shiftRotated(values, float32(p.Left), float32(p.Top), after, false)

@@ -314,7 +314,7 @@ func besideContainers(source string, d *catalog.Dataset) (string, error) {
 	}
 	name = strings.TrimSuffix(name, filepath.Ext(name))
 	if source == "" || name == "" {
-		return "", catalog.NewError(fault.KindArgument, source, "out is missing: the sources have no name that the index could have")
+		return "", catalog.NewError(fault.KindArgument, source, "out (--out) is missing, and the sources give no name for the index")
 	}
 	// Beside the containers, so that both are moved together.
 	return filepath.Join(d.Root(), name+".hr"), nil

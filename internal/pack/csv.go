@@ -34,7 +34,7 @@ type csvFile struct {
 func openCSV(file string) (_ tableFile, err error) {
 	c := &csvFile{file: file}
 	if c.f, err = mmap.OpenRegular(file); err != nil {
-		return nil, catalog.IOError(file, "cannot open the manifest", err)
+		return nil, catalog.IOError(file, "cannot open the list of files", err)
 	}
 	defer func() {
 		if err != nil {
@@ -65,7 +65,7 @@ func openCSV(file string) (_ tableFile, err error) {
 // rewind begins anew and returns the header line.
 func (c *csvFile) rewind() ([]string, error) {
 	if _, err := c.f.Seek(0, io.SeekStart); err != nil {
-		return nil, catalog.IOError(c.file, "cannot read the manifest", err)
+		return nil, catalog.IOError(c.file, "cannot read the list of files", err)
 	}
 	// Rows are short and the file is read twice.
 	b := bufio.NewReaderSize(c.f, 1<<18)
@@ -77,7 +77,7 @@ func (c *csvFile) rewind() ([]string, error) {
 	c.r.ReuseRecord = true // cells that are kept are cloned
 	header, err := c.read()
 	if errors.Is(err, io.EOF) {
-		return nil, catalog.NewError(fault.KindEmpty, c.file, "the manifest is empty")
+		return nil, catalog.NewError(fault.KindEmpty, c.file, "the list of files is empty")
 	}
 	return append([]string(nil), header...), err
 }
@@ -101,7 +101,7 @@ func (c *csvFile) read() ([]string, error) {
 		e.Offset = c.at
 		return nil, e
 	}
-	return nil, catalog.IOError(c.file, "cannot read the manifest", err)
+	return nil, catalog.IOError(c.file, "cannot read the list of files", err)
 }
 
 // infer decides the types. An empty cell rules out int, which has no stand-in for nothing, but not
@@ -185,7 +185,7 @@ func (c *csvFile) next(cells []any) (bool, error) {
 			break // the file changed between two openings; the row count will tell
 		}
 		if cells[i], err = c.cell(i, cell); err != nil {
-			return false, &catalog.Error{Kind: fault.KindBadFile, File: c.file, Record: c.row, Offset: c.at, Text: fmt.Sprintf("line %d: a cell changed its type while the manifest was read", c.line)}
+			return false, &catalog.Error{Kind: fault.KindBadFile, File: c.file, Record: c.row, Offset: c.at, Text: fmt.Sprintf("line %d: a cell changed its type while the list of files was read", c.line)}
 		}
 	}
 	c.row++

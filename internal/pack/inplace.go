@@ -86,7 +86,7 @@ func Index(ctx context.Context, c IndexConfig, t *Tracker) (Summary, error) {
 func (c *IndexConfig) place(s source) (dir, root string, err error) {
 	if in, ok := s.(*containers); ok {
 		if c.IndexDir != "" {
-			return "", "", catalog.NewError(fault.KindArgument, c.Source, "index_dir is for a class folder; these are containers, whose index is an own dataset: out names it")
+			return "", "", catalog.NewError(fault.KindArgument, c.Source, "index_dir is for class folders; these are containers, whose index goes to the directory that out (--out) names")
 		}
 		return indexPlace(c.Source, c.Out, in.dataset)
 	}
@@ -225,7 +225,7 @@ func (x *inPlace) name(m *catalog.Manifest) error {
 	var e *catalog.Error
 	switch {
 	case err == nil && old.Kind == catalog.Packed.String():
-		return catalog.NewError(fault.KindArgument, x.dir, "here lies a packed dataset, which has its index")
+		return catalog.NewError(fault.KindArgument, x.dir, "a packed dataset is here, which already has an index")
 	case err == nil:
 	case errors.As(err, &e) && e.Kind == fault.KindIO && !errors.Is(err, fs.ErrNotExist):
 		return err

@@ -43,7 +43,7 @@ type leaf struct {
 func openParquet(file string) (_ tableFile, err error) {
 	p := &parquetFile{file: file, buffer: make([]parquet.Row, 64)}
 	if p.f, err = mmap.OpenRegular(file); err != nil {
-		return nil, catalog.IOError(file, "cannot open the manifest", err)
+		return nil, catalog.IOError(file, "cannot open the list of files", err)
 	}
 	defer func() {
 		if r := recover(); r != nil {
@@ -55,7 +55,7 @@ func openParquet(file string) (_ tableFile, err error) {
 	}()
 	info, err := p.f.Stat()
 	if err != nil {
-		return nil, catalog.IOError(file, "cannot open the manifest", err)
+		return nil, catalog.IOError(file, "cannot open the list of files", err)
 	}
 	// A section refuses places before and behind the file itself, as what the file says is wrong. The system's refusal
 	// would be taken for the disk's. Indexes of pages and filters are of no use to who reads all rows.
@@ -80,7 +80,7 @@ func openParquet(file string) (_ tableFile, err error) {
 // parquetError is an error of the library. It reads the file itself, so it may be one of the disk.
 func parquetError(file, text string, err error) error {
 	if disk := (*fs.PathError)(nil); errors.As(err, &disk) {
-		return catalog.IOError(file, "cannot read the manifest", disk.Err)
+		return catalog.IOError(file, "cannot read the list of files", disk.Err)
 	}
 	return catalog.NewError(fault.KindBadFile, file, "%s: %v", text, err)
 }
@@ -237,14 +237,14 @@ func (p *parquetFile) put(cells []any, v parquet.Value) error {
 		// Left out, it would move the numbers behind it.
 		nan, ok := notANumber[f.DType]
 		if !ok {
-			return fmt.Errorf("the column %q has a list with no value in a place; whole numbers have no stand-in", f.Name)
+			return fmt.Errorf("the column %q has a missing value in a list of whole numbers, which may not be missing", f.Name)
 		}
 		v = nan
 	}
 	if v.IsNull() {
 		value, ok := missing(f)
 		if !ok {
-			return fmt.Errorf("the column %q has no value; whole numbers have no stand-in", f.Name)
+			return fmt.Errorf("the column %q has a missing value, and whole numbers may not be missing", f.Name)
 		}
 		cells[at] = value
 		return nil

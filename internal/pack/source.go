@@ -171,7 +171,7 @@ func openFolderOr(ctx context.Context, path string, allowEmpty bool, o *Containe
 	path = remote.Normal(path)
 	options := o.scanOptions(storage)
 	if o.Array != nil && stored {
-		return nil, catalog.NewError(fault.KindArgument, path, "an array of pixels has no use for an index: it says itself where its images lie")
+		return nil, catalog.NewError(fault.KindArgument, path, "an array of pixels needs no index, because its file says where the images are")
 	}
 	if o.Array != nil || o.Located != nil {
 		return openContainers(ctx, path, o, storage, stored)

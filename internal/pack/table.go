@@ -177,7 +177,7 @@ func (t *table) survey(f tableFile) error {
 		t.rows++
 	}
 	if t.rows == 0 {
-		return catalog.NewError(fault.KindEmpty, t.file, "the manifest has no rows")
+		return catalog.NewError(fault.KindEmpty, t.file, "the list of files has no rows")
 	}
 	for name := range classes {
 		t.names = append(t.names, name)
@@ -265,7 +265,7 @@ func (t *table) fill(it *item) error {
 			}
 			number, known := t.number[v]
 			if !known && t.number != nil { // the first pass has none yet
-				return t.wrong(it.seq, "the label is %.80q, which was not there when the manifest was read first; it changed meanwhile", v)
+				return t.wrong(it.seq, "the label is %.80q, which was not there when the list of files was first read: the list changed meanwhile", v)
 			}
 			it.label = number
 		}
@@ -283,7 +283,7 @@ func (t *table) next(it *item) (bool, error) {
 	}
 	more, err := t.rowsOf.next(t.cells)
 	if err == nil && !more {
-		err = t.wrong(t.at, "the manifest became shorter while it was read")
+		err = t.wrong(t.at, "the list of files became shorter while it was read")
 	}
 	if err != nil {
 		return false, err

@@ -109,7 +109,7 @@ func TestAClassThatWasWrittenIntoTheManifestBetweenTheTwoPassesIsAnErrorAndNotAn
 		require.NoError(t, err)
 	}
 	_, err = table.next(&it)
-	require.ErrorContains(t, err, `the label is "fly", which was not there when the manifest was read first`)
+	require.ErrorContains(t, err, `the label is "fly", which was not there when the list of files was first read`)
 }
 
 func TestWholeNumbersBeyond64BitsStayTextUnlessTheirColumnMeasures(t *testing.T) {
@@ -131,7 +131,7 @@ func TestAManifestThatIsAFIFOIsRefusedAndNotWaitedFor(t *testing.T) {
 		list := filepath.Join(t.TempDir(), name)
 		require.NoError(t, unix.Mkfifo(list, 0o600))
 		_, err := Pack(context.Background(), PackConfig{Source: list, Destination: filepath.Join(t.TempDir(), "x")}, nil)
-		require.EqualError(t, err, list+": cannot open the manifest: not a regular file")
+		require.EqualError(t, err, list+": cannot open the list of files: not a regular file")
 	}
 }
 
@@ -252,6 +252,6 @@ func TestAParquetListThatCannotBeReadIsAnErrorOfTheDisk(t *testing.T) {
 	require.NoError(t, err)
 	opened.(*parquetFile).f.Close()
 	_, err = opened.next(make([]any, 1))
-	require.ErrorContains(t, err, file+": cannot read the manifest")
+	require.ErrorContains(t, err, file+": cannot read the list of files")
 	require.Equal(t, fault.KindIO, fault.KindOf(err))
 }

@@ -112,7 +112,7 @@ func (c *Cache) open(g geometry) (err error) {
 		return err
 	}
 	if !c.lock() {
-		return fmt.Errorf("another process holds it and does nothing")
+		return fmt.Errorf("another process has locked it and does not release it")
 	}
 	defer c.unlock()
 	c.head = &view[head](&c.headTable)[0]

@@ -129,7 +129,7 @@ func (a *awayFiles) place(files []string) error {
 		}
 		// A query goes to every object below, so it has to be one that all may have.
 		if i > 0 && own != query {
-			return catalog.NewError(fault.KindArgument, remote.Display(file), "the addresses differ in their queries, so that no address is above all of them")
+			return catalog.NewError(fault.KindArgument, remote.Display(file), "the addresses have different queries (expected the same query in all, because one root address has to lead to all of them)")
 		}
 		folder := base[:strings.LastIndexByte(base, '/')]
 		if query = own; i == 0 {

@@ -44,7 +44,7 @@ func expandAllAway(ctx context.Context, sources []string, storage remote.Storage
 		}
 		// Numbers of rows count from the first of that dataset's files, and would mean others behind another one's.
 		if found.rows != nil && len(sources) > 1 { // the rows count from the first of that one's files
-			return all, catalog.NewError(fault.KindUnsupported, remote.Display(source), "a selection of rows was saved with this dataset, so that it is not one of several sources; index it alone and concatenate them")
+			return all, catalog.NewError(fault.KindUnsupported, remote.Display(source), "a selection of rows was saved with this dataset, so it cannot be opened together with other sources; index it alone, and join the datasets with Dataset.concat")
 		}
 		all.files, all.rows = append(all.files, found.files...), found.rows
 		all.named, all.saved = all.named && found.named, found.saved && len(sources) == 1
@@ -89,7 +89,7 @@ func expandAway(ctx context.Context, source string, storage remote.Storage) (exp
 			return expanded{}, err
 		}
 		if found.rows != nil && len(texts) > 1 {
-			return expanded{}, catalog.NewError(fault.KindUnsupported, remote.Display(text), "a selection of rows was saved with this dataset, so that it is not one of several sources; index it alone and concatenate them")
+			return expanded{}, catalog.NewError(fault.KindUnsupported, remote.Display(text), "a selection of rows was saved with this dataset, so it cannot be opened together with other sources; index it alone, and join the datasets with Dataset.concat")
 		}
 		all.files, all.rows = append(all.files, found.files...), found.rows
 		all.saved = found.saved && len(texts) == 1

@@ -99,7 +99,7 @@ const (
 	jumpsFew   = 64
 )
 
-var errScattered = fmt.Errorf("%w: its values do not lie in the order of their keys, so that reading them out of a store would fetch it over and over; copy it, or pack it where it is at hand", formats.ErrUnsupported)
+var errScattered = fmt.Errorf("%w: its values are not in the order of their keys, so reading them from a store would fetch it many times; copy it to a local disk, or pack it there", formats.ErrUnsupported)
 
 func (j *jumps) ReadAt(to []byte, offset int64) (int, error) {
 	if j.many(offset) {

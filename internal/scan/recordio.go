@@ -72,7 +72,7 @@ func scanRecordIO(p *part) error {
 }
 
 func keyOfNone(k formats.RecordKey) error {
-	return &formats.WalkError{Offset: k.Offset, Err: fmt.Errorf("%w: the .idx file has the key %.80q here, where no record begins, or twice", formats.ErrBad, k.Key)}
+	return &formats.WalkError{Offset: k.Offset, Err: fmt.Errorf("%w: the .idx file has the key %.80q twice, or at an offset where no record begins", formats.ErrBad, k.Key)}
 }
 
 // recordKeys are those of PREFIX.idx beside PREFIX.rec; none where there is no such file.

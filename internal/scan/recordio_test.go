@@ -127,12 +127,12 @@ func TestDamagedRecordsAreNamedByRecordAndOffset(t *testing.T) {
 func TestKeysThatAreNotThoseOfTheRecordsAreAnErrorThatNamesTheLine(t *testing.T) {
 	rec := fixture(t, "vectors.rec")
 	for want, idx := range map[string]string{
-		"the .idx file has the key \"a\" here, where no record begins": "a\t4\n",
-		"line 2 is \"b 12\" (expected a key, a tab and an offset)":     "a\t0\nb 12\n",
+		"the .idx file has the key \"a\" twice, or at an offset where no record begins": "a\t4\n",
+		"line 2 is \"b 12\" (expected a key, a tab and an offset)":                      "a\t0\nb 12\n",
 		"line 1 is \"a\\t-1\"":                  "a\t-1\n",
 		"line 1 is \"a\\t9223372036854775808\"": "a\t9223372036854775808\n",
-		"at byte 9223372036854775807: bad: the .idx file has the key \"a\" here, where": "a\t9223372036854775807\n",
-		"the .idx file has the key \"b\" here, where no record begins, or twice":        "a\t0\nb\t0\n",
+		"at byte 9223372036854775807: bad: the .idx file has the key \"a\" twice, or":   "a\t9223372036854775807\n",
+		"the .idx file has the key \"b\" twice, or at an offset where no record begins": "a\t0\nb\t0\n",
 		"line 4 is \"b\"":      "\na\t0\n\nb\n",
 		"line 2 has more than": "a\t0\n" + string(bytes.Repeat([]byte("x"), 10_000)),
 	} {

@@ -112,7 +112,7 @@ func checkIoUCrops(index int, raw json.RawMessage, rules []labels.Rule) error {
 		}
 		// With two labels of boxes it would be open by which of them the crop is drawn.
 		if boxes != 1 || !slices.ContainsFunc(rules, labels.Rule.LooksAtBoxes) {
-			return &Error{Index: index, Transform: name, Text: "it looks at the boxes of a sample (expected one label of Boxes, which are not rotated)"}
+			return &Error{Index: index, Transform: name, Text: "it needs the boxes of a sample (expected one label of Boxes, which are not rotated)"}
 		}
 	}
 	for _, inner := range v["transforms"].list {

@@ -81,7 +81,7 @@ func ParseAt(list []json.RawMessage, epoch int64, options Options) (*native.Plan
 		return nil, err
 	}
 	if c.bySteps {
-		return nil, errors.New("size follows a schedule by steps (expected one by epochs: one image is of no step)")
+		return nil, errors.New("size follows a schedule by steps (expected one by epochs, because a single image belongs to no step)")
 	}
 	return c.plan(list, epoch)
 }

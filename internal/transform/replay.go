@@ -13,7 +13,7 @@ type Call struct {
 	Arguments map[string]any `json:"arguments"`
 }
 
-var errBoxes = errors.New("RandomIoUCrop looks at the boxes of a sample, and here are none (expected a list without it)")
+var errBoxes = errors.New("RandomIoUCrop needs the boxes of a sample, and there are none here (expected a list without it)")
 
 // Replay says what a plan does to an image of that size, for that key.
 func Replay(plan *native.Plan, key native.Key, width, height uint32) ([]Call, error) {

@@ -131,7 +131,10 @@ def _over(outer: Any, loader: DataLoader[Any]) -> Any:
         below.notices.say(f"{text} (strict=True makes this an error)", stacklevel=0)
         return outer
     if getattr(outer, "use_stateful_dataloader", False) and hasattr(outer, "slice_fn"):
-        raise UnsupportedError("use_stateful_dataloader together with dispatch_batches")
+        raise UnsupportedError(
+            "Accelerate's use_stateful_dataloader does not work together with dispatch_batches: "
+            "the processes would overwrite each other's states"
+        )
     below._outer = weakref.ref(outer)
     outer.base_dataloader = below
     outer.dl_state_dict = below.state_dict()

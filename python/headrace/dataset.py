@@ -513,7 +513,7 @@ class Dataset:
             raise arguments.refuse_type("index", index, "the number of a sample") from None
         count = len(self)
         if not -count <= number < count:
-            raise NoSampleError(f"sample {number} of a dataset of {count:,}")
+            raise NoSampleError(f"there is no sample {number}: the dataset has {count:,} samples")
         return number % count
 
     def read(self, index: int) -> bytearray:

@@ -60,7 +60,7 @@ def explain(loader: Any, index: Any = None) -> Explanation:
         )
     if asks_torchs_iterator(type(own)):
         raise UnsupportedError(
-            f"as a headrace.DataLoader: torch's own DataLoader would load it: {asked(type(own))}"
+            f"headrace.DataLoader would leave this to torch's own DataLoader: {asked(type(own))}"
         )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch's advice on processes; none are started
@@ -68,7 +68,7 @@ def explain(loader: Any, index: Any = None) -> Explanation:
     try:
         return made.explain(index)
     except UnsupportedError as failure:
-        raise UnsupportedError(f"as a headrace.DataLoader: {failure}") from None
+        raise UnsupportedError(f"with headrace.DataLoader instead, {failure}") from None
     finally:
         made.close()
 

@@ -190,7 +190,10 @@ def test_keys_with_a_newline_are_one_line_in_lists_of_facts_and_faults(tmp_path:
         (["pack", "{folder}", "{tmp}/p", "--resize", "0"], "--resize 0: an int from 1 to 65500"),
         (["pack", "{folder}", "{tmp}/p", "--shard-size", "big"], "--shard-size 'big'"),
         (["pack", "{folder}", "{packed}"], "{packed}"),
-        (["info", "{packed}", "--sample", "24"], "sample 24 of a dataset of 24"),
+        (
+            ["info", "{packed}", "--sample", "24"],
+            "there is no sample 24: the dataset has 24 samples",
+        ),
         (["verify", "{packed}", "--threads", "-1"], "--threads -1"),
         (["plan", "{packed}", "--rate", "0"], "--rate 0.0: a number of images a second"),
         (["doctor", "{packed}", "--rate", "nan"], "--rate nan: a number of images a second"),

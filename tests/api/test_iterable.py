@@ -164,7 +164,7 @@ def test_an_impossible_argument_is_said_at_first_use(packed: Path) -> None:
 
 
 def test_more_than_1024_workers_are_refused_with_both_numbers(packed: Path) -> None:
-    with pytest.raises(hr.errors.UnsupportedError, match=r"1025 workers.*at most 1024"):
+    with pytest.raises(hr.errors.UnsupportedError, match=r"num_workers=1025.*at most 1024"):
         Share(0, 1025, {"dataset": packed})
 
 

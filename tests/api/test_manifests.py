@@ -97,5 +97,5 @@ def test_text_that_is_not_utf8_is_refused_with_its_row(tmp_path: Path) -> None:
 
 
 def test_a_table_without_rows_is_empty_and_says_so(tmp_path: Path) -> None:
-    with pytest.raises(errors.EmptyDatasetError, match="the manifest has no rows"):
+    with pytest.raises(errors.EmptyDatasetError, match="the list of files has no rows"):
         hr.pack(manifest(tmp_path, 0), tmp_path / "packed")

@@ -327,5 +327,5 @@ def test_a_replay_knows_the_size_of_its_epoch(packed: Path) -> None:
         data = bytes(dataset.read(0))
     sizes = [hr.functional.replay(data, recipe, epoch=e)[-1][1]["size"] for e in (0, 2, 3, 9)]
     assert sizes == [[8, 8], [8, 8], [12, 12], [12, 12]]
-    with pytest.raises(ArgumentError, match="one image is of no step"):
+    with pytest.raises(ArgumentError, match="a single image belongs to no step"):
         hr.functional.replay(data, [t.Resize(t.Schedule({0: (8, 8)}, by="step"))])

@@ -115,7 +115,7 @@ OF_FOLDERS: dict[str, tuple[Callable[[Path], object], type[Exception], str]] = {
     "manifest without rows": (
         lambda f: manifest(f, "path,label\n"),
         errors.EmptyDatasetError,
-        r"list\.csv: the manifest has no rows",
+        r"list\.csv: the list of files has no rows",
     ),
     "manifest of another separator": (
         lambda f: manifest(f, "path;label\nclass0/image0000.jpg;1\n"),

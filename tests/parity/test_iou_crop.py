@@ -270,7 +270,7 @@ def test_a_crop_by_boxes_is_refused(dataset: Path, changed: dict[str, Any], word
 
 def test_an_image_without_a_sample_has_no_boxes_to_crop_by() -> None:
     data = sample(1)["image"]
-    with pytest.raises(ArgumentError, match="looks at the boxes of a sample"):
+    with pytest.raises(ArgumentError, match="needs the boxes of a sample"):
         ours.replay(data, CROP)
     for label, values in (
         (t.KeyPoints(), np.zeros((1, 2))),

@@ -62,7 +62,7 @@ def lender(output: str, own: bool = True) -> Lender | None:
         ArgumentError: the output is not "torch".
     """
     if output != "torch":
-        raise ArgumentError(f"pin_memory=True makes torch tensors, and output is {output!r}")
+        raise ArgumentError(f"pin_memory=True needs output='torch' (found output={output!r})")
     allocate = allocator()
     return None if allocate is None else Lender(allocate, own)
 

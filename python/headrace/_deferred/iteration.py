@@ -322,7 +322,8 @@ class Deferring:
         if foreign and {reason.text for reason in recorded.reasons} <= foreign:
             return  # `tell` says it, and how many they are
         self._notices.say(
-            f"{what}: in Python, one image at a time{more} (strict=True makes this an error). "
+            f"{what}, so this is done in Python, one image at a time{more} (strict=True makes this "
+            f"an error). "
             f"{mended}",
             stacklevel=0,
             topic="in Python",

@@ -34,11 +34,11 @@ def samples(
     if isinstance(source, Dataset) or not reading.is_dataset(chosen):
         for name, value in (("lossless", lossless), ("num_workers", num_workers or None)):
             if value is not None:
-                raise ArgumentError(f"{name}={value!r}: it is for datasets that Python reads")
+                raise ArgumentError(f"{name}={value!r} is only for Python datasets")
         return None
     for name, word in (("format", format), ("split", split), ("root", root)):
         if word is not None:
-            raise ArgumentError(f"{name}={word!r}: it is for containers, and this is a dataset")
+            raise ArgumentError(f"{name}={word!r} is only for containers, and source is a dataset")
     columns = items.Columns(
         None if image is None else arguments.name("image", image),
         None if label is None else arguments.name("label", label),

@@ -73,9 +73,9 @@ class Reading:
         for pipeline, other in zip(pipelines[1:], others, strict=True):
             same = other.keywords == first.keywords and other.gives == first.gives
             if not same or (first.rest and pipeline is not pipelines[0]):
-                raise UnsupportedError("its parts have different transforms")
+                raise UnsupportedError("the datasets that it joins have different transforms")
         if first.rest and not first:
-            raise UnsupportedError(f"of its transforms, {first.obstacle}")
+            raise UnsupportedError(f"its transforms are not translated: {first.obstacle}")
         return first
 
     def _translated(self, pipeline: Any, contents: Contents) -> Translation:

@@ -88,18 +88,22 @@ class Share:
                 the workers are more than 1,024.
         """
         if workers > MAX_WORKERS:
-            raise UnsupportedError(f"{workers} workers: at most {MAX_WORKERS} share a dataset")
+            raise UnsupportedError(
+                f"num_workers={workers}: an IterableDataset has at most {MAX_WORKERS} workers"
+            )
         sampler = arguments.get("sampler")
         known = samplers.Subset | samplers.Weighted | samplers.ClassBalanced | samplers.Mix
         # Where a sample of these comes does not depend on the size of a step; of Repeated it does.
         unknown = sampler is not None and not isinstance(sampler, known)
         for name, given in (("sampler", unknown), ("pad", arguments.get("pad"))):
             if given:
-                raise UnsupportedError(f"{name}= in a DataLoader's worker: give it num_workers=0")
+                raise UnsupportedError(
+                    f"{name}= does not work in worker processes of a DataLoader; use num_workers=0"
+                )
         if mixing.mixes_any(arguments.get("transform")):
             raise UnsupportedError(
-                "MixUp and CutMix in a DataLoader's worker: give it num_workers=0, for the image "
-                "before a worker's first one is another worker's"
+                "MixUp and CutMix do not work in worker processes of a DataLoader, because the "
+                "first image of a batch is mixed with one of another worker's; use num_workers=0"
             )
         part = ranks.resolve(arguments.get("rank"), arguments.get("world_size"))
         rank, world_size = part

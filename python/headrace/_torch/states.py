@@ -86,10 +86,10 @@ class State:
             if not all(type(n) is int and -(2**63) <= n < 2**64 for n in counts) or (
                 len(counts) != (length or 1) or counts[-1] < 0
             ):
-                raise ArgumentError(f"the state has {name}={value!r}, which no loader saves")
+                raise ArgumentError(f"the state has {name}={value!r}, which no DataLoader saves")
         place = Place(**numbers)
         if place.drawn and not 0 <= place.drawn[1] < place.drawn[2]:
-            raise ArgumentError(f"the state has drawn={place.drawn!r}, which no loader saves")
+            raise ArgumentError(f"the state has drawn={place.drawn!r}, which no DataLoader saves")
         sampler = self.epoch_sampler
         if place.sampler_epoch is not None and sampler is None:
             raise ArgumentError(
