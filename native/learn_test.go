@@ -2,6 +2,7 @@ package native
 
 import (
 	"bytes"
+	"encoding/binary"
 	"image"
 	"image/jpeg"
 	"testing"
@@ -42,7 +43,13 @@ func inspected(t testing.TB, c *Context, image []byte) []byte {
 	return points
 }
 
-func TestWhateverTheCropThePointsThatAreLearnedAreThoseThatAnInspectionFinds(t *testing.T) {
+// rowsOf is how many rows of MCUs a record has points of (docs/format.md).
+func rowsOf(points []byte) int { return int(binary.LittleEndian.Uint16(points[10:])) }
+
+// enough rows count as all of them where points are learned.
+func enough(whole []byte) int { return rowsOf(whole) - rowsOf(whole)/12 }
+
+func TestWhateverTheCropPointsOfAllRowsButTheLastTwelfthAreLearned(t *testing.T) {
 	c := newContext(t, DefaultLimits())
 	grey := new(bytes.Buffer)
 	picture := image.NewGray(image.Rect(0, 0, 301, 203))
@@ -60,7 +67,10 @@ func TestWhateverTheCropThePointsThatAreLearnedAreThoseThatAnInspectionFinds(t *
 			p := cropPlan(t, box[0], box[1], box[2], box[3])
 			pixels, points, crc, err := learning(t, c, p, file, Seek{})
 			require.NoError(t, err)
-			require.Equal(t, want, points, "%s %v", name, box)
+			require.GreaterOrEqual(t, rowsOf(points), enough(want), "%s %v", name, box)
+			if rowsOf(points) == rowsOf(want) {
+				require.Equal(t, want, points, "%s %v", name, box)
+			}
 			require.Equal(t, CRC32C(0, file), crc)
 			seek := Seek{Data: unsafe.Pointer(unsafe.SliceData(points)), Length: int64(len(points)), Image: crc, HasImage: true}
 			again, more, _, err := learning(t, c, p, file, seek)
@@ -86,28 +96,34 @@ func TestPointsOfOtherBytesArePassedOverAndLearnedAnew(t *testing.T) {
 	pixels, learned, crc, err := learning(t, c, p, file, seek)
 	require.NoError(t, err)
 	require.Equal(t, want, pixels)
-	require.Equal(t, inspected(t, c, file), learned)
+	require.Equal(t, enough(inspected(t, c, file)), rowsOf(learned))
 	require.Equal(t, CRC32C(0, file), crc)
 }
 
-func TestNothingIsLearnedOfAFileThatIsNotCleanToItsEnd(t *testing.T) {
+func TestNothingIsLearnedOfAFileThatIsNotCleanAsFarAsItIsRead(t *testing.T) {
 	c := newContext(t, DefaultLimits())
-	p := cropPlan(t, 0, 0, 8, 8)
 	file := goJPEG(t, 300, 200)
-	for name, damaged := range map[string][]byte{
-		"cut":          file[:len(file)*3/4],
-		"without EOI":  file[:len(file)-2],
-		"fill byte":    append(append(bytes.Clone(file[:len(file)-2]), 0xFF), file[len(file)-2:]...),
-		"more data":    append(append(bytes.Clone(file[:len(file)-2]), 1, 2, 3), file[len(file)-2:]...),
-		"a PNG":        goPNG(t, 40, 40),
-		"half of zero": append(bytes.Clone(file[:len(file)/2]), make([]byte, 1000)...),
+	top, whole := cropPlan(t, 0, 0, 8, 8), cropPlan(t, 0, 0, 200, 300)
+	ending := func(end ...byte) []byte { return append(bytes.Clone(file[:len(file)-2]), end...) }
+	for name, damaged := range map[string]struct {
+		plan *Plan
+		file []byte
+	}{
+		"cut":          {top, file[:len(file)*3/4]},
+		"a PNG":        {top, goPNG(t, 40, 40)},
+		"half of zero": {top, append(bytes.Clone(file[:len(file)/2]), make([]byte, 1000)...)},
+		"without EOI":  {whole, ending()},
+		"fill byte":    {whole, ending(0xFF, 0xFF, 0xD9)},
+		"more data":    {whole, ending(1, 2, 3, 0xFF, 0xD9)},
 	} {
-		_, points, _, _ := learning(t, c, p, damaged, Seek{})
+		_, points, _, _ := learning(t, c, damaged.plan, damaged.file, Seek{})
 		require.Empty(t, points, name)
 	}
-	_, points, _, err := learning(t, c, p, file, Seek{})
-	require.NoError(t, err)
-	require.NotEmpty(t, points)
+	for _, p := range []*Plan{top, whole} {
+		_, points, _, err := learning(t, c, p, file, Seek{})
+		require.NoError(t, err)
+		require.NotEmpty(t, points)
+	}
 }
 
 func TestRowsBelowThePointsThatAreThereAreLearnedOnceACropReachesThem(t *testing.T) {
@@ -121,7 +137,7 @@ func TestRowsBelowThePointsThatAreThereAreLearnedOnceACropReachesThem(t *testing
 		var err error
 		_, points, crc, err = learning(t, c, top, file, Seek{})
 		require.NoError(t, err)
-		require.Equal(t, n < 2, bytes.Equal(whole, points), "image %d", n)
+		require.Equal(t, n < 2, rowsOf(points) == enough(whole), "image %d", n)
 	}
 	require.NotEmpty(t, points)
 
@@ -135,7 +151,7 @@ func TestRowsBelowThePointsThatAreThereAreLearnedOnceACropReachesThem(t *testing
 	pixels, more, _, err := learning(t, c, bottom, file, known)
 	require.NoError(t, err)
 	require.Equal(t, want, pixels)
-	require.Equal(t, whole, more)
+	require.Equal(t, 99, rowsOf(more), "the crop ends inside the last row")
 }
 
 // mapped is memory that C may be given in a struct.

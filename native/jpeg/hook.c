@@ -21,6 +21,10 @@ struct jpeg_entropy_decoder {
 /* 64 symbols of 27 bits, every byte of them a stuffed one. */
 #define MOST_BLOCK_BYTES (2 * HRN_BLOCK * 27 / 8)
 
+/* Passing over MCUs needs tables of its own, and making them takes as long as decoding some 50 MCUs
+ * more than are needed. A walk behind known rows has fewer to pass over, as a rule. */
+#define WORTH_TABLES 64
+
 /* The tables of one block of the MCU. Two blocks of a component share theirs, and building one that
  * is there already costs a comparison. */
 static bool add_block(hrn_hook *hook, const struct jpeg_decompress_struct *info, int component) {
@@ -122,6 +126,36 @@ static void walk_restart(hrn_hook *hook) {
   memset(walk->segment.dc, 0, sizeof walk->segment.dc);
 }
 
+/* The first MCU that is decoded for a row that has points: the one at or before the window. */
+static uint32_t lead_column(const hrn_hook *hook) {
+  return hook->has_seek ? hook->first_column - hook->first_column % hook->seek.step
+                        : hook->first_column;
+}
+
+/* Makes the tables that MCUs are passed over by. Not behind the window's last row: libjpeg has
+ * freed what they are made of by then. */
+static bool make_skip(hrn_hook *hook) {
+  hook->skips = hrn_scan_begin(&hook->skip, hook->entropy, hook->info);
+  return hook->skips;
+}
+
+/* So many MCUs: to `blocks`, or passed over when that is NULL. */
+static void walk_run(hrn_hook *hook, uint32_t run, int16_t *blocks) {
+  hrn_walk *walk = &hook->walk;
+  walk->segment.mcus = run;
+  if (blocks == NULL && hook->skips) {
+    hrn_skip_segment(&hook->skip, &walk->segment);
+  } else {
+    /* To be passed over without tables for that: into the room of a second row of the window, which
+     * nobody reads. */
+    walk->segment.blocks = blocks != NULL ? blocks : hook->blocks + hook->row_stride;
+    hrn_decode_segment(&hook->mcu, &walk->segment);
+  }
+  if (walk->segment.irregular) hook->irregular = true;
+  walk->mcu += run;
+  walk->fresh = false;
+}
+
 /* The next `count` MCUs: to `blocks`, or passed over when that is NULL. */
 static void walk_on(hrn_hook *hook, uint32_t count, int16_t *blocks) {
   hrn_walk *walk = &hook->walk;
@@ -134,18 +168,13 @@ static void walk_on(hrn_hook *hook, uint32_t count, int16_t *blocks) {
       if (run > hook->restart_interval - into) run = hook->restart_interval - into;
     }
     if (hook->next_noted != NULL) run = hrn_learn_point(hook, run);
-    walk->segment.mcus = run;
-    if (blocks != NULL) {
-      walk->segment.blocks = blocks;
-      hrn_decode_segment(&hook->mcu, &walk->segment);
-      blocks += (size_t)run * (size_t)hook->mcu.blocks * HRN_BLOCK;
-    } else {
-      hrn_skip_segment(&hook->skip, &walk->segment);
+    if (blocks == NULL && !hook->skips) {
+      const uint32_t room = hook->last_column - lead_column(hook) + 1;
+      if (run > room) run = room;
     }
-    if (walk->segment.irregular) hook->irregular = true;
-    walk->mcu += run;
+    walk_run(hook, run, blocks);
+    if (blocks != NULL) blocks += (size_t)run * (size_t)hook->mcu.blocks * HRN_BLOCK;
     count -= run;
-    walk->fresh = false;
   }
 }
 
@@ -161,8 +190,8 @@ void hrn_hook_onward(hrn_hook *hook) {
     hook->next_noted = hook->noted + (size_t)row * hook->seek.points + number;
 }
 
-void hrn_hook_pass(hrn_hook *hook) {
-  const uint64_t mcus = (uint64_t)hook->columns * hook->rows;
+void hrn_hook_pass(hrn_hook *hook, uint32_t rows) {
+  const uint64_t mcus = (uint64_t)hook->columns * rows;
   while (hook->walk.mcu < mcus && !hook->irregular) {
     const uint64_t left = mcus - hook->walk.mcu;
     walk_on(hook, left < hook->columns ? (uint32_t)left : hook->columns, NULL);
@@ -196,12 +225,6 @@ static size_t row_coefficients(const hrn_hook *hook, uint32_t mcus) {
 /* Points that were learned may end above a row. */
 static bool has_points(const hrn_hook *hook, uint32_t row) {
   return hook->has_seek && row < hook->seek.rows;
-}
-
-/* The first MCU that is decoded for a row that has points: the one at or before the window. */
-static uint32_t lead_column(const hrn_hook *hook) {
-  return hook->has_seek ? hook->first_column - hook->first_column % hook->seek.step
-                        : hook->first_column;
 }
 
 /* Where a row's bytes end: at the point behind the window, so that no more than needed is
@@ -272,6 +295,8 @@ static void decode_row_walking(hrn_hook *hook, uint32_t row) {
   }
   memset(hook->blocks, 0, hook->row_stride * sizeof *hook->blocks);
   uint64_t away = start - hook->walk.mcu;
+  hook->passed += (uint32_t)away;
+  if (hook->passed > WORTH_TABLES && !hook->skips && !make_skip(hook)) hook->irregular = true;
   if (away > 0) walk_on(hook, (uint32_t)away, NULL);
   walk_on(hook, hook->last_column - hook->first_column + 1, hook->blocks);
   hook->ready_rows = 1;
@@ -324,6 +349,22 @@ static boolean decode_mcu(j_decompress_ptr info, JBLOCKROW *blocks) {
   return TRUE;
 }
 
+/* Makes the tables to pass over MCUs where there will be some, and readies what is needed to make
+ * them later where there may be: below the rows that have points. */
+static bool prepare_skip(hrn_context *context, hrn_hook *hook) {
+  hrn_jpeg *jpeg = context->jpeg;
+  hook->skips = false;
+  hook->passed = 0;
+  /* Rows with seek points between restart markers may begin with a few MCUs of no use. */
+  const bool needed = !hook->has_seek || hook->restart_interval > 0;
+  if (!needed && hook->seek.rows == hook->rows) return true;
+  if (jpeg->entropy == NULL) jpeg->entropy = calloc(1, sizeof *jpeg->entropy);
+  if (jpeg->entropy == NULL) return false;
+  hook->entropy = jpeg->entropy;
+  hook->info = &jpeg->info;
+  return !needed || make_skip(hook);
+}
+
 int hrn_hook_window(hrn_context *context, uint32_t first_column, uint32_t last_column,
                     uint32_t last_row, hrn_status *status) {
   struct jpeg_decompress_struct *info = &context->jpeg->info;
@@ -345,15 +386,7 @@ int hrn_hook_window(hrn_context *context, uint32_t first_column, uint32_t last_c
   hook->unstuffed[0] = unstuffed;
   hook->unstuffed[1] = unstuffed + room;
   hook->onward = false;
-  /* Rows with seek points between restart markers may begin with a few MCUs of no use. */
-  if (!hook->has_seek || hook->restart_interval > 0 || hook->seek.rows < hook->rows) {
-    if (context->jpeg->entropy == NULL)
-      context->jpeg->entropy = calloc(1, sizeof *context->jpeg->entropy);
-    if (context->jpeg->entropy == NULL ||
-        !hrn_scan_begin(&hook->skip, context->jpeg->entropy, info)) {
-      return HRN_MEMORY; /* libjpeg's own decoder does without */
-    }
-  }
+  if (!prepare_skip(context, hook)) return HRN_MEMORY; /* libjpeg's own decoder does without */
   if (!hook->has_seek) walk_from(hook, 0, hook->length, 0, NULL, 0);
   hrn_learn_begin(context, status);
   context->jpeg->hook = hook;

@@ -22,7 +22,11 @@ typedef struct hrn_hook {
   hrn_dc_table dc[NUM_HUFF_TBLS]; /* both kept from image to image */
   hrn_ac_table ac[NUM_HUFF_TBLS];
   hrn_mcu mcu;
-  hrn_scan skip;       /* tables for the MCUs that are passed over */
+  hrn_scan skip;        /* tables for the MCUs that are passed over */
+  bool skips;           /* they are made */
+  uint32_t passed;      /* MCUs without them */
+  hrn_entropy *entropy; /* what they are made of, as info */
+  const struct jpeg_decompress_struct *info;
   const uint8_t *scan; /* entropy-coded bytes up to the record's end */
   size_t length;
   uint32_t columns, rows; /* MCUs */
@@ -75,8 +79,8 @@ bool hrn_hook_irregular(const hrn_context *context);
  */
 void hrn_hook_onward(hrn_hook *hook);
 
-/* Goes through the MCUs that are left of the scan, without their coefficients. */
-void hrn_hook_pass(hrn_hook *hook);
+/* Goes through the MCUs that are left of the first rows, without their coefficients. */
+void hrn_hook_pass(hrn_hook *hook, uint32_t rows);
 
 /* learn.c. Before the first MCU: whether points are to be noted, and where to. `status` is as it
  * was afterwards. */

@@ -1,16 +1,18 @@
 /* learn.c: seek points noted on the way, while a file that has none is decoded.
  *
  * A decode without points goes through every MCU above and beside its window anyway. It is stopped
- * at every place where a point belongs, which costs 0.6 % of it; what lies below the window is
- * passed over at the end, so that the points are those that an inspection would have found. A file
- * that an inspection would not call clean gets none.
+ * at every place where a point belongs, and what lies below the window is passed over at the end.
+ * The points are those that an inspection would have found. A file that is no clean scan as far as
+ * that goes gets none.
  *
- * What lies below is a sixth of a file with RandomResizedCrop, and 11 % of its time. So it has an
- * allowance: each decode that learns adds a seventh of the work that its pixels took, and of a file
+ * What lies below is a sixth of a file with RandomResizedCrop, and 11 % of its time. Two things
+ * bound it. The last twelfth of the rows is left out: windows reach it seldom, it takes as long as
+ * any other twelfth, and a window that does reach it goes on from the last point. And there is an
+ * allowance: each decode that learns adds an eighth of the work that its pixels took, and of a file
  * whose rest is more than what is there only the rows above are learned. A later decode goes by
  * their points. One whose window reaches below them goes on from the last one, and what it finds
- * there, or with an allowance the whole rest, is learned then. Whatever the transforms are, passing
- * over costs no more than that seventh, and nothing below known rows that no window reaches.
+ * there, or with an allowance the rest, is learned then. Whatever the transforms are, passing over
+ * costs no more than that eighth, and nothing below known rows that no window reaches.
  */
 #include "hook.h"
 
@@ -19,17 +21,25 @@
 /* What a context begins with: some 20 photographs, so that a small set is learned at once. */
 #define FIRST_ALLOWANCE 16384
 /* Of the work that is done for pixels. */
-#define SHARE 7
+#define SHARE 8
+
+/* Of the rows, the last so many that are not passed over for points alone. */
+#define LAST 12
 
 /* Fewer rows than an eighth of the image's are not worth another record. */
 #define WORTH 8
+
+/* So many rows with points count as all of them. */
+static uint32_t enough(const hrn_hook *hook) { return hook->rows - hook->rows / LAST; }
 
 void hrn_learn_begin(hrn_context *context, hrn_status *status) {
   hrn_jpeg *jpeg = context->jpeg;
   hrn_hook *hook = jpeg->kept_hook;
   hook->noted = hook->next_noted = NULL;
   if (!jpeg->learns || jpeg->unlearnable || jpeg->warnings != 0) return;
-  if (hook->has_seek && (hook->seek.rows == hook->rows || hook->seek.step != HRN_SEEK_STEP)) return;
+  if (hook->has_seek && (hook->seek.rows >= enough(hook) || hook->seek.step != HRN_SEEK_STEP)) {
+    return;
+  }
   hook->points_a_row = (hook->columns + HRN_SEEK_STEP - 1) / HRN_SEEK_STEP;
   const size_t points = (size_t)hook->points_a_row * hook->rows;
   hook->noted = hrn_scratch(context, HRN_SCRATCH_POINTS, points * sizeof *hook->noted, status);
@@ -57,15 +67,18 @@ uint32_t hrn_learn_point(hrn_hook *hook, uint32_t count) {
   return count < left ? count : left;
 }
 
-/* Whether the rest of the scan may be passed over. Work is counted in MCUs that are passed over, of
- * which one in the window, with all that is done to its pixels, is worth about two. */
+/* Whether the rows down to the last ones may be passed over. Work is counted in MCUs that are
+ * passed over, of which one in the window, with all that is done to its pixels, is worth about two.
+ */
 static bool affordable(hrn_context *context, const hrn_hook *hook) {
   uint64_t *allowance = &context->jpeg->allowance;
   if (!context->jpeg->allowed) {
     context->jpeg->allowed = true;
     *allowance = FIRST_ALLOWANCE;
   }
-  const uint64_t mcus = (uint64_t)hook->columns * hook->rows, rest = mcus - hook->walk.mcu;
+  const uint64_t mcus = (uint64_t)hook->columns * hook->rows;
+  const uint64_t aim = (uint64_t)hook->columns * enough(hook);
+  const uint64_t rest = aim > hook->walk.mcu ? aim - hook->walk.mcu : 0;
   const uint32_t rows = hook->last_row > hook->first_row ? hook->last_row - hook->first_row : 0;
   const uint64_t window = (uint64_t)(hook->last_column - hook->first_column + 1) * (rows + 1);
   const uint64_t from = hook->has_seek ? (uint64_t)hook->seek.rows * hook->columns : 0;
@@ -89,24 +102,24 @@ static bool ends_cleanly(const hrn_hook *hook) {
          hook->scan[walk->end + 1] == JPEG_EOI;
 }
 
-/* Passes over the rest of the scan; false where a file is none that points can be of. */
+/* Passes over the rows down to the last ones; false where a file is none that points can be of. */
 static bool finish(hrn_hook *hook) {
-  hrn_hook_pass(hook);
-  const size_t expected = (size_t)hook->points_a_row * hook->rows;
-  if (hook->noted != NULL && !hook->irregular && ends_cleanly(hook) &&
-      (size_t)(hook->next_noted - hook->noted) == expected) {
+  hrn_hook_pass(hook, enough(hook));
+  if (hook->noted != NULL && !hook->irregular &&
+      (hook->walk.mcu < (uint64_t)hook->columns * hook->rows || ends_cleanly(hook))) {
     return true;
   }
   hook->irregular = false; /* of what no pixel was made of: no verdict */
   return false;
 }
 
-/* How many rows may be kept without going on; 0 where those are too few. A row counts once the walk
- * has left it. */
+/* How many rows there are points of now; 0 where those are too few more than before. A row counts
+ * once the walk has left it. */
 static uint32_t rows_so_far(const hrn_hook *hook) {
   const uint32_t rows = (uint32_t)(hook->walk.mcu / hook->columns);
   const uint32_t before = hook->has_seek ? hook->seek.rows : 0;
-  return rows > before && (rows - before) >= hook->rows / WORTH ? rows : 0;
+  if (rows <= before) return 0;
+  return rows >= enough(hook) || rows - before >= hook->rows / WORTH ? rows : 0;
 }
 
 /* Makes a record of the first rows, for the caller and for further windows of this image. */
@@ -135,12 +148,10 @@ void hrn_learn_end(hrn_context *context) {
   hrn_hook *hook = jpeg->hook;
   if (hook == NULL || hook->noted == NULL || hook->irregular || jpeg->warnings != 0) return;
   if (hook->has_seek && !hook->onward) return; /* the known points were enough */
-  uint32_t rows = 0;
-  if (!affordable(context, hook)) {
-    rows = rows_so_far(hook);
-    if (rows == 0) return;
-  } else if (finish(hook)) {
-    rows = hook->rows;
+  if (affordable(context, hook) && !finish(hook)) {
+    jpeg->unlearnable = true;
+    return;
   }
-  jpeg->unlearnable = rows == 0 || !keep(context, hook, rows);
+  const uint32_t rows = rows_so_far(hook);
+  if (rows > 0) jpeg->unlearnable = !keep(context, hook, rows);
 }
