@@ -162,3 +162,32 @@ func mapped(t testing.TB, b []byte) []byte {
 	copy(memory, b)
 	return memory[:len(b)]
 }
+
+// flatJPEG is a grey file of one colour: each of its MCUs is the six bits 001010, no difference and an end of
+// block by the standard's tables.
+func flatJPEG(t testing.TB, width, height int) []byte {
+	small := new(bytes.Buffer)
+	require.NoError(t, jpeg.Encode(small, image.NewGray(image.Rect(0, 0, 8, 8)), nil))
+	file := bytes.Clone(small.Bytes())
+	frame := bytes.Index(file, []byte{0xFF, 0xC0})
+	binary.BigEndian.PutUint16(file[frame+5:], uint16(height))
+	binary.BigEndian.PutUint16(file[frame+7:], uint16(width))
+	scan := bytes.Index(file, []byte{0xFF, 0xDA})
+	scan += 2 + int(binary.BigEndian.Uint16(file[scan+2:]))
+	mcus := (width + 7) / 8 * ((height + 7) / 8)
+	require.Zero(t, mcus%4)
+	file = append(file[:scan], bytes.Repeat([]byte{0x28, 0xA2, 0x8A}, mcus/4)...)
+	return append(file, 0xFF, 0xD9)
+}
+
+func TestPointsOfMegabytesAreStillThereWhenTheSampleIsMade(t *testing.T) {
+	limits := DefaultLimits()
+	limits.MaxPixels = 1 << 31
+	c := newContext(t, limits)
+	file := flatJPEG(t, 65472, 16000)
+	_, points, crc, err := learning(t, c, cropPlan(t, 15990, 0, 8, 8), file, Seek{})
+	require.NoError(t, err)
+	require.Greater(t, len(points), 2<<20)
+	require.Equal(t, CRC32C(0, file), crc)
+	require.Equal(t, inspected(t, c, file), points)
+}

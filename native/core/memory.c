@@ -83,13 +83,17 @@ void hrn_scratch_begin(hrn_context *context) {
   bool crowded = scratch_held(context) > context->limits.max_decoder_bytes / 2;
   for (int name = 0; name < HRN_SCRATCH_COUNT; name++) {
     context->scratch[name].asked = 0;
-    if (crowded) scratch_free(context, name);
+    const bool large_points =
+        name == HRN_SCRATCH_SEEK && context->scratch[name].capacity > LARGE_BYTES;
+    if (crowded || large_points) scratch_free(context, name);
   }
 }
 
-/* Ends a sample whose pixels nobody needs any more. */
+/* Ends a sample whose pixels nobody needs any more. Points that were learned of it stay until the
+ * next one begins: whoever asked for them looks at them now. */
 void hrn_scratch_end(hrn_context *context) {
   for (int name = 0; name < HRN_SCRATCH_COUNT; name++) {
+    if (name == HRN_SCRATCH_SEEK) continue;
     bool large = context->scratch[name].asked > LARGE_BYTES;
     context->scratch[name].large_samples = large ? context->scratch[name].large_samples + 1 : 0;
     if (context->scratch[name].capacity > LARGE_BYTES &&
