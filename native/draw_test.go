@@ -140,3 +140,20 @@ func TestACropLargerThanThePaddedImageIsAnErrorThatNamesBothSizes(t *testing.T) 
 	assert.EqualError(t, err,
 		"op 0: required crop size 32x40 (height x width) is larger than the image with its padding, 26x14")
 }
+
+func TestTheSizeBehindPaddingsInAnyOrderIsThatOfAllOfThem(t *testing.T) {
+	once := Padding{Left: 1, Top: 1, Right: 1, Bottom: 1}
+	group := func(kind, count int32) Group { return Group{Kind: kind, Count: count, Probability: 1, Weight: 1} }
+	paddings := []Op{group(OpApply, 1), Pad{Padding: once}, group(OpApply, 1), Pad{Padding: once}}
+	for _, kind := range []int32{OpOrder, OpChoice} {
+		plan, err := NewPlan(append([]Op{Resize{Height: 10, Width: 10, Filter: 2}, group(kind, 4)}, paddings...), Output{DType: Uint8})
+		require.NoError(t, err)
+		made, err := plan.DrawnSize(Key{}, 50, 40)
+		require.NoError(t, err)
+		require.EqualValues(t, map[int32]uint32{OpOrder: 14, OpChoice: 12}[kind], made.Width)
+		if size, fixed := plan.FixedSize(); fixed {
+			require.Equal(t, made.Bytes, size.Bytes)
+		}
+		plan.Close()
+	}
+}

@@ -95,6 +95,11 @@ static known_size size_after_group(const hrn_op *ops, int32_t index, known_size 
     if (at > index + 1 && !same_size(after, found)) return unknown;
     found = after;
   }
+  /* Of all in any order the second one meets what the first has made: two paddings are not one. */
+  for (int32_t at = index + 1; group->kind == HRN_OP_ORDER && at < end;
+       at += hrn_op_span(&ops[at])) {
+    if (!same_size(size_after_group(ops, at, found), found)) return unknown;
+  }
   return found;
 }
 
