@@ -91,9 +91,15 @@ static int32_t enter(hr_error *error) {
     }                                                                                        \
   } while (0)
 
-/* cgo's prototypes know no const; nothing behind these pointers is ever written. */
-#define TEXT(pointer) ((char *)(pointer))
-#define BYTES(pointer) ((uint8_t *)(pointer))
+/* An address of no bytes may be any number: Rust's empty slices have 1 or 8. Go takes a pointer
+ * below 4,096 that it meets on a goroutine's stack for a broken one, and ends the process
+ * (runtime/stack.go, adjustpointers), so it is shown another. */
+static uint64_t nothing;
+
+static void *shown(const void *memory, size_t bytes) {
+  /* cgo's prototypes know no const; what is const here is never written. */
+  return memory != NULL && bytes == 0 ? (void *)&nothing : (void *)memory;
+}
 
 int32_t hr_abi_version(void) { return HR_ABI_VERSION; }
 
@@ -107,14 +113,14 @@ int32_t hr_dataset_open(const char *config, size_t length, hr_handle *dataset, h
   REFUSE_SPENT(error);
   REFUSE_MISSING(config, length, error);
   REFUSE_MISSING(dataset, sizeof *dataset, error);
-  return goDatasetOpen(TEXT(config), length, dataset, error);
+  return goDatasetOpen(shown(config, length), length, dataset, error);
 }
 
 int32_t hr_dataset_info(hr_handle dataset, int64_t index, char *buffer, size_t capacity,
                         size_t *need, hr_error *error) {
   ENTER(error);
   REFUSE_MISSING(buffer, capacity, error);
-  return goDatasetInfo(dataset, index, buffer, capacity, need, error);
+  return goDatasetInfo(dataset, index, shown(buffer, capacity), capacity, need, error);
 }
 
 int32_t hr_dataset_read(hr_handle dataset, int64_t index, uint8_t *buffer, size_t capacity,
@@ -122,7 +128,7 @@ int32_t hr_dataset_read(hr_handle dataset, int64_t index, uint8_t *buffer, size_
   ENTER(error);
   REFUSE_SPENT(error);
   REFUSE_MISSING(buffer, capacity, error);
-  return goDatasetRead(dataset, index, buffer, capacity, need, error);
+  return goDatasetRead(dataset, index, shown(buffer, capacity), capacity, need, error);
 }
 
 int32_t hr_decode(const uint8_t *bytes, size_t length, const char *config, size_t config_length,
@@ -132,7 +138,8 @@ int32_t hr_decode(const uint8_t *bytes, size_t length, const char *config, size_
   REFUSE_MISSING(bytes, length, error);
   REFUSE_MISSING(config, config_length, error);
   REFUSE_MISSING(data, capacity, error);
-  return goDecode(BYTES(bytes), length, TEXT(config), config_length, data, capacity, result, error);
+  return goDecode(shown(bytes, length), length, shown(config, config_length), config_length,
+                  shown(data, capacity), capacity, result, error);
 }
 
 int32_t hr_decoder_open(const char *config, size_t length, hr_handle *decoder, hr_error *error) {
@@ -140,7 +147,7 @@ int32_t hr_decoder_open(const char *config, size_t length, hr_handle *decoder, h
   REFUSE_SPENT(error);
   REFUSE_MISSING(config, length, error);
   REFUSE_MISSING(decoder, sizeof *decoder, error);
-  return goDecoderOpen(TEXT(config), length, decoder, error);
+  return goDecoderOpen(shown(config, length), length, decoder, error);
 }
 
 int32_t hr_decoder_submit(hr_handle decoder, const hr_task *tasks, size_t count, hr_handle *work,
@@ -152,7 +159,7 @@ int32_t hr_decoder_submit(hr_handle decoder, const hr_task *tasks, size_t count,
   }
   REFUSE_MISSING(tasks, count * sizeof *tasks, error);
   REFUSE_MISSING(work, sizeof *work, error);
-  return goDecoderSubmit(decoder, (hr_task *)tasks, count, work, error);
+  return goDecoderSubmit(decoder, shown(tasks, count), count, work, error);
 }
 
 int32_t hr_decoder_wait(hr_handle work, int64_t timeout_ms, uint64_t *failed, hr_error *error) {
@@ -171,7 +178,7 @@ int32_t hr_loader_open(hr_handle dataset, const char *config, size_t length, hr_
   REFUSE_SPENT(error);
   REFUSE_MISSING(config, length, error);
   REFUSE_MISSING(loader, sizeof *loader, error);
-  return goLoaderOpen(dataset, TEXT(config), length, loader, error);
+  return goLoaderOpen(dataset, shown(config, length), length, loader, error);
 }
 
 int32_t hr_seek(hr_handle loader, int64_t epoch, int64_t position, hr_error *error) {
@@ -183,7 +190,7 @@ int32_t hr_submit(hr_handle loader, const int64_t *indices, const uint64_t *draw
                   hr_error *error) {
   ENTER(error);
   REFUSE_SPENT(error);
-  return goSubmit(loader, (int64_t *)indices, (uint64_t *)draws, length, error);
+  return goSubmit(loader, shown(indices, length), shown(draws, length), length, error);
 }
 
 int32_t hr_next(hr_handle loader, int64_t timeout_ms, hr_batch *batch, hr_error *error) {
@@ -201,14 +208,14 @@ int32_t hr_release(hr_handle batch, hr_error *error) {
 int32_t hr_lend(hr_handle loader, void *memory, uint64_t bytes, int64_t tag, hr_error *error) {
   ENTER(error);
   REFUSE_MISSING(memory, bytes, error);
-  return goLend(loader, memory, bytes, tag, error);
+  return goLend(loader, shown(memory, bytes), bytes, tag, error);
 }
 
 int32_t hr_loader_info(hr_handle loader, char *buffer, size_t capacity, size_t *need,
                        hr_error *error) {
   ENTER(error);
   REFUSE_MISSING(buffer, capacity, error);
-  return goLoaderInfo(loader, buffer, capacity, need, error);
+  return goLoaderInfo(loader, shown(buffer, capacity), capacity, need, error);
 }
 
 int32_t hr_loader_event(hr_handle loader, int32_t *descriptor, hr_error *error) {
@@ -221,7 +228,7 @@ int32_t hr_trace(hr_handle loader, const char *path, size_t length, hr_error *er
   ENTER(error);
   REFUSE_SPENT(error);
   REFUSE_MISSING(path, length, error);
-  return goTrace(loader, TEXT(path), length, error);
+  return goTrace(loader, shown(path, length), length, error);
 }
 
 int32_t hr_span(hr_handle loader, int32_t kind, int64_t epoch, int64_t step, int64_t begin_ns,
@@ -236,7 +243,7 @@ int32_t hr_job_start(const char *config, size_t length, hr_handle *job, hr_error
   REFUSE_SPENT(error);
   REFUSE_MISSING(config, length, error);
   REFUSE_MISSING(job, sizeof *job, error);
-  return goJobStart(TEXT(config), length, job, error);
+  return goJobStart(shown(config, length), length, job, error);
 }
 
 int32_t hr_job_wait(hr_handle job, int64_t timeout_ms, hr_progress *progress, hr_error *error) {
@@ -247,7 +254,7 @@ int32_t hr_job_wait(hr_handle job, int64_t timeout_ms, hr_progress *progress, hr
 int32_t hr_job_result(hr_handle job, char *buffer, size_t capacity, size_t *need, hr_error *error) {
   ENTER(error);
   REFUSE_MISSING(buffer, capacity, error);
-  return goJobResult(job, buffer, capacity, need, error);
+  return goJobResult(job, shown(buffer, capacity), capacity, need, error);
 }
 
 int32_t hr_writer_open(const char *config, size_t length, hr_handle *writer, hr_error *error) {
@@ -255,7 +262,7 @@ int32_t hr_writer_open(const char *config, size_t length, hr_handle *writer, hr_
   REFUSE_SPENT(error);
   REFUSE_MISSING(config, length, error);
   REFUSE_MISSING(writer, sizeof *writer, error);
-  return goWriterOpen(TEXT(config), length, writer, error);
+  return goWriterOpen(shown(config, length), length, writer, error);
 }
 
 int32_t hr_writer_add(hr_handle writer, const uint8_t *image, size_t image_length,
@@ -264,7 +271,8 @@ int32_t hr_writer_add(hr_handle writer, const uint8_t *image, size_t image_lengt
   REFUSE_SPENT(error);
   REFUSE_MISSING(image, image_length, error);
   REFUSE_MISSING(fields, fields_length, error);
-  return goWriterAdd(writer, BYTES(image), image_length, TEXT(fields), fields_length, error);
+  return goWriterAdd(writer, shown(image, image_length), image_length, shown(fields, fields_length),
+                     fields_length, error);
 }
 
 int32_t hr_writer_finish(hr_handle writer, hr_error *error) {

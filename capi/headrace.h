@@ -6,6 +6,7 @@
  *   - Handles are integers. A stale or wrong handle is HR_BAD_HANDLE, never a crash.
  *   - NULL in the place of memory that is read or written is HR_ARGUMENT, before any work is done;
  *     for `need`, `result` and `progress` it says that they are not wanted.
+ *   - Memory of no bytes may have any address, as languages give one to what is empty.
  *   - Configuration is JSON (UTF-8, length in bytes); unknown keys are refused by name. The case of
  *     an object's keys does not count, only that of transforms' and labels'; of a key that comes
  *     twice the last one counts.

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import pytest
 
 import images
+import processes
 from headrace._engine import _lib, abi
 
 SHORT_BUFFER, BAD_HANDLE, ARGUMENT, TRUNCATED = 3, 4, 5, 8
@@ -267,6 +268,44 @@ def test_nothing_at_null_is_nothing(
     for at in sizes:
         given[at] = 0
     assert called(objects, name, tuple(given), byref(abi.Error())) == expected
+
+
+# In a process of its own: Go looks at addresses when a stack grows, so in its first calls.
+AT_ANY_ADDRESS = """
+import ctypes, sys
+from headrace._engine import _lib, abi
+
+library, error, number = _lib.library(), abi.Error(), ctypes.c_void_p(int(sys.argv[1]))
+for prototype in (library.hr_decode, library.hr_submit, library.hr_decoder_submit):
+    prototype.argtypes = None  # any address in the place of a pointer to something
+zero, config = ctypes.c_size_t(0), b'{"transform": [{"name": "Resize", "size": [3, 5]}]}'
+image = bytes.fromhex(sys.argv[2])
+size, length, out = ctypes.c_size_t(len(image)), ctypes.c_size_t(len(config)), abi.Image()
+arguments = (image, size, config, length, number, zero, ctypes.byref(out), ctypes.byref(error))
+assert library.hr_decode(*arguments) == 0, error.text
+assert (out.width, out.height) == (5, 3)
+work, decoder = ctypes.c_int64(), ctypes.c_int64()
+assert library.hr_decoder_open(b"{}", 2, ctypes.byref(decoder), None) == 0
+assert library.hr_decoder_submit(decoder, number, zero, ctypes.byref(work), None) == 0
+"""
+
+
+@pytest.mark.parametrize("address", [1, 8, 4095, 2**47])
+def test_the_address_of_nothing_may_be_any_number(objects: Objects, address: int) -> None:
+    processes.run(AT_ANY_ADDRESS, address, IMAGE.hex())
+    number = ctypes.c_void_p(address)
+    library, zero, error = _lib.library(), ctypes.c_size_t(0), abi.Error()
+    indices = ctypes.cast(number, ctypes.POINTER(ctypes.c_int64))
+    draws = ctypes.cast(number, ctypes.POINTER(ctypes.c_uint64))
+    # An empty batch, and no end of the epoch.
+    assert library.hr_submit(objects.submitted, indices, draws, zero, byref(error)) == 0, error.text
+    assert library.hr_next(objects.submitted, 60_000, objects.held, None) == 0
+    assert objects.held.length == 0
+    objects.keep(0)
+    # Nor the end of a trace.
+    path = ctypes.cast(number, ctypes.c_char_p)
+    assert library.hr_trace(objects.loader, path, zero, byref(error)) == ARGUMENT
+    assert library.hr_writer_add(objects.writer(), path, zero, path, zero, None) == 0
 
 
 @pytest.mark.parametrize(
