@@ -33,13 +33,16 @@ static int32_t some_recipe(random_state *r, hrn_op *ops, int floats) {
   if (random_below(r, 2)) ops[count++] = (hrn_op){.kind = HRN_OP_PIXEL};
   for (int k = 0; k < 2; k++) {
     if (random_below(r, 3)) continue;
-    ops[count++] = (hrn_op){.kind = HRN_OP_ERASING,
+    static const int32_t kinds[] = {HRN_OP_ERASING, HRN_OP_CUTOUT, HRN_OP_ERASE};
+    ops[count++] = (hrn_op){.kind = kinds[random_below(r, 3)],
                             .erasing = {.fill = floats && random_below(r, 2),
                                         .boxes = {1, 1},
                                         .probability = 0.8,
                                         .value = {9, 200, 255},
                                         .scale = {0.02, 0.7},
-                                        .ratio = {0.3, 3.3}}};
+                                        .ratio = {0.3, 3.3},
+                                        .side = some_side(r),
+                                        .box = {3, 1, 9, 20}}};
   }
   return count;
 }

@@ -7,7 +7,7 @@
 
 static int erases(const hrn_plan *plan) {
   for (int32_t k = 0; k < plan->count; k++) {
-    if (plan->ops[k].kind == HRN_OP_ERASING) return 1;
+    if (hrn_is_erasing(&plan->ops[k])) return 1;
   }
   return 0;
 }

@@ -94,6 +94,21 @@ def test_mixed_batches_are_torchvisions_to_the_last_bit(
     assert kinds >= {("MixUp", False), ("CutMix", True), ("RandomChoice", True)}
 
 
+@pytest.mark.parametrize("layout", ["NCHW", "channels_last"])
+def test_squares_that_are_cut_out_of_a_sample_are_mixed_with_it(packed: Path, layout: str) -> None:
+    steps = [*STEPS[:-1], t.Cutout(9, count=2, fill=(0.5, -1, 2))]
+    form: dict[str, Any] = {"shuffle": True, "seed": SEED, "num_threads": 2, "layout": layout}
+    for mix in (t.MixUp(1.0, CLASSES), t.CutMix(1.0, CLASSES)):
+        with (
+            hr.Loader(packed, BATCH, transform=steps, **form) as plain,
+            hr.Loader(packed, BATCH, transform=[*steps, mix], fields=FIELDS, **form) as mixed,
+        ):
+            for (batch, _), (found, labels, fields) in zip(plain, mixed, strict=True):
+                wanted, wanted_labels = theirs(batch, fields)
+                assert torch.equal(found, wanted)
+                assert torch.equal(labels, wanted_labels)
+
+
 def test_bytes_are_cut_and_never_added(packed: Path) -> None:
     steps = [t.RandomResizedCrop(16), t.CutMix(num_classes=CLASSES)]
     with (
