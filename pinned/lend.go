@@ -43,6 +43,13 @@ func (p *Pool) Lend(ptr unsafe.Pointer, bytes int64, tag int64) error {
 	return nil
 }
 
+// Lent says whether lent memory is being written, or waits for somebody to take its batch.
+func (p *Pool) Lent() bool {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	return slices.ContainsFunc(p.loans, func(m *memory) bool { return m.state != Held })
+}
+
 // endLoan forgets memory that is its owner's again, with the lock held.
 func (p *Pool) endLoan(m *memory) {
 	i := slices.Index(p.loans, m)

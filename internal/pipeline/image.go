@@ -37,7 +37,7 @@ func (l *Label) checkForm(images native.Output) error {
 
 // image makes a further image of a sample by what was done to the first. It is decoded by a plan of its
 // own, whose ops have nothing left to draw, so that only what its crop needs is decoded.
-func (w *worker) image(label *Label, path string, m *motion, to unsafe.Pointer) error {
+func (w *worker) image(d *draft, label *Label, path string, m *motion, to unsafe.Pointer) error {
 	view, err := w.bytesOf(label, path, m.sample)
 	if err != nil {
 		return err
@@ -68,6 +68,10 @@ func (w *worker) image(label *Label, path string, m *motion, to unsafe.Pointer) 
 	if uint64(made.Width) != scale*uint64(m.size.Width) || uint64(made.Height) != scale*uint64(m.size.Height) {
 		return &native.Error{Code: fault.KindInternal, Offset: -1, Text: fmt.Sprintf("an image of %d x %d pixels moved to %d x %d", height, width, made.Height, made.Width)}
 	}
+	if !w.touch(d) {
+		return nil
+	}
+	defer w.untouch()
 	_, err = w.context.Sample(view.Pointer, view.Length, native.Seek{}, native.Key{}, nil, native.View{Plan: plan, To: to, Capacity: made.Bytes})
 	return err
 }

@@ -137,7 +137,7 @@ func (w *worker) label(d *draft, i int64, sample *catalog.Sample, key native.Key
 			}
 			at, to = append(at, place), to[1:]
 		}
-		if err := w.moveLabel(label, &m, at); err != nil {
+		if err := w.moveLabel(d, label, &m, at); err != nil {
 			return err
 		}
 	}
@@ -192,7 +192,7 @@ type motion struct {
 	size          native.Size // and of the finished one
 }
 
-func (w *worker) moveLabel(label *Label, m *motion, to []unsafe.Pointer) error {
+func (w *worker) moveLabel(d *draft, label *Label, m *motion, to []unsafe.Pointer) error {
 	dataset := w.loader.config.Dataset
 	// The file that the field is where it has one of its own, as images and masks may have.
 	path, err := dataset.FieldFile(m.sample.Index, label.Field)
@@ -201,20 +201,21 @@ func (w *worker) moveLabel(label *Label, m *motion, to []unsafe.Pointer) error {
 	}
 	switch label.Rule.Kind {
 	case labels.Image:
-		err = w.image(label, path, m, to[0])
+		err = w.image(d, label, path, m, to[0])
 	case labels.Mask:
-		err = w.mask(label, path, m, to[0])
+		err = w.mask(d, label, path, m, to[0])
 	default:
 		var value any
-		if value, err = w.loader.value(label, m.sample); err == nil {
+		if value, err = w.loader.value(label, m.sample); err == nil && w.touch(d) {
 			err = label.places(value, m.drawn, m.size, to)
+			w.untouch()
 		}
 	}
 	return label.blame(err, m.sample, path)
 }
 
 // mask moves a mask that is a file, of its own or in a field of bytes, or an array of one byte a pixel.
-func (w *worker) mask(label *Label, path string, m *motion, to unsafe.Pointer) error {
+func (w *worker) mask(d *draft, label *Label, path string, m *motion, to unsafe.Pointer) error {
 	mask := native.Mask{Width: int32(m.width), Height: int32(m.height), Fill: label.Rule.Fill}
 	if label.encoded {
 		view, err := w.bytesOf(label, path, m.sample)
@@ -233,6 +234,10 @@ func (w *worker) mask(label *Label, path string, m *motion, to unsafe.Pointer) e
 		}
 		mask.Pixels = array.Data
 	}
+	if !w.touch(d) {
+		return nil
+	}
+	defer w.untouch()
 	return w.context.MoveMask(m.drawn, mask, to, int32(m.size.Width), int32(m.size.Height))
 }
 

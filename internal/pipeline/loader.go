@@ -192,8 +192,9 @@ func (l *Loader) Lend(memory unsafe.Pointer, bytes, tag int64) error {
 	return l.pool.Lend(memory, bytes, tag)
 }
 
-// closeGrace is how long Close waits for goroutines. Decoding ends within an image; only a read
-// from storage that no longer answers takes longer, and nothing can interrupt it.
+// closeGrace is how long Close waits for goroutines. Decoding ends within an image, which is waited for
+// where memory of the program's is in use; a read from storage that no longer answers takes longer, and
+// nothing can interrupt it.
 const closeGrace = 500 * time.Millisecond
 
 // Close ends the stream: a Next that waits returns ErrClosed, workers stop after the image they
@@ -225,6 +226,7 @@ func (l *Loader) Close() {
 	select {
 	case <-l.gone:
 	case <-time.After(closeGrace):
+		l.rest()
 	}
 	// Behind the last sample; without those of a read that hangs. Whoever wants to know what writing met
 	// ends the trace before.

@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"slices"
 	"time"
 	"unsafe"
 
@@ -74,7 +75,7 @@ func (w *worker) makeRun(d *draft, first, end int64) int64 {
 	// All of them first: one is drawn while another waits for its product.
 	for i, epoch := first, l.order.Epoch(d.epoch); i < end; i++ {
 		index, draw := d.sampleOf(&epoch, i)
-		w.picked = append(w.picked, picked{index, draw})
+		w.picked = append(w.picked, picked{index: index, draw: draw})
 	}
 	var pixels *catalog.Pixels
 	var length int64
@@ -98,10 +99,15 @@ func (w *worker) makeRun(d *draft, first, end int64) int64 {
 			break
 		}
 		w.rows = append(w.rows, native.Row{Bytes: at, Sample: uint64(index), Draw: draw, To: to})
-		labels[i], indices[i] = sample.Label, index
+		w.picked[i-first].label = sample.Label
 	}
-	if len(w.rows) == 0 {
+	// Behind all reads, any of which may have hung.
+	if len(w.rows) == 0 || !w.touch(d) {
 		return 0
+	}
+	defer w.untouch()
+	for i := range w.rows {
+		labels[first+int64(i)], indices[first+int64(i)] = w.picked[i].label, w.picked[i].index
 	}
 	began := time.Now()
 	key := native.Key{Seed: l.order.Config().Seed, Epoch: uint64(d.epoch)}
@@ -114,10 +120,16 @@ func (w *worker) makeRun(d *draft, first, end int64) int64 {
 	return int64(done)
 }
 
+// inMemory says whether images lie in memory of the program's.
+func inMemory(d *catalog.Dataset) bool {
+	return d.Kind() == catalog.InMemory || slices.ContainsFunc(d.Parts(), inMemory)
+}
+
 // picked is a sample of a run.
 type picked struct {
 	index int64
 	draw  uint64
+	label int64
 }
 
 // copied reads an image of an array in files into what is left of the room for a run, which is made for

@@ -26,6 +26,7 @@ func (w *worker) fill(t task) {
 	defer func() {
 		// A mistake of ours ends this batch, never the process.
 		if p := recover(); p != nil {
+			w.untouch()
 			w.loader.fail(t, &SampleError{Code: fault.KindInternal, Record: record, Offset: -1,
 				Text: fmt.Sprintf("panic: %v; please report this with: %s", p, debug.Stack())})
 		}
@@ -90,7 +91,6 @@ func (w *worker) produce(d *draft, i, index int64, draw uint64, r *record) (fail
 	if err != nil {
 		return l.explain(err, index, sample)
 	}
-	// A read that hung may end after Close has returned, and with it the loan of the batch's memory.
 	if d.stream.cancelled.Load() {
 		return nil
 	}
@@ -101,7 +101,15 @@ func (w *worker) produce(d *draft, i, index int64, draw uint64, r *record) (fail
 	}
 	// Without a draw number a substitute looks the same as in its own place.
 	key := native.Key{Seed: l.order.Config().Seed, Epoch: uint64(d.epoch), Sample: uint64(index), Draw: draw}
-	warnings, err := w.pixels(d, &seen, &sample, view, seek, &key)
+	warnings := uint32(0)
+	if err = w.prepare(d, i, &sample, view, &key); err == nil {
+		// A read that hung may end after Close has returned, and with it the loan of the batch's memory.
+		if !w.touch(d) {
+			return nil
+		}
+		warnings, err = w.pixels(&seen, &sample, view, seek, key)
+		w.untouch()
+	}
 	if err = l.store.After(sample, w.holder(r), err); err != nil {
 		return l.explain(err, index, sample)
 	}
@@ -121,27 +129,30 @@ func (w *worker) produce(d *draft, i, index int64, draw uint64, r *record) (fail
 	return nil
 }
 
+// prepare finds where a sample goes, and draws what depends on its boxes.
+func (w *worker) prepare(d *draft, i int64, sample *catalog.Sample, view mmap.View, key *native.Key) error {
+	err := w.ready(d, i, sample, view)
+	if err == nil {
+		*key, err = w.settle(d, sample, view, *key)
+	}
+	return err
+}
+
 // pixels decodes a sample to where it goes. Whatever it looks at of the bytes is for nothing if they turn out
 // not to have been the file's.
-func (w *worker) pixels(d *draft, seen *part, sample *catalog.Sample, view mmap.View, seek points, key *native.Key) (warnings uint32, err error) {
-	if err = w.ready(d, seen.row, sample, view); err != nil {
-		return 0, err
-	}
+func (w *worker) pixels(seen *part, sample *catalog.Sample, view mmap.View, seek points, key native.Key) (warnings uint32, err error) {
 	var crc *uint32
 	if w.loader.config.VerifyCRC && sample.HasCRC {
 		crc = &sample.CRC32C
-	}
-	if *key, err = w.settle(d, sample, view, *key); err != nil {
-		return 0, err
 	}
 	var called time.Time
 	if w.timed {
 		called = time.Now()
 	}
 	if p := sample.Pixels; p != nil {
-		err = w.context.SampleRaw(view.Pointer, view.Length, rawOf(p), *key, w.views...)
+		err = w.context.SampleRaw(view.Pointer, view.Length, rawOf(p), key, w.views...)
 	} else {
-		warnings, err = w.context.Sample(view.Pointer, view.Length, seek.Seek, *key, crc, w.views...)
+		warnings, err = w.context.Sample(view.Pointer, view.Length, seek.Seek, key, crc, w.views...)
 	}
 	if w.timed {
 		seen.native, seen.times = time.Since(called), w.context.Times()
@@ -195,6 +206,10 @@ func (w *worker) ready(d *draft, i int64, sample *catalog.Sample, view mmap.View
 
 // placed writes what a batch has beside a sample's pixels, once those are made.
 func (w *worker) placed(d *draft, i, index int64, sample *catalog.Sample, warnings uint32) error {
+	if !w.touch(d) {
+		return nil
+	}
+	defer w.untouch()
 	// The label goes with the pixels, never with the place: both are those of this sample.
 	if i < d.count {
 		int64s(d.base, d.layout.labelsOffset(), d.count)[i] = sample.Label

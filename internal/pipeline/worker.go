@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"runtime"
+	"sync/atomic"
 	"time"
 
 	"github.com/headrace/headrace/internal/threads"
@@ -23,7 +24,35 @@ type worker struct {
 	number    int           // of the Loader's workers
 	timed     bool          // the context notes times, for a trace
 	blockTime time.Duration // of the last sample in a compressed block: what reading blocks took
+	touches   atomic.Bool   // it is at memory of a batch, or of an image, that may be the program's
 	counters
+}
+
+// touch begins what looks at or writes to memory that the program has lent, or that its array lies in; not ok
+// where the batch is wanted no more, and the memory perhaps its owner's again. What may wait for a read is not
+// done meanwhile. untouch ends it.
+func (w *worker) touch(d *draft) bool {
+	// In this order: rest looks at them in the other one.
+	w.touches.Store(true)
+	if d.stream.cancelled.Load() {
+		w.untouch()
+		return false
+	}
+	return true
+}
+
+func (w *worker) untouch() { w.touches.Store(false) }
+
+// rest waits until no worker of a cancelled stream is at memory of the program's: an image of each at most.
+func (l *Loader) rest() {
+	if !l.pool.Lent() && !inMemory(l.config.Dataset) {
+		return
+	}
+	for _, w := range l.workers {
+		for w.touches.Load() {
+			time.Sleep(time.Millisecond)
+		}
+	}
 }
 
 // run is samples of a draft that one worker has claimed: from first to before end.

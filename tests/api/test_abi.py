@@ -110,6 +110,44 @@ def test_memory_that_cannot_be_lent_is_refused(dataset: int) -> None:
             assert code == 5, (arguments, text)
 
 
+def test_close_waits_for_the_image_that_is_written_into_lent_memory(dataset: int) -> None:
+    library, batch, error = _lib.library(), abi.Batch(), abi.Error()
+
+    @ctypes.CFUNCTYPE(
+        ctypes.c_int32,
+        ctypes.c_void_p,
+        ctypes.c_void_p,
+        ctypes.c_int32,
+        ctypes.c_int32,
+        ctypes.c_size_t,
+        ctypes.c_void_p,
+        ctypes.c_uint64,
+    )
+    def slow(*_: Any) -> int:
+        time.sleep(1.2)
+        return 0
+
+    address = ctypes.cast(slow, ctypes.c_void_p).value
+    op = {"name": "Native", "function": address, "context": 0}
+    config = CONFIG | {"batch_size": 1, "num_threads": 1, "prefetch": 2}
+    config["transform"] = [*CONFIG["transform"], op]
+    with _opened("hr_loader_open", config, dataset) as loader:
+        size = _lib.info("hr_loader_info", loader)["slot_bytes"]
+        loans = [aligned(size) for _ in range(3)]
+        for tag, (memory, start) in enumerate(loans):
+            ctypes.memset(memory, 0xA5, len(memory))
+            assert library.hr_lend(loader, start, size, tag, error) == 0, error.text
+        batch.tag = -1
+        while batch.tag == -1:  # the next one is in lent memory, too
+            assert library.hr_next(loader, 60_000, batch, error) == 0, error.text
+            library.hr_release(batch.batch, None)
+        time.sleep(0.2)
+        assert library.hr_close(loader, error) == 0, error.text
+        were = [memory.raw for memory, _ in loans]
+        time.sleep(1.5)
+        assert [memory.raw for memory, _ in loans] == were
+
+
 def test_the_event_is_readable_just_while_a_batch_is_ready(dataset: int) -> None:
     library, batch, error = _lib.library(), abi.Batch(), abi.Error()
 
