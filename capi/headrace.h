@@ -131,10 +131,9 @@ int32_t hr_dataset_read(hr_handle dataset, int64_t index, uint8_t *buffer, size_
  * number makes an error HR_BAD_IMAGE of this sample that names it.
  *
  * It may not keep a pointer, write outside the rows, change the size, wait for anything, call this
- * library, throw or longjmp. It and its context stay until the loader was closed and the reads that
- * hr_close may have left have ended; of a decoder's work until that is finished or closed. An
- * address is the program's own and is never written to a state; one that was read from a file is
- * the caller's mistake, and a wrong one ends the process.
+ * library, throw or longjmp. It and its context stay until the loader was closed; of a decoder's
+ * work until that is finished or closed. An address is the program's own and is never written to a
+ * state; one that was read from a file is the caller's mistake, and a wrong one ends the process.
  */
 typedef int32_t (*hr_pixel_function)(void *context, uint8_t *pixels, int32_t height, int32_t width,
                                      size_t stride, const uint64_t random[4], uint64_t sample);

@@ -90,6 +90,7 @@ type Plan struct {
 	output Output
 	mix    *Mix
 	boxes  bool // it has an IoUCrop
+	calls  bool // it has a User
 }
 
 // Size is that of a finished sample; Fixed when it is the same for every image.
@@ -140,6 +141,7 @@ func NewPlan(ops []Op, output Output) (*Plan, error) {
 	}
 	p := &Plan{c: plan, output: output}
 	p.boxes = slices.ContainsFunc(ops, func(op Op) bool { _, ok := op.(IoUCrop); return ok })
+	p.calls = slices.ContainsFunc(ops, func(op Op) bool { _, ok := op.(User); return ok })
 	if size, err := p.Size(1, 1); err == nil && size.Fixed {
 		p.size = size
 	}
@@ -157,6 +159,9 @@ func (p *Plan) Output() Output { return p.output }
 
 // LooksAtBoxes is whether what it draws depends on the boxes of a sample: it has an IoUCrop.
 func (p *Plan) LooksAtBoxes() bool { return p.boxes }
+
+// CallsProgram is whether it calls a function of the program's: it has a User.
+func (p *Plan) CallsProgram() bool { return p.calls }
 
 // FixedSize is the size of every sample, and whether there is one: a batch needs it.
 func (p *Plan) FixedSize() (Size, bool) { return p.size, p.size.Fixed }

@@ -193,7 +193,7 @@ func (l *Loader) Lend(memory unsafe.Pointer, bytes, tag int64) error {
 }
 
 // closeGrace is how long Close waits for goroutines. Decoding ends within an image, which is waited for
-// where memory of the program's is in use; a read from storage that no longer answers takes longer, and
+// where memory or functions of the program's are in use; a read from storage that no longer answers takes longer, and
 // nothing can interrupt it.
 const closeGrace = 500 * time.Millisecond
 

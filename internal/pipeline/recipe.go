@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"slices"
 	"sort"
 
 	"github.com/headrace/headrace/native"
@@ -51,4 +52,9 @@ func stepsUntil(epoch, step, steps int64) int64 {
 		return maxEpoch
 	}
 	return epoch*steps + step
+}
+
+// callsProgram says whether a function of the program's is among its ops.
+func (r Recipe) callsProgram() bool {
+	return slices.ContainsFunc(r.Phases, func(p Phase) bool { return slices.ContainsFunc(p.Views, (*native.Plan).CallsProgram) })
 }

@@ -24,13 +24,13 @@ type worker struct {
 	number    int           // of the Loader's workers
 	timed     bool          // the context notes times, for a trace
 	blockTime time.Duration // of the last sample in a compressed block: what reading blocks took
-	touches   atomic.Bool   // it is at memory of a batch, or of an image, that may be the program's
+	touches   atomic.Bool   // it makes a sample, of memory and by functions that may be the program's
 	counters
 }
 
-// touch begins what looks at or writes to memory that the program has lent, or that its array lies in; not ok
-// where the batch is wanted no more, and the memory perhaps its owner's again. What may wait for a read is not
-// done meanwhile. untouch ends it.
+// touch begins what looks at or writes to memory that the program has lent, or that its array lies in, or calls
+// its functions; not ok where the batch is wanted no more, and all of that perhaps gone. What may wait for a read
+// is not done meanwhile. untouch ends it.
 func (w *worker) touch(d *draft) bool {
 	// In this order: rest looks at them in the other one.
 	w.touches.Store(true)
@@ -43,9 +43,10 @@ func (w *worker) touch(d *draft) bool {
 
 func (w *worker) untouch() { w.touches.Store(false) }
 
-// rest waits until no worker of a cancelled stream is at memory of the program's: an image of each at most.
+// rest waits until no worker of a cancelled stream has to do with what is the program's: an image of each at
+// most.
 func (l *Loader) rest() {
-	if !l.pool.Lent() && !inMemory(l.config.Dataset) {
+	if !l.pool.Lent() && !inMemory(l.config.Dataset) && !l.config.Recipe.callsProgram() {
 		return
 	}
 	for _, w := range l.workers {

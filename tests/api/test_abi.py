@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import json
 import select
+import threading
 import time
 from collections.abc import Iterator
 from ctypes import byref
@@ -110,27 +111,58 @@ def test_memory_that_cannot_be_lent_is_refused(dataset: int) -> None:
             assert code == 5, (arguments, text)
 
 
+pixel_function = ctypes.CFUNCTYPE(
+    ctypes.c_int32,
+    ctypes.c_void_p,
+    ctypes.c_void_p,
+    ctypes.c_int32,
+    ctypes.c_int32,
+    ctypes.c_size_t,
+    ctypes.c_void_p,
+    ctypes.c_uint64,
+)
+
+
+def native_op(function: Any) -> dict[str, Any]:
+    address = ctypes.cast(function, ctypes.c_void_p).value
+    return {"name": "Native", "function": address, "context": 0}
+
+
+def test_no_function_of_the_programs_runs_once_its_loader_is_closed(dataset: int) -> None:
+    running, calls = threading.Event(), []
+
+    @pixel_function
+    def slow(*_: Any) -> int:
+        running.set()
+        time.sleep(1.2)
+        return 0
+
+    @pixel_function
+    def count(*_: Any) -> int:
+        calls.append(time.monotonic())
+        return 0
+
+    config = CONFIG | {"num_threads": 1}
+    config["transform"] = [*CONFIG["transform"], native_op(slow), native_op(count)]
+    with _opened("hr_loader_open", config, dataset) as loader:
+        assert running.wait(60)
+        assert _lib.library().hr_close(loader, None) == 0
+        closed = time.monotonic()
+        time.sleep(1.5)
+        assert len(calls) == 1
+        assert calls[0] < closed
+
+
 def test_close_waits_for_the_image_that_is_written_into_lent_memory(dataset: int) -> None:
     library, batch, error = _lib.library(), abi.Batch(), abi.Error()
 
-    @ctypes.CFUNCTYPE(
-        ctypes.c_int32,
-        ctypes.c_void_p,
-        ctypes.c_void_p,
-        ctypes.c_int32,
-        ctypes.c_int32,
-        ctypes.c_size_t,
-        ctypes.c_void_p,
-        ctypes.c_uint64,
-    )
+    @pixel_function
     def slow(*_: Any) -> int:
         time.sleep(1.2)
         return 0
 
-    address = ctypes.cast(slow, ctypes.c_void_p).value
-    op = {"name": "Native", "function": address, "context": 0}
     config = CONFIG | {"batch_size": 1, "num_threads": 1, "prefetch": 2}
-    config["transform"] = [*CONFIG["transform"], op]
+    config["transform"] = [*CONFIG["transform"], native_op(slow)]
     with _opened("hr_loader_open", config, dataset) as loader:
         size = _lib.info("hr_loader_info", loader)["slot_bytes"]
         loans = [aligned(size) for _ in range(3)]
