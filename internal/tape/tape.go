@@ -40,10 +40,11 @@ type Tape struct {
 }
 
 type piece struct {
-	done chan struct{} // closed when data and err are there
-	data []byte
-	err  error
-	used int64 // by the clock
+	done      chan struct{} // closed when data and err are there
+	data      []byte
+	err       error
+	used      int64 // by the clock
+	forgotten bool  // on its way when the tape was told to forget, and asked for by nobody since
 }
 
 // New begins to read nothing yet. What is read later ends with the context, or with Close.
@@ -60,11 +61,14 @@ func (t *Tape) Close() error {
 	return nil
 }
 
-// Forget lets go of what is in memory. Who reads on fetches it anew.
+// Forget lets go of what is in memory, and of what is on its way when it comes. Who reads on fetches it anew.
 func (t *Tape) Forget() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for len(t.pieces) > 0 && t.drop() {
+	}
+	for _, p := range t.pieces {
+		p.forgotten = true
 	}
 }
 
@@ -115,7 +119,7 @@ func (t *Tape) begin(number int64) *piece {
 	// would be dropped just before it is read.
 	t.clock++
 	if p := t.pieces[number]; p != nil && !p.failed() {
-		p.used = t.clock
+		p.used, p.forgotten = t.clock, false
 		return p
 	}
 	for len(t.pieces) >= mostHeld && t.drop() {
@@ -123,7 +127,7 @@ func (t *Tape) begin(number int64) *piece {
 	p := &piece{done: make(chan struct{}), used: t.clock}
 	t.pieces[number] = p
 	t.running.Go(func() {
-		defer close(p.done)
+		defer t.arrived(number, p)
 		defer fault.Recover(&p.err)
 		data := make([]byte, min(pieceBytes, t.source.Size()-number*pieceBytes))
 		if p.err = t.source.ReadAt(t.ctx, data, number*pieceBytes); p.err == nil {
@@ -131,6 +135,17 @@ func (t *Tape) begin(number int64) *piece {
 		}
 	})
 	return p
+}
+
+// arrived ends a piece's request. One that was forgotten meanwhile goes: nobody would drop it, for a tape that is not read
+// asks for no further ones. Who waits for it has it.
+func (t *Tape) arrived(number int64, p *piece) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	close(p.done)
+	if p.forgotten && t.pieces[number] == p {
+		delete(t.pieces, number)
+	}
 }
 
 func (p *piece) failed() bool {

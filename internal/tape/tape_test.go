@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -128,6 +129,61 @@ func TestAnEndedContextEndsAReadThatWaits(t *testing.T) {
 	}()
 	cancel()
 	require.ErrorIs(t, <-failed, context.Canceled)
+}
+
+// gated is an object whose answers come when they are let.
+type gated struct {
+	*stored
+	gate chan struct{}
+}
+
+func (g *gated) ReadAt(ctx context.Context, to []byte, offset int64) error {
+	if offset > 0 {
+		<-g.gate
+	}
+	return g.stored.ReadAt(ctx, to, offset)
+}
+
+func TestATapeThatForgetsKeepsNothingOfWhatWasOnItsWay(t *testing.T) {
+	g := &gated{object(20 * pieceBytes), make(chan struct{})}
+	tape := New(t.Context(), g)
+	defer tape.Close()
+	held := func() int {
+		tape.mu.Lock()
+		defer tape.mu.Unlock()
+		return len(tape.pieces)
+	}
+	to, got := make([]byte, 10), make(chan error)
+	_, err := tape.ReadAt(to, 0)
+	require.NoError(t, err)
+	go func() {
+		_, err := tape.ReadAt(to, pieceBytes)
+		got <- err
+	}()
+	require.Eventually(t, func() bool { return held() == 2+mostAhead }, 10*time.Second, time.Millisecond)
+	tape.Forget()
+	close(g.gate)
+	require.NoError(t, <-got, "who waits for a piece gets it")
+	assert.Equal(t, g.content[pieceBytes:pieceBytes+10], to)
+	tape.running.Wait()
+	assert.Zero(t, held())
+	_, err = tape.ReadAt(to, 2*pieceBytes)
+	require.NoError(t, err)
+	assert.Equal(t, 1, held(), "what is read on is kept")
+}
+
+func TestAPieceThatIsAskedForAgainBehindAForgettingIsKept(t *testing.T) {
+	g := &gated{object(3 * pieceBytes), make(chan struct{})}
+	tape := New(t.Context(), g)
+	defer tape.Close()
+	tape.get(1)
+	tape.Forget()
+	p := tape.get(1)
+	close(g.gate)
+	<-p.done
+	_, err := tape.ReadAt(make([]byte, 10), pieceBytes)
+	require.NoError(t, err)
+	assert.Equal(t, int64(1), g.requests.Load())
 }
 
 type endless struct{}
