@@ -2,26 +2,21 @@
 // library is loaded, so only C sees what Python's os.environ or a notebook's %env sets later.
 package environment
 
-/*
-#include <stdlib.h>
-
-extern char **environ;
-static char *hr_variable(size_t i) { return environ ? environ[i] : NULL; }
-*/
-import "C"
-
 import (
 	"os"
 	"strings"
 	"sync"
-	"unsafe"
 )
 
 // Get is a variable's value as C has it now, empty where there is none.
 func Get(name string) string {
-	c := C.CString(name)
-	defer C.free(unsafe.Pointer(c))
-	return C.GoString(C.getenv(c))
+	list, _ := variables()
+	for _, variable := range list {
+		if own, value, ok := strings.Cut(variable, "="); ok && own == name {
+			return value
+		}
+	}
+	return ""
 }
 
 var following sync.Mutex
@@ -39,13 +34,15 @@ func Follow(prefixes ...string) (changed bool) {
 		}
 		return false
 	}
+	list, whole := variables()
+	if !whole {
+		// What seems to be missing may only have been passed over, and would be unset for the whole program. The next
+		// call follows.
+		return false
+	}
 	now := map[string]string{}
-	for i := C.size_t(0); ; i++ {
-		variable := C.hr_variable(i)
-		if variable == nil {
-			break
-		}
-		if name, value, ok := strings.Cut(C.GoString(variable), "="); ok && concerned(name) {
+	for _, variable := range list {
+		if name, value, ok := strings.Cut(variable, "="); ok && concerned(name) {
 			now[name] = value
 		}
 	}

@@ -1,6 +1,7 @@
 package environment
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"strings"
@@ -24,4 +25,45 @@ func TestWhatIsTheSameInCAndGoStays(t *testing.T) {
 	out, err := exec.Command("env").Output()
 	require.NoError(t, err)
 	require.Contains(t, strings.Split(string(out), "\n"), "HEADRACE_TEST_ENVIRONMENT=a=b")
+}
+
+func TestNoVariableIsLostWhileAnotherThreadSetsAndUnsetsOthers(t *testing.T) {
+	// In front of the others, which move up and down with each.
+	churn := make([]string, 300)
+	for i := range churn {
+		churn[i] = fmt.Sprintf("HEADRACE_CHURN_%d", i)
+		t.Setenv(churn[i], "")
+	}
+	names := make([]string, 200)
+	for i := range names {
+		names[i] = fmt.Sprintf("HEADRACE_STEADY_%d", i)
+		t.Setenv(names[i], names[i])
+	}
+	over, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for i := 0; ; i++ {
+			select {
+			case <-over:
+				return
+			default:
+			}
+			name := churn[i%len(churn)]
+			os.Unsetenv(name)
+			os.Setenv(name, strings.Repeat("x", i%100))
+		}
+	}()
+	for range 300 {
+		changed := Follow("HEADRACE_STEADY_")
+		if changed {
+			t.Error("a variable that stays was set or unset")
+			break
+		}
+	}
+	close(over)
+	<-ended
+	for _, name := range names {
+		require.Equal(t, name, Get(name))
+		require.Equal(t, name, os.Getenv(name))
+	}
 }
