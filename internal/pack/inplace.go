@@ -3,6 +3,7 @@ package pack
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -70,13 +71,16 @@ func Index(ctx context.Context, c IndexConfig, t *Tracker) (Summary, error) {
 		x.abandon()
 		return Summary{}, err
 	}
-	m, err := x.finish(s.classes())
+	m, warning, err := x.finish(s.classes())
 	if err != nil {
 		return Summary{}, err
 	}
 	summary := summaryOf(dir, m, x.faults)
 	if ok {
 		summary.Warnings = inContainers.dataset.Warnings()
+	}
+	if warning != "" {
+		summary.Warnings = append(summary.Warnings, warning)
 	}
 	summary.Seconds = time.Since(begin).Seconds()
 	return summary, nil
@@ -120,6 +124,7 @@ type inPlace struct {
 	raise    bool
 	track    *Tracker
 	describe func(*catalog.Manifest) // adds what a manifest says of containers and of files in a store, or nil
+	named    []string                // files that have their own names, and that no manifest names yet
 }
 
 const (
@@ -189,12 +194,14 @@ func (x *inPlace) add(r *record) error {
 func (x *inPlace) abandon() {
 	x.seek.abandon()
 	x.index.Abort()
-	os.Remove(filepath.Join(x.dir, temporaryManifest))
+	for _, path := range append(x.named, filepath.Join(x.dir, temporaryManifest)) {
+		os.Remove(path)
+	}
 }
 
 // finish puts the new index beside an old one, then lets the manifest's rename decide. An old index
 // and its seek points stay whole until then.
-func (x *inPlace) finish(classes []string) (*catalog.Manifest, error) {
+func (x *inPlace) finish(classes []string) (_ *catalog.Manifest, warning string, _ error) {
 	// On the disk before the index that names places in it.
 	seek, err := x.seek.finish()
 	var m *catalog.Manifest
@@ -213,10 +220,14 @@ func (x *inPlace) finish(classes []string) (*catalog.Manifest, error) {
 	}
 	if err != nil {
 		x.abandon()
-		return nil, err
+		return nil, "", err
+	}
+	if err := syncError(x.dir, x.lock.Sync()); err != nil {
+		// The index is in force, and the old one may be again when the machine stops: it stays.
+		return m, fmt.Sprintf("the index may be the old one, or none, when the machine stops: %v", err), nil
 	}
 	x.removeOld(m)
-	return m, nil
+	return m, "", nil
 }
 
 // name chooses the first number that the manifest in force, if any, does not use.
@@ -244,7 +255,8 @@ func (x *inPlace) name(m *catalog.Manifest) error {
 	return nil
 }
 
-// publish renames index and manifest, in this order and each on disk before the next.
+// publish renames index and manifest, in this order and each on disk before the next; the manifest's rename is the last
+// thing it does.
 func (x *inPlace) publish(m *catalog.Manifest) error {
 	data, err := encodeManifest(m, x.dir)
 	if err != nil {
@@ -253,20 +265,29 @@ func (x *inPlace) publish(m *catalog.Manifest) error {
 	if err := writeFile(filepath.Join(x.dir, temporaryManifest), data); err != nil {
 		return err
 	}
-	moves := [][2]string{{temporaryIndex, m.Index.Name}}
-	if m.Seek != nil {
-		moves = append(moves, [2]string{temporarySeek, m.Seek.Name})
+	if err := x.rename(temporaryIndex, m.Index.Name); err != nil {
+		return err
 	}
-	// The manifest last: until its rename the old one holds, and its files are there under their own names.
-	for _, move := range append(moves, [2]string{temporaryManifest, catalog.ManifestName}) {
-		to := filepath.Join(x.dir, move[1])
-		if err := os.Rename(filepath.Join(x.dir, move[0]), to); err != nil {
-			return catalog.IOError(to, "cannot put the index in its place", err)
-		}
-		// Index and seek points must have their names on disk before the manifest says so.
-		if err := syncDirectory(x.dir); err != nil {
+	x.named = append(x.named, filepath.Join(x.dir, m.Index.Name))
+	if m.Seek != nil {
+		if err := x.rename(temporarySeek, m.Seek.Name); err != nil {
 			return err
 		}
+		x.named = append(x.named, filepath.Join(x.dir, m.Seek.Name))
+	}
+	// Index and seek points must have their names on disk before the manifest says so. The lock is the directory, which is
+	// open: a process may have too many files to open it again.
+	if err := syncError(x.dir, x.lock.Sync()); err != nil {
+		return err
+	}
+	// Last: until its rename the old one holds, and its files are there under their own names.
+	return x.rename(temporaryManifest, catalog.ManifestName)
+}
+
+func (x *inPlace) rename(from, to string) error {
+	to = filepath.Join(x.dir, to)
+	if err := os.Rename(filepath.Join(x.dir, from), to); err != nil {
+		return catalog.IOError(to, "cannot put the index in its place", err)
 	}
 	return nil
 }

@@ -145,68 +145,107 @@ func escapeGlob(s string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(s)
 }
 
-// publish makes the directory visible under its name. All files in it were synced before.
+// publish makes the directory visible under its name. All files in it were synced before. After an error it is not
+// visible, so that abandon removes it.
 func (p *partial) publish() (warning string, err error) {
-	if err := syncDirectory(p.dir); err != nil {
+	if err := p.syncWhole(p.lock, p.dir); err != nil {
 		return "", err
 	}
-	replaced, err := p.rename()
+	// Opened before the rename, for a process may have too many files open. Who may write to a folder may yet not be
+	// allowed to read it.
+	folder := filepath.Dir(p.destination)
+	parent, err := os.Open(folder)
+	if err != nil && !errors.Is(err, fs.ErrPermission) {
+		return "", catalog.IOError(folder, "cannot open the destination's folder to sync it", err)
+	}
+	if err == nil {
+		defer parent.Close()
+	}
+	old, err := p.rename()
 	if err != nil {
 		return "", err
 	}
-	if replaced {
-		// What now stands under the temporary name is the old dataset. Killed before this, the next
-		// run removes it.
-		os.RemoveAll(p.dir)
+	if err := p.syncWhole(parent, folder); err != nil {
+		if e := p.takeBack(old); e != nil {
+			return "", catalog.IOError(p.destination, "the folder cannot be synced, and the dataset, which is in its place, not taken away again", e)
+		}
+		return "", err
+	}
+	// Only now, for the machine may stop: until its new name is on the disk the old dataset is the one that is found.
+	if old != "" {
+		os.RemoveAll(old)
 	}
 	p.lock.Close()
-	return "", syncDirectory(filepath.Dir(p.destination))
+	return "", nil
+}
+
+// syncWhole syncs a directory that is open; one that may not be opened with its whole file system.
+func (p *partial) syncWhole(f *os.File, dir string) error {
+	err := error(nil)
+	if f != nil {
+		err = f.Sync()
+	} else {
+		err = unix.Syncfs(int(p.lock.Fd()))
+	}
+	return syncError(dir, err)
+}
+
+// takeBack undoes what rename did. What it replaced lies under the name old.
+func (p *partial) takeBack(old string) error {
+	if old == p.dir {
+		return unix.Renameat2(unix.AT_FDCWD, p.dir, unix.AT_FDCWD, p.destination, unix.RENAME_EXCHANGE)
+	}
+	err := os.Rename(p.destination, p.dir)
+	if err == nil && old != "" {
+		err = os.Rename(old, p.destination)
+	}
+	return err
 }
 
 // rename is the moment the dataset appears. It never replaces anything unasked, not even what
-// another run put there while this one was at work.
-func (p *partial) rename() (replaced bool, err error) {
+// another run put there while this one was at work. The old dataset, if there was one, lies under another name then.
+func (p *partial) rename() (old string, err error) {
 	err = unix.Renameat2(unix.AT_FDCWD, p.dir, unix.AT_FDCWD, p.destination, unix.RENAME_NOREPLACE)
 	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) {
 		// The file system knows no flags. rename(2) itself refuses a directory that is not empty.
 		err = os.Rename(p.dir, p.destination)
 	}
 	if err == nil {
-		return false, nil
+		return "", nil
 	}
 	if !p.overwrite {
-		return false, catalog.IOError(p.destination, "cannot put the finished dataset in its place", err)
+		return "", catalog.IOError(p.destination, "cannot put the finished dataset in its place", err)
 	}
 	if err := p.checkDestination(); err != nil { // it may have changed in the hours since
-		return false, err
+		return "", err
 	}
 	// In one step: whoever opens the dataset at that moment finds the old one or the new one.
 	err = unix.Renameat2(unix.AT_FDCWD, p.dir, unix.AT_FDCWD, p.destination, unix.RENAME_EXCHANGE)
 	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) {
-		return false, p.replaceInTwoSteps()
+		return p.replaceInTwoSteps()
 	}
 	if err != nil {
-		return false, catalog.IOError(p.destination, "cannot replace the dataset", err)
+		return "", catalog.IOError(p.destination, "cannot replace the dataset", err)
 	}
-	return true, nil
+	// Killed before it is removed, it is by the next run.
+	return p.dir, nil
 }
 
 // replaceInTwoSteps serves file systems that cannot exchange: for a moment nothing is there. The old
 // dataset keeps a name that removeDead does not know, for a run that is killed in that moment leaves
 // it as the only one.
-func (p *partial) replaceInTwoSteps() error {
-	old := p.destination + ".old-" + p.dir[strings.LastIndexByte(p.dir, '-')+1:]
+func (p *partial) replaceInTwoSteps() (old string, err error) {
+	old = p.destination + ".old-" + p.dir[strings.LastIndexByte(p.dir, '-')+1:]
 	if err := os.Rename(p.destination, old); err != nil {
-		return catalog.IOError(p.destination, "cannot move the old dataset away", err)
+		return "", catalog.IOError(p.destination, "cannot move the old dataset away", err)
 	}
 	if err := os.Rename(p.dir, p.destination); err != nil {
 		if e := os.Rename(old, p.destination); e != nil {
-			return catalog.IOError(p.destination, "cannot put the finished dataset in its place; the old one is "+old, err)
+			return "", catalog.IOError(p.destination, "cannot put the finished dataset in its place; the old one is "+old, err)
 		}
-		return catalog.IOError(p.destination, "cannot put the finished dataset in its place", err)
+		return "", catalog.IOError(p.destination, "cannot put the finished dataset in its place", err)
 	}
-	os.RemoveAll(old)
-	return nil
+	return old, nil
 }
 
 // abandon removes everything. The lock goes last: until then nobody takes the directory for dead.
@@ -216,15 +255,10 @@ func (p *partial) abandon() string {
 	return ""
 }
 
-// syncDirectory makes names durable: a file that was synced can still lose its name when the
-// machine stops (fsync(2), "Calling fsync() does not necessarily ensure that the entry in the
-// directory containing the file has also reached disk").
-func syncDirectory(dir string) error {
-	f, err := os.Open(dir)
-	if err == nil {
-		err = f.Sync()
-		f.Close()
-	}
+// syncError is the error of syncing a directory, which makes names durable: a file that was synced can still lose its
+// name when the machine stops (fsync(2), "Calling fsync() does not necessarily ensure that the entry in the directory
+// containing the file has also reached disk").
+func syncError(dir string, err error) error {
 	if err != nil && !errors.Is(err, unix.EINVAL) { // some file systems cannot sync directories
 		return catalog.IOError(dir, "cannot sync the directory", err)
 	}
