@@ -308,7 +308,7 @@ func locationOf(answer *http.Response) (location, error) {
 		if found.size < 0 {
 			return location{}, &failure{kind: fault.KindBadFile, text: "the hub redirects without the file's size (expected X-Linked-Size)"}
 		}
-		found.url, found.until = to.String(), lifetime(to.Query())
+		found.url, found.until = to.String(), lifetime(to.Query(), answer.Header.Get("Date"))
 		return found, nil
 	case http.StatusPartialContent:
 		_, _, total, err := contentRange(answer)
@@ -332,10 +332,16 @@ func locationOf(answer *http.Response) (location, error) {
 	return location{}, hubRefusal(answer)
 }
 
-// lifetime is until when a signed address may be used: CloudFront's Expires, or AWS's date and seconds.
-func lifetime(query url.Values) time.Time {
+// lifetime is until when a signed address may be used: CloudFront's Expires, or AWS's date and seconds. That is a time of
+// the hub's clock, which says in its answer what it shows: by this machine's, which may be wrong by hours, each range
+// would be asked for anew.
+func lifetime(query url.Values, date string) time.Time {
 	now := time.Now()
-	ends := now.Add(usualLifetime)
+	there, err := http.ParseTime(date)
+	if err != nil {
+		there = now
+	}
+	ends := there.Add(usualLifetime)
 	if seconds, err := strconv.ParseInt(query.Get("Expires"), 10, 64); err == nil {
 		ends = time.Unix(seconds, 0).Add(-spareLifetime)
 	} else if seconds, err := strconv.Atoi(query.Get("X-Amz-Expires")); err == nil {
@@ -343,8 +349,5 @@ func lifetime(query url.Values) time.Time {
 			ends = date.Add(time.Duration(min(max(seconds, 0), 7*86400))*time.Second - spareLifetime)
 		}
 	}
-	if latest := now.Add(24 * time.Hour); ends.After(latest) {
-		return latest
-	}
-	return ends
+	return now.Add(min(ends.Sub(there), 24*time.Hour))
 }

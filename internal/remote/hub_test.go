@@ -23,6 +23,7 @@ type hub struct {
 	url, cdn string
 	data     []byte
 	lifetime time.Duration // of redirects
+	ahead    time.Duration // of its clock this machine's is
 
 	mu      sync.Mutex
 	commit  string
@@ -65,7 +66,9 @@ func (h *hub) serve(w http.ResponseWriter, r *http.Request) {
 	case r.URL.Path == files+"data/b.tar":
 		w.Header().Set("X-Linked-Size", fmt.Sprint(len(h.data)))
 		w.Header().Set("X-Linked-Etag", `"feed"`)
-		http.Redirect(w, r, fmt.Sprintf("%s/blob?Expires=%d&Signature=SECRET", h.cdn, time.Now().Add(h.lifetime).Unix()), http.StatusFound)
+		now := time.Now().Add(-h.ahead)
+		w.Header().Set("Date", now.UTC().Format(http.TimeFormat))
+		http.Redirect(w, r, fmt.Sprintf("%s/blob?Expires=%d&Signature=SECRET", h.cdn, now.Add(h.lifetime).Unix()), http.StatusFound)
 	case r.URL.Path == files+"data/a small.txt":
 		http.Redirect(w, r, "/api/resolve-cache/small", http.StatusTemporaryRedirect)
 	case r.URL.Path == "/api/resolve-cache/small":
@@ -154,6 +157,19 @@ func TestARedirectThatEndedIsAskedForAnew(t *testing.T) {
 	assert.Equal(t, fault.KindDenied, kindOf(t, err))
 	assert.NotContains(t, err.Error(), "SECRET")
 	assert.Empty(t, h.strange)
+}
+
+func TestARedirectIsUsedAgainWhereThisMachinesClockIsWrong(t *testing.T) {
+	for _, ahead := range []time.Duration{100 * time.Hour, -100 * time.Hour} {
+		h, s := newHub(t), hasty()
+		h.ahead = ahead
+		o, err := Open(t.Context(), "hf://datasets/org/pets/data/b.tar", s)
+		require.NoError(t, err)
+		for range 3 {
+			require.NoError(t, o.ReadAt(t.Context(), make([]byte, 10), 5))
+		}
+		assert.Equal(t, 1, h.count("/b.tar"))
+	}
 }
 
 func TestAFileOfTheHubThatIsAnotherIsAnErrorOfTheKindChanged(t *testing.T) {
