@@ -214,13 +214,17 @@ func (a *away) fetchIndex(url string, m *Manifest, o Options) (*index, error) {
 func readPieces(ctx context.Context, to []byte, read func(ctx context.Context, to []byte, at int64) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	piece := func(at int64) (err error) {
+		defer fault.Recover(&err)
+		return read(ctx, to[at:min(at+indexPiece, int64(len(to)))], at)
+	}
 	var readers sync.WaitGroup
 	var next atomic.Int64
 	for range min(indexPieces, len(to)/indexPiece+1) {
 		readers.Go(func() {
 			// Each takes the next piece that nobody has, so that a slow request holds up one of them.
 			for at := next.Add(indexPiece) - indexPiece; at < int64(len(to)) && ctx.Err() == nil; at = next.Add(indexPiece) - indexPiece {
-				if err := read(ctx, to[at:min(at+indexPiece, int64(len(to)))], at); err != nil {
+				if err := piece(at); err != nil {
 					cancel(err) // the first error is the cause; those of the others follow from it
 				}
 			}

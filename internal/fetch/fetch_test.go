@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/headrace/headrace/internal/fault"
 	"github.com/headrace/headrace/mmap"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -87,6 +88,19 @@ func holds(t *testing.T, w *Want) {
 			require.FailNow(t, "a wrong byte", "offset %d", w.Offset+int64(i))
 		}
 	}
+}
+
+type broken struct{}
+
+func (broken) ReadAt(context.Context, []byte, int64) error { panic("a mistake") }
+
+func TestAMistakeInAReadIsTheErrorOfWhatWasWanted(t *testing.T) {
+	f, arrived := fetching(t, Options{Bytes: 1 << 20})
+	f.Add(&Want{Source: broken{}, Length: 10})
+	f.Request()
+	w := next(t, arrived)
+	require.ErrorContains(t, w.Err, "panic: a mistake")
+	assert.Equal(t, fault.KindInternal, fault.KindOf(w.Err))
 }
 
 func TestNeighboursShareARequestAndTheGapIsNotKept(t *testing.T) {

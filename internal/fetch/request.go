@@ -2,8 +2,11 @@ package fetch
 
 import (
 	"cmp"
+	"context"
 	"slices"
 	"time"
+
+	"github.com/headrace/headrace/internal/fault"
 )
 
 // pass says of a requested Want that nothing before it is to be requested, with the lock held.
@@ -199,16 +202,7 @@ func (f *Fetcher) start(group []*Want, to []byte, offset int64) {
 	ctx := f.ctx
 	f.group.Go(func() {
 		began := time.Now()
-		var err error
-		asked := true
-		switch {
-		case group[0].Direct != nil:
-			err = group[0].Direct(ctx)
-		case f.options.Read != nil:
-			asked = f.options.Read(ctx, group, to, offset) > 0
-		default:
-			err = group[0].Source.ReadAt(ctx, to, offset)
-		}
+		asked, err := f.read(ctx, group, to, offset)
 		now := time.Now()
 		f.mu.Lock()
 		f.flying--
@@ -230,6 +224,18 @@ func (f *Fetcher) start(group []*Want, to []byte, offset int64) {
 			f.options.Done(w)
 		}
 	})
+}
+
+// read fills what a request is for, and says whether the store was asked.
+func (f *Fetcher) read(ctx context.Context, group []*Want, to []byte, offset int64) (asked bool, err error) {
+	defer fault.Recover(&err)
+	switch {
+	case group[0].Direct != nil:
+		return true, group[0].Direct(ctx)
+	case f.options.Read != nil:
+		return f.options.Read(ctx, group, to, offset) > 0, nil
+	}
+	return true, group[0].Source.ReadAt(ctx, to, offset)
 }
 
 // hand ends a Want that cannot be requested.

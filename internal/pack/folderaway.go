@@ -127,6 +127,7 @@ func (f *folderAway) ask(i int64) (*ahead, error) {
 	a.data, a.done = make([]byte, object.Size()), make(chan struct{})
 	go func() {
 		defer close(a.done)
+		defer fault.Recover(&a.err)
 		a.err = object.ReadAt(f.ctx, a.data, 0)
 	}()
 	return a, nil

@@ -6,6 +6,7 @@ import (
 	"io"
 
 	"github.com/headrace/headrace/internal/catalog"
+	"github.com/headrace/headrace/internal/fault"
 	"github.com/headrace/headrace/internal/headroom"
 )
 
@@ -70,6 +71,7 @@ func (v *verifier) askFor(ctx context.Context, i int64) *fileAway {
 	f.data = make([]byte, s.Length)
 	go func() {
 		defer close(f.done)
+		defer fault.Recover(&f.err)
 		f.err = f.fetch(f.data, 0)
 	}()
 	return f

@@ -5,6 +5,8 @@ import (
 	"crypto/sha256"
 	"hash/crc32"
 	"sync"
+
+	"github.com/headrace/headrace/internal/fault"
 )
 
 // Part is a range that somebody wants. The fields in front are its user's.
@@ -129,8 +131,12 @@ func (u *User) fetchRuns(ctx context.Context, list []Part, fetch func(ctx contex
 		}
 		one := func(run []Part, from, to int) {
 			lasting, stop := u.lasting(ctx, run)
-			err := fetch(lasting, from, to)
-			stop()
+			defer stop()
+			var err error
+			func() {
+				defer fault.Recover(&err) // it may be in a goroutine of its own
+				err = fetch(lasting, from, to)
+			}()
 			for i := range run {
 				run[i].Err = err
 			}

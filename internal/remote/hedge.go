@@ -5,6 +5,8 @@ import (
 	"math/bits"
 	"sync/atomic"
 	"time"
+
+	"github.com/headrace/headrace/internal/fault"
 )
 
 // A request that lasts longer than 99 in 100 of its size is made a second time beside it, and whichever
@@ -103,7 +105,12 @@ func (o *Object) hedged(ctx context.Context, p []byte, offset int64) (int, error
 		o.count(func(c *counter) { c.hedges.Add(1) })
 		// Memory of its own: the first request writes into p until it has ended.
 		q := make([]byte, len(p))
-		if _, err := o.once(first, q, offset); err != nil {
+		var err error
+		func() {
+			defer fault.Recover(&err)
+			_, err = o.once(first, q, offset)
+		}()
+		if err != nil {
 			answer <- nil
 			return
 		}
