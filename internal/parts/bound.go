@@ -7,6 +7,35 @@ func withBlocks(g geometry, blockBytes int64) geometry {
 	return g
 }
 
+// reach maps what another process has made longer than this one has it. One with a larger bound may, while this one has
+// the cache open and no use of it whose bound would hold.
+func (c *Cache) reach() {
+	h := c.head
+	if h.entryTop <= uint64(len(c.entries)) && h.blockTop <= uint64(len(c.blocks)) {
+		return
+	}
+	c.widen(c.own)
+	if h.entryTop > uint64(len(c.entries)) || h.blockTop > uint64(len(c.blocks)) {
+		h.busy = 1 // a number that is damaged: what there is is looked through
+	}
+}
+
+// widen has the mappings have room for a geometry; false where they stay as they are.
+func (c *Cache) widen(g geometry) bool {
+	ok := c.entryTable.widen(g.entries*entryBytes) == nil && c.blockTable.widen(4*max(1, g.blocks)) == nil
+	c.entries, c.blocks = view[entry](&c.entryTable), view[uint32](&c.blockTable)
+	return ok
+}
+
+// allow is for one more use by this process, which may be larger than those before it.
+func (c *Cache) allow(g geometry) {
+	c.with(func() {
+		if g = withBlocks(g, int64(c.head.blockBytes)); g.bound > c.own.bound && c.widen(g) {
+			c.own, c.joined = g, ^uint64(0)
+		}
+	})
+}
+
 // follow finds the smallest bound of all who live, where somebody came or went, and makes the cache as small. Who is
 // killed says nothing, so under another one's bound it is looked now and then.
 func (c *Cache) follow() {

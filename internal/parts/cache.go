@@ -41,7 +41,7 @@ type Cache struct {
 	buckets []uint32
 	blocks  []uint32
 
-	own      geometry            // what the mappings have room for
+	own      geometry            // of the largest use by this process
 	limit    geometry            // the smallest of all who live
 	joined   uint64              // the head's, when limit was found
 	ranks    map[uint64][]uint64 // of each job, that are here
@@ -90,6 +90,7 @@ func Open(path string, bytes int64) (c *Cache, warning string, err error) {
 	if c := registry.caches[key]; c != nil {
 		root.Close()
 		c.uses++
+		c.allow(geometryOf(bytes))
 		return c, "", nil
 	}
 	c = &Cache{path: path, key: key, uses: 1, root: root, users: map[uint32]*User{}, suspects: map[uint32]uint64{}}

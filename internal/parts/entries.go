@@ -24,9 +24,11 @@ func (c *Cache) still(at uint32, gen uint64) *entry {
 
 // find is a key's entry.
 func (c *Cache) find(k *Key) (*entry, uint32) {
-	left := c.head.entryTop // a list that is damaged may be a ring
+	// Of those that are mapped: Peek looks while others make the table longer.
+	most := min(c.head.entryTop, uint64(len(c.entries)))
+	left := most // a list that is damaged may be a ring
 	// A number behind the entries ends the list as none does: what stands in a table is as hostile as a file.
-	for i := *c.bucket(k); uint64(i) < c.head.entryTop && left > 0; i, left = c.entries[i].chain, left-1 {
+	for i := *c.bucket(k); uint64(i) < most && left > 0; i, left = c.entries[i].chain, left-1 {
 		if e := &c.entries[i]; e.key == *k && e.gen.Load()%states != free {
 			return e, i
 		}

@@ -19,6 +19,7 @@ func (c *Cache) with(change func()) bool {
 	}
 	defer c.unlock()
 	if !c.guarded(func() {
+		c.reach()
 		if c.head.busy != 0 {
 			c.rebuild()
 		}

@@ -27,23 +27,46 @@ func (t *table) open(dir *os.Root, name string, most int64) (err error) {
 	if t.file, err = openIn(dir, name); err != nil {
 		return err
 	}
+	return t.widen(most)
+}
+
+// widen maps a table for so many bytes, and for all that its file has. What was mapped for fewer lies at another address
+// then.
+func (t *table) widen(most int64) error {
 	status, err := t.file.Stat()
 	if err != nil {
 		return err
 	}
-	// Mapped for all it may ever have, so that it need not be mapped anew, at another address, when it grows.
-	memory, err := unix.Mmap(int(t.file.Fd()), 0, int(max(most, status.Size())), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	// For all it may ever have, so that it need not be mapped anew whenever it grows.
+	most = max(most, status.Size())
+	if most <= int64(len(t.memory)) {
+		return nil
+	}
+	if t.memory != nil && !t.watch.Whole() {
+		return unix.EIO // the watch that goes knows of it, and guarded asks the one that is there
+	}
+	memory, err := unix.Mmap(int(t.file.Fd()), 0, int(most), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	if err != nil {
 		return err
 	}
 	// A fault in the mapping, where somebody cuts the file, is an error of guarded and no signal that ends the
 	// program.
-	if err := t.watch.Watch(memory); err != nil {
+	var watch mmap.Table
+	if err := watch.Watch(memory); err != nil {
 		_ = unix.Munmap(memory)
 		return err
 	}
-	t.memory = memory
+	t.unmap()
+	t.memory, t.watch = memory, watch
 	return nil
+}
+
+func (t *table) unmap() {
+	if t.memory != nil {
+		t.watch.End()
+		_ = unix.Munmap(t.memory)
+	}
+	t.memory = nil
 }
 
 // filePrefix begins the names of a cache's files, so that they are no others of a directory.
@@ -63,14 +86,11 @@ func openIn(dir *os.Root, name string) (*os.File, error) {
 }
 
 func (t *table) close() {
-	if t.memory != nil {
-		t.watch.End()
-		_ = unix.Munmap(t.memory)
-	}
+	t.unmap()
 	if t.file != nil {
 		t.file.Close()
 	}
-	t.memory, t.file = nil, nil
+	t.file = nil
 }
 
 // grow makes sure of so many bytes of disk, and some more.

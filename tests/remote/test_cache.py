@@ -8,6 +8,7 @@ import shutil
 import signal
 import tarfile
 import time
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -214,6 +215,34 @@ def test_the_smallest_bound_of_two_jobs_holds_while_both_run(
     finally:
         end.touch()
         large.end()
+
+
+def test_a_cache_that_a_larger_job_has_grown_meanwhile_is_used_by_who_has_it_open(
+    root: Path, store: Store, tmp_path: Path
+) -> None:
+    photos = images.plain_tree(tmp_path / "photos", 60, side=240)
+    hr.pack(photos, tmp_path / "large.hr")
+    cache, least, whole = tmp_path / "cache", 1 << 20, Store(tmp_path)
+
+    def held() -> int:
+        return sum(file.stat().st_blocks * 512 for file in cache.iterdir())
+
+    small = {"cache": cache, "cache_size": least}
+    try:
+        with hr.Dataset(store.url("train.hr"), **small) as dataset, warnings.catch_warnings():
+            warnings.simplefilter("error")
+            # Whoever has it open and uses nothing of it has no bound that would hold.
+            assert run(RANK, whole.url("large.hr"), cache, SIZE, 0, 1, 1)
+            assert held() > 1.05 * least
+            with loader(dataset, shuffle=True) as made:
+                assert samples(made) + samples(made) == epochs(root / "train.hr", shuffle=True)
+                assert made.stats()["cache_hits"] > 0
+            assert held() <= 1.05 * least
+            # Nor has it for a larger use by its own process.
+            assert len(epochs(whole.url("large.hr"), cache=cache, cache_size=SIZE)) == 2 * 60
+            assert held() > 1.05 * least
+    finally:
+        whole.end()
 
 
 def test_a_rank_that_is_killed_at_any_moment_leaves_a_cache_that_works(
