@@ -63,6 +63,7 @@ type upload struct {
 	url     string
 	storage remote.Storage
 	before  []string // names below it, of a dataset that is overwritten
+	others  int      // incomplete uploads of its names that were there before
 
 	late atomic.Bool // the store took longer than the caller allows
 
@@ -111,6 +112,14 @@ func newUpload(ctx context.Context, url string, overwrite bool, storage remote.S
 	if overwrite {
 		// Of a packing that was killed. Who may write may yet not be allowed to look for them.
 		_ = remote.DropUploads(ctx, url+"/", storage, ownName)
+	} else {
+		// They may as well be those of a packing that is at work, so they are counted and left.
+		_ = remote.DropUploads(ctx, url+"/", storage, func(name string) bool {
+			if ownName(name) {
+				u.others++
+			}
+			return false
+		})
 	}
 	return u, nil
 }
@@ -147,6 +156,9 @@ func (u *upload) publish() (warning string, err error) {
 		if err := u.remove(u.ctx, name); err != nil && warning == "" {
 			warning = fmt.Sprintf("%s of the dataset that was overwritten is left: %v", name, err)
 		}
+	}
+	if u.others > 0 && warning == "" {
+		warning = fmt.Sprintf("%s: %d uploads to it that an earlier packing did not finish take room in the bucket; overwrite (--overwrite) removes them", u.path(), u.others)
 	}
 	return warning, nil
 }

@@ -2,7 +2,9 @@ package pipeline
 
 import (
 	"errors"
+	"strings"
 	"testing"
+	"time"
 	"unsafe"
 
 	"github.com/stretchr/testify/require"
@@ -91,6 +93,45 @@ func TestLentMemoryIsItsOwnersAgainOnceTheLoaderIsClosed(t *testing.T) {
 	for _, b := range memory {
 		require.EqualValues(t, 0xA5, b)
 	}
+}
+
+func TestLentMemoryIsNotWrittenBehindCloseHoweverLongAnImageTakes(t *testing.T) {
+	list := `[{"name": "Resize", "size": [1500, 1500]}` + strings.Repeat(`, {"name": "GaussianBlur", "kernel_size": 23, "sigma": 5.0}`, 60) + `, {"name": "Resize", "size": [8, 8]}]`
+	l, err := openWith(t, dataset(t, 64, nil), list)
+	require.NoError(t, err)
+	loans := int(l.Layout().SlotBytes)
+	memory := lendable(t, int64(8*loans))
+	for tag := range 8 { // all that is opened from now on
+		require.NoError(t, l.Lend(unsafe.Pointer(&memory[tag*loans]), int64(loans), int64(tag)))
+	}
+	// The window was opened before that: behind its first batch comes one in lent memory.
+	for l.pool.Stats().Lent == 8 && !lentFilling(l) {
+		b, err := next(t, l)
+		require.NoError(t, err)
+		require.NoError(t, b.Release())
+	}
+	began := time.Now()
+	l.Close()
+	for i := range memory {
+		memory[i] = 0xA5
+	}
+	took := time.Since(began)
+	<-l.gone
+	for i, b := range memory {
+		require.EqualValues(t, 0xA5, b, "byte %d was written behind Close, which took %v", i, took)
+	}
+}
+
+// lentFilling: a batch is being made in lent memory.
+func lentFilling(l *Loader) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, d := range l.stream.drafts {
+		if d.slot != nil && d.slot.Tag() != pinned.Own && d.claimed.Load() > 0 && !d.done {
+			return true
+		}
+	}
+	return false
 }
 
 func TestABatchInLentMemoryStaysValidWhenItsLoaderIsClosed(t *testing.T) {

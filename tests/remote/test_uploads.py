@@ -110,6 +110,36 @@ def test_a_packing_that_was_killed_leaves_nothing_that_opens_and_is_said(
     assert files(bucket / "train.hr") == packed(photos, tmp_path / "train.hr")
 
 
+def test_parts_alone_that_a_killed_packing_left_are_named_and_dropped_by_overwriting(
+    photos: Path, bucket: Path, storage: Storage
+) -> None:
+    code = KILLED.replace("32KiB", "1GiB").replace(
+        "while True", "import time\nfor _ in range(6000)"
+    )
+    command = [sys.executable, "-c", code + "\ntime.sleep(60)", str(storage["endpoint"]), URL]
+
+    def parts() -> list[Path]:
+        return [path for path in bucket.rglob(".sgwtmp/**/*") if path.is_file()]
+
+    with subprocess.Popen(command, stdin=subprocess.PIPE) as child:
+        assert child.stdin is not None
+        child.stdin.write(images.jpeg(64, 64))
+        child.stdin.close()
+        assert timing.eventually(parts)
+        child.send_signal(signal.SIGKILL)
+    assert files(bucket) == {}
+    said = r"train\.hr: 1 uploads to it that an earlier packing did not finish"
+    with pytest.warns(UserWarning, match=said):
+        hr.pack(photos, URL, storage=storage)
+    for path in (bucket / "train.hr").iterdir():
+        path.unlink()
+    with pytest.warns(UserWarning, match=said), hr.Writer(URL, storage=storage) as writer:
+        writer.add(images.jpeg(64, 64), 0)
+    assert parts()
+    hr.pack(photos, URL, storage=storage, overwrite=True)
+    assert parts() == []
+
+
 def test_an_error_in_the_midst_removes_what_was_uploaded(
     photos: Path, bucket: Path, storage: Storage, tmp_path: Path
 ) -> None:

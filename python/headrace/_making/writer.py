@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from headrace._engine import _lib, arguments, away, scarce
+from headrace._engine import _lib, arguments, away, containers, scarce
 from headrace._engine import fields as values_of
 from headrace._making import jobs
 
@@ -126,7 +126,8 @@ class Writer:
             a dict about what was written, with the keys of ``pack``; it is also in ``result``.
 
         Warns:
-            UserWarning: data that is not a good image was kept.
+            UserWarning: data that is not a good image was kept, or something is left in the store
+                that belongs to no dataset.
         """
         return self._finish()
 
@@ -137,6 +138,7 @@ class Writer:
             self.result = _lib.info("hr_job_result", self._handle.value)
         finally:
             _lib.end(self._handle)  # the writer is closed whatever comes of it
+        containers.warn_of(self.result)
         return self.result
 
     def _finish(self) -> dict[str, Any]:
