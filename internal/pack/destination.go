@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -80,6 +81,10 @@ func newUpload(ctx context.Context, url string, overwrite bool, storage remote.S
 		return nil, catalog.OutOfStore(err)
 	}
 	url = strings.TrimRight(url, "/")
+	// By such a name nothing is opened: it stands for others.
+	if strings.ContainsAny(path.Base(url), "*{}") {
+		return nil, catalog.NewError(fault.KindArgument, remote.Display(url), "the last part of the address is a pattern where a dataset is opened (expected none of * { } in it)")
+	}
 	u := &upload{ctx: ctx, url: url, storage: storage, made: make(map[string]bool)}
 	// With the slash: "data" is not to find "data2".
 	entries, err := remote.List(ctx, url+"/", storage)

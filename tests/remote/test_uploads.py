@@ -195,7 +195,10 @@ def test_a_wrong_secret_ends_a_packing_and_is_in_no_error(
     assert os.listdir(bucket) == []
 
 
-@pytest.mark.parametrize("key", ["x/../y.hr", "./y.hr", "x/..", "etc../y.hr", "a__0x2f__b.hr"])
+@pytest.mark.parametrize(
+    "key",
+    ["x/../y.hr", "./y.hr", "x/..", "etc../y.hr", "a__0x2f__b.hr", "x/{a}.hr", "y*.hr"],
+)
 def test_a_key_that_could_not_be_read_back_is_refused_before_any_work(
     photos: Path, bucket: Path, storage: Storage, key: str
 ) -> None:
