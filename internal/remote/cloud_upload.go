@@ -58,7 +58,7 @@ func (u *bucketUpload) timely(wait func() error) error {
 	case err == nil:
 		return nil
 	case u.late.Load():
-		return u.client.late()
+		return u.client.late(nil)
 	}
 	return cloudFailure(u.ctx, err)
 }

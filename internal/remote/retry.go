@@ -39,6 +39,7 @@ func (c *client) stall() time.Duration { return c.storage.patience() / attemptPa
 func (c *client) try(ctx context.Context, g goal, want int, once func(context.Context) (int, error)) error {
 	total := c.storage.patience()
 	began := time.Now()
+	var last *failure // of an attempt that failed by itself
 	// Whose end is no failure of the store: told from that of the limit below.
 	callers := ctx
 	if limit := c.storage.Timeout; limit > 0 {
@@ -48,7 +49,7 @@ func (c *client) try(ctx context.Context, g goal, want int, once func(context.Co
 	}
 	finish := func(err error, attempts int) *Error {
 		if ctx.Err() != nil && callers.Err() == nil {
-			err = c.late()
+			err = c.late(last)
 		}
 		return c.finish(callers, g, err, attempts, time.Since(began))
 	}
@@ -77,6 +78,9 @@ func (c *client) try(ctx context.Context, g goal, want int, once func(context.Co
 			idle = 0
 		}
 		f := classify(err)
+		if ctx.Err() == nil {
+			last = f
+		}
 		// Retry-After is the server's wish, and the wait at least so long.
 		pause := max(c.pause(idle), f.after)
 		if ctx.Err() != nil || !f.again || idle >= mostAttempts || time.Now().Add(pause).After(ends) {
@@ -101,9 +105,14 @@ func (c *client) pause(idle int) time.Duration {
 	return wait/2 + rand.N(wait/2+1)
 }
 
-// late is the failure of what took longer than the caller allowed.
-func (c *client) late() *failure {
-	return &failure{kind: fault.KindLate, text: fmt.Sprintf("the store gave no answer within %g s", c.storage.Timeout.Seconds())}
+// late is the failure of what took longer than the caller allowed, with what went wrong before; nil where nothing did.
+func (c *client) late(last *failure) *failure {
+	f := &failure{kind: fault.KindLate, text: fmt.Sprintf("the store gave no answer within %g s", c.storage.Timeout.Seconds())}
+	if last != nil {
+		f.status = last.status
+		f.text += "; before that: " + last.text
+	}
+	return f
 }
 
 func transfer(bytes int) time.Duration {

@@ -5,6 +5,7 @@ package remote
 import (
 	"fmt"
 	"net"
+	"net/http"
 	"strings"
 	"sync"
 	"testing"
@@ -71,6 +72,13 @@ func TestAnUploadToAServerThatTakesNothingEnds(t *testing.T) {
 	case <-time.After(60 * time.Second):
 		t.Fatal("still waiting")
 	}
+}
+
+func TestWhatIsLateSaysWhatWentWrongBefore(t *testing.T) {
+	server := answering(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) })
+	_, err := Open(t.Context(), server+"/x", Storage{Timeout: 300 * time.Millisecond})
+	assert.Equal(t, fault.KindLate, kindOf(t, err))
+	assert.Regexp(t, `/x: cannot open it in \d attempts? .*the store gave no answer within 0.3 s; before that: the server answered 503 Service Unavailable$`, err.Error())
 }
 
 func TestAnUploadThatTakesLongerThanItMayIsLate(t *testing.T) {

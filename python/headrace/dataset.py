@@ -416,8 +416,11 @@ class Dataset:
     def _waited_for(self, call: Callable[[], Any], forgotten: Callable[[Any], object]) -> Any:
         if not self.away:
             return call()
+        sources = [self._config, *self._config.get("parts", ())]
+        # An index here names its containers there: it is what the program knows of them.
+        paths = sorted((str(source.get("path")) for source in sources), key=away.is_url)
         with away.within(self._timeout):
-            return away.patiently(call, forgotten)
+            return away.patiently(call, forgotten, paths[-1])
 
     def lend_arrays(self, handle: _lib.Handle) -> None:
         """Keeps the arrays in memory that its images are read from until an object that reads them

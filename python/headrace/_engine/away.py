@@ -33,6 +33,15 @@ def is_url(path: Any) -> bool:
     return colon != "" and scheme.lower() in SCHEMES
 
 
+def shown(address: str) -> str:
+    """An address as texts have it: of http and https without name, password and query."""
+    scheme, _, rest = address.partition("://")
+    if scheme.lower().startswith("http"):
+        host, slash, path = rest.partition("?")[0].partition("#")[0].partition("/")
+        rest = host.rpartition("@")[2] + slash + path
+    return f"{scheme}://{rest}"
+
+
 def storage(value: Any) -> dict[str, Any]:
     """What is said of a store, for the engine, which knows the names.
 
@@ -85,13 +94,16 @@ def within(seconds: float | None) -> Iterator[None]:
         _limit.reset(token)
 
 
-def patiently(call: Callable[[], Answer], forgotten: Callable[[Answer], object]) -> Answer:
+def patiently(
+    call: Callable[[], Answer], forgotten: Callable[[Answer], object], address: str
+) -> Answer:
     """Calls what may wait long for a store, so that Ctrl-C ends the wait.
 
     Python delivers signals between two calls into the engine, and one of these may last a minute.
 
     Args:
         forgotten: takes the answer that comes when nobody waits any more.
+        address: what is waited for.
 
     Raises:
         WaitTimeoutError: it took longer than the time that there is.
@@ -119,7 +131,9 @@ def patiently(call: Callable[[], Answer], forgotten: Callable[[Answer], object])
         _thread.start_new_thread(run, ())  # one call of C, which no exception cuts in two
         left = min(max(0.0, until - time.monotonic()), threading.TIMEOUT_MAX)
         if not over.acquire(timeout=left):
-            raise WaitTimeoutError(f"the store gave no answer within {seconds:g} s")
+            raise WaitTimeoutError(
+                f"{shown(address)}: the store gave no answer within {seconds:g} s"
+            )
     except BaseException:
         with lock:
             waited_for[0] = False
@@ -133,4 +147,6 @@ def patiently(call: Callable[[], Answer], forgotten: Callable[[Answer], object])
 
 def waiting(path: Any) -> Callable[[Callable[[], Answer], Callable[[Answer], object]], Answer]:
     """How to call what works on a path: patiently, if that is the address of something."""
-    return patiently if is_url(path) else lambda call, _: call()
+    if not is_url(path):
+        return lambda call, _: call()
+    return lambda call, forgotten: patiently(call, forgotten, path)

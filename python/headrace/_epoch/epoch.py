@@ -107,7 +107,8 @@ class Epoch:
         batch = self._arrivals.wait(number, timeout)
         if batch is None:
             raise WaitTimeoutError(
-                f"no batch came within {timeout:g} s; the engine says {self._loader.stats()}"
+                f"no batch of {self._loader.dataset!r} came within {timeout:g} s; "
+                f"the engine says {self._loader.stats()}"
             )
         # The fields of its samples may have to come from a store, too.
         left = None if timeout is None else max(0.0, timeout - (time.monotonic() - began))
