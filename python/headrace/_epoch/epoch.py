@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 class Iterated(Protocol):
     """What is gone over: ``headrace.Loader``."""
 
+    dataset: Any  # whose name an error says
     position: Position
     timeout: float | None
 
