@@ -3,7 +3,8 @@ package flat
 // The parts of Arrow's metadata that are read (format/Message.fbs, format/Schema.fbs, format/File.fbs):
 // the numbers of fields in their tables, and of types and headers in their unions.
 const (
-	MessageHeaderType, MessageHeader, MessageBodyLength    = 1, 2, 3
+	MessageVersion, MessageHeaderType                      = 0, 1
+	MessageHeader, MessageBodyLength                       = 2, 3
 	HeaderSchema, HeaderDictionaryBatch, HeaderRecordBatch = 1, 2, 3
 	SchemaEndianness, SchemaFields, SchemaMetadata         = 0, 1, 2
 	FieldName, FieldTypeType, FieldType                    = 0, 2, 3

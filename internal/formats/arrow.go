@@ -24,6 +24,7 @@ type Arrow struct {
 	blocks []int64 // of a file: where its record batches are; nil for a stream
 	first  []int64 // of a file: where its dictionaries are that are not read yet
 	file   bool
+	early  bool  // it may be of a version before 0.15, whose messages have no marker before them
 	walked int64 // bytes of all messages so far
 	total  int64 // rows of all batches so far
 	batch  arrowBatch
@@ -37,11 +38,12 @@ type Arrow struct {
 
 const (
 	// A file begins and ends with the magic, a stream with the marker that goes before each message since Arrow 0.15
-	// ("Encapsulated message format"). Streams of before that begin with a length, by which nothing can be
-	// recognised.
+	// ("Encapsulated message format"). Before that a message begins with its length, and so does a stream.
 	arrowMagic       = "ARROW1"
 	arrowContinues   = 0xffffffff
 	maxArrowMetadata = 64 << 20
+	// MetadataVersion (Schema.fbs): V4 is of Arrow 0.8 to 0.17, V5 of 1.0 and later. Earlier ones have other buffers.
+	arrowV4 = 3
 	// Rows are read so many at a time, which is a multiple of 8: the bits that say what is null then begin with a
 	// byte.
 	arrowChunkRows = 4096
@@ -51,6 +53,27 @@ const (
 // IsArrow recognises a stream or a file.
 func IsArrow(head []byte) bool {
 	return len(head) >= 8 && (string(head[:6]) == arrowMagic || binary.LittleEndian.Uint32(head) == arrowContinues)
+}
+
+// IsEarlyArrow recognises a stream of before Arrow 0.15 by its first message: a length, which with its own four bytes
+// fills whole words of eight, and a schema without a body.
+func IsEarlyArrow(r io.ReaderAt, size int64) bool {
+	const most = 64 << 10 // a message's own numbers stand before the fields of its schema
+	var head [4]byte
+	if size < 8 || readAt(r, head[:], 0) != nil {
+		return false
+	}
+	length := int64(binary.LittleEndian.Uint32(head[:]))
+	if length%8 != 4 || length > min(maxArrowMetadata, size-4) {
+		return false
+	}
+	data := make([]byte, min(length, most))
+	if readAt(r, data, 4) != nil {
+		return false
+	}
+	message := flat.Root(data)
+	return message.U16(flat.MessageVersion) <= arrowV4 && message.U8(flat.MessageHeaderType) == flat.HeaderSchema &&
+		message.I64(flat.MessageBodyLength) == 0 && message.Table(flat.MessageHeader).Field(flat.SchemaFields) != 0
 }
 
 // NewArrow reads the schema. Of compressed buffers those of more than most bytes are not decoded.
@@ -68,6 +91,7 @@ func NewArrow(r io.ReaderAt, size, most int64) (*Arrow, error) {
 	if a.file = string(head[:6]) == arrowMagic; a.file {
 		return a, a.openFile()
 	}
+	a.early = binary.LittleEndian.Uint32(head[:]) != arrowContinues
 	message, body, err := a.message(0)
 	if errors.Is(err, io.EOF) {
 		err = &WalkError{0, fmt.Errorf("%w: an Arrow stream without a schema", ErrTruncated)}
@@ -107,6 +131,7 @@ func (a *Arrow) openFile() error {
 		return err
 	}
 	footer := flat.Root(data)
+	a.early = true // of which its messages tell: writers put their own latest version into the footer of any file
 	// A Block of File.fbs has 24 bytes: the message's offset, the length of its metadata, and that of its body. The
 	// message says both lengths itself, and is compared with the file there.
 	places := func(field uint64) (at []int64) {
@@ -130,17 +155,25 @@ func (a *Arrow) message(at int64) (flat.Table, int64, error) {
 	wrong := func(kind error, format string, v ...any) (flat.Table, int64, error) {
 		return flat.Table{}, 0, &WalkError{at, fmt.Errorf("%w: "+format, append([]any{kind}, v...)...)}
 	}
-	if at < 0 || at > a.size-int64(len(head)) {
+	least := int64(len(head))
+	if a.early { // the end of such a stream has four bytes
+		least = 4
+	}
+	if at < 0 || at > a.size-least {
 		return wrong(ErrTruncated, "a message at byte %d of %d", at, a.size)
 	}
-	if err := readAt(a.r, head[:], at); err != nil {
+	if err := readAt(a.r, head[:min(int64(len(head)), a.size-at)], at); err != nil {
 		return flat.Table{}, 0, err
 	}
-	length := int64(binary.LittleEndian.Uint32(head[4:]))
+	marker, length := binary.LittleEndian.Uint32(head[:]), int64(binary.LittleEndian.Uint32(head[4:]))
+	begin := at + int64(len(head))
+	if a.early && marker != arrowContinues {
+		begin, length = at+4, int64(marker)
+	}
 	// The place is inside of the file and the length below 2^32: the sum cannot overflow.
-	body := at + int64(len(head)) + length
+	body := begin + length
 	switch {
-	case binary.LittleEndian.Uint32(head[:]) != arrowContinues:
+	case marker != arrowContinues && (!a.early || marker > maxArrowMetadata):
 		return wrong(ErrBad, "no message of Arrow stands here")
 	// The end of a stream ("IPC Streaming Format").
 	case length == 0:
@@ -151,11 +184,16 @@ func (a *Arrow) message(at int64) (flat.Table, int64, error) {
 		return wrong(ErrTruncated, "metadata up to byte %d of %d", body, a.size)
 	}
 	data := make([]byte, length)
-	if err := readAt(a.r, data, at+int64(len(head))); err != nil {
+	if err := readAt(a.r, data, begin); err != nil {
 		return flat.Table{}, 0, err
 	}
 	message := flat.Root(data)
+	version := message.U16(flat.MessageVersion)
 	switch n := message.I64(flat.MessageBodyLength); {
+	case marker != arrowContinues && (message.U8(flat.MessageHeaderType) == 0 || version > arrowV4):
+		return wrong(ErrBad, "no message of Arrow stands here")
+	case marker != arrowContinues && version < arrowV4:
+		return wrong(ErrUnsupported, "metadata of version V%d, of Arrow before 0.8 (expected V4 or V5); read the file with an Arrow of before 0.15 and write it anew", version+1)
 	case n < 0:
 		return wrong(ErrBad, "a body of %d bytes", n)
 	case n > a.size-body:

@@ -17,6 +17,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headrace/headrace/internal/catalog"
+	"github.com/headrace/headrace/internal/fault"
+	"github.com/headrace/headrace/internal/flat"
 )
 
 // fieldsAre compares a sample's fields with what the official reader found, each as text.
@@ -101,6 +103,37 @@ func TestColumnsOfViewsAreWhatPyArrowReads(t *testing.T) {
 	}
 }
 
+// Before Arrow 0.15 no marker stood before a message.
+func TestArrowOfItsEarlierFormatIsReadAsTheLaterOne(t *testing.T) {
+	want := open(t, "testdata/table.arrow", Options{Fields: []string{"fixed", "when", "word"}})
+	for _, name := range []string{"early", "earlystream"} {
+		d := open(t, "testdata/"+name+".arrow", Options{})
+		require.Equal(t, contents(t, want), contents(t, d))
+		require.Equal(t, labels(t, want), labels(t, d))
+		require.Equal(t, want.Classes(), d.Classes())
+		for i := range d.Len() {
+			for _, f := range d.Fields() {
+				here, err := d.FieldValue(i, f.Name)
+				require.NoError(t, err)
+				there, err := want.FieldValue(i, f.Name)
+				require.NoError(t, err)
+				if v, ok := here.(float64); !ok || !math.IsNaN(v) {
+					require.Equal(t, there, here)
+				}
+			}
+		}
+	}
+	stream := fixture(t, "earlystream.arrow")
+	_, err := Open(put(t, map[string][]byte{"a.arrow": stream[:len(stream)/2]})+"/a.arrow", Options{})
+	require.ErrorContains(t, err, "a body of 3104 bytes that ends behind the file's")
+	first := flat.Root(stream[4:])
+	require.Equal(t, uint16(3), first.U16(flat.MessageVersion))
+	clear(stream[4+first.Field(flat.MessageVersion):][:2])
+	_, err = Open(put(t, map[string][]byte{"a.arrow": stream})+"/a.arrow", Options{})
+	require.ErrorContains(t, err, "metadata of version V1, of Arrow before 0.8")
+	require.Equal(t, fault.KindUnsupported, fault.KindOf(err))
+}
+
 func TestTheOrderOfASavedDatasetIsThatOfItsState(t *testing.T) {
 	dir := put(t, map[string][]byte{"a.arrow": fixture(t, "saved/data-00001-of-00002.arrow"), "b.arrow": fixture(t, "saved/data-00000-of-00002.arrow"),
 		"cache-1.arrow": fixture(t, "table.arrow"), "dataset_info.json": []byte("{}"), "state.json": []byte(`{"_data_files": [{"filename": "b.arrow"}, {"filename": "a.arrow"}]}`)})
@@ -174,7 +207,7 @@ func TestSplitsOfADatasetDictAreNamed(t *testing.T) {
 }
 
 func TestAnArrowStreamThatIsCutAnywhereIsAnErrorOrASmallerDataset(t *testing.T) {
-	for _, name := range []string{"saved/data-00000-of-00002.arrow", "table.arrow", "views.arrow", "dictionaries.arrow", "grown.arrow"} {
+	for _, name := range []string{"saved/data-00000-of-00002.arrow", "table.arrow", "views.arrow", "dictionaries.arrow", "grown.arrow", "early.arrow", "earlystream.arrow"} {
 		whole, file := fixture(t, name), filepath.Join(t.TempDir(), "a.arrow")
 		for end := 0; end < len(whole); end += 8 {
 			require.NoError(t, os.WriteFile(file, whole[:end], 0o644))

@@ -77,6 +77,10 @@ func kindOfBytes(path string, head []byte, r io.ReaderAt, size int64) kind {
 		(found.name == "" || found.refused != "") && formats.IsMDS(r, size) {
 		return kind{name: "mds"}
 	}
+	// A length begins it, which may look like zlib's head.
+	if (found.name == "" || found.refused != "") && formats.IsEarlyArrow(r, size) {
+		return kind{name: "arrow"}
+	}
 	// The weakest signs come last.
 	if found.name == "" && formats.IsBeton(r, size) {
 		return kind{name: "beton"}

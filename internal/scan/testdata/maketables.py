@@ -118,6 +118,14 @@ def arrow() -> dict[str, Any]:
         packed = pa.ipc.IpcWriteOptions(compression=codec)
         with pa.ipc.new_file(str(HERE / f"{codec}.arrow"), table.schema, options=packed) as writer:
             writer.write_table(table.slice(1), max_chunksize=4)
+    # The forms of before Arrow 0.15.
+    early = pa.ipc.IpcWriteOptions(
+        metadata_version=pa.ipc.MetadataVersion.V4, use_legacy_format=True
+    )
+    plain = table.select(["jpg", "cls", "fixed", "when", "word"]).slice(1)
+    for name, new in (("early", pa.ipc.new_file), ("earlystream", pa.ipc.new_stream)):
+        with new(str(HERE / f"{name}.arrow"), plain.schema, options=early) as writer:
+            writer.write_table(plain, max_chunksize=4)
     with pa.ipc.open_file(str(path)) as reader:
         rows = reader.read_all().select(["jpg", "fixed", "view"]).to_pylist()
     for row in rows:
