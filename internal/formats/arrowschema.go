@@ -191,10 +191,7 @@ func (f *arrowField) describe(kind uint8, t flat.Table, leaf *Leaf) (nested bool
 		if err := whole(t.U32(0)); err != nil {
 			return false, err
 		}
-		// Fields are int64 or float64: beyond 2^63 only a float has room.
-		if f.unsigned = t.U8(1) == 0; f.unsigned && f.width == 8 {
-			leaf.Kind, f.float = FloatLeaf, true
-		}
+		f.unsigned = t.U8(1) == 0
 	case flat.TypeFloat:
 		precision := t.U16(0)
 		if precision > 2 {

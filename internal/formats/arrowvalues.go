@@ -159,9 +159,7 @@ func (f *arrowField) number(v *Value, raw []byte, row int) {
 		case 4:
 			v.Float = float64(math.Float32frombits(le.Uint32(b)))
 		default:
-			if v.Float = math.Float64frombits(le.Uint64(b)); f.unsigned { // beyond 2^63 only a float has room for it
-				v.Float = float64(le.Uint64(b))
-			}
+			v.Float = math.Float64frombits(le.Uint64(b))
 		}
 		return
 	}
@@ -175,4 +173,7 @@ func (f *arrowField) number(v *Value, raw []byte, row int) {
 		v.Int = v.Int << shift >> shift
 	}
 	v.Float = float64(v.Int)
+	if f.unsigned && v.Int < 0 { // beyond 2^63 only a float has room for it
+		v.Float, v.Large = float64(bits), true
+	}
 }

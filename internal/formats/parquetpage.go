@@ -357,6 +357,6 @@ func (c *parquetColumn) readData(h pageHeader, at int64) (err error) {
 // number reads a value of a fixed width as a number.
 func (c *parquetColumn) number(v *Value, b []byte) {
 	f := arrowField{width: len(b), unsigned: c.unsigned}
-	f.float = c.half || c.typ == format.Float || c.typ == format.Double || c.typ == format.Int64 && c.unsigned
+	f.float = c.half || c.typ == format.Float || c.typ == format.Double
 	f.number(v, b, 0)
 }

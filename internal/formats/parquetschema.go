@@ -210,9 +210,6 @@ func (e *parquetElement) kind() (LeafKind, string) {
 	case format.Boolean, format.Int32:
 		return IntLeaf, ""
 	case format.Int64:
-		if e.unsigned { // beyond 2^63 only a float has room for it
-			return FloatLeaf, ""
-		}
 		return IntLeaf, ""
 	case format.Float, format.Double:
 		return FloatLeaf, ""

@@ -153,6 +153,13 @@ func (w *RecordIO) Header(r *IORecord) (h IRHeader, err error) {
 	return h, nil
 }
 
+// Labels reads the vector of labels behind a header. Header has compared its length with the record's.
+func (w *RecordIO) Labels(r *IORecord, h *IRHeader) ([]byte, error) {
+	b := make([]byte, h.Bytes())
+	err := w.read(r, b)
+	return b[IRHeaderBytes:], err
+}
+
 // read fills b with the first bytes of a record.
 func (w *RecordIO) read(r *IORecord, b []byte) error {
 	for at := r.Offset; len(b) > 0; {

@@ -42,6 +42,7 @@ type Value struct {
 	Data           []byte // of one in a block, and of a short one that was asked for; valid until the next row
 	Int            int64
 	Float          float64 // of an integer the nearest
+	Large          bool    // of an integer of 2^63 and more: it is Float, and no Int
 }
 
 // The bounds of a table's schema: leaves, and all fields.

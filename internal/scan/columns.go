@@ -33,6 +33,13 @@ type cell struct {
 	holds  string          // what it is instead of an image's bytes, for a sentence; "" where its kind says enough
 }
 
+// setUnsigned makes a number of the cell; beyond 2^63 only a float has room for it.
+func (c *cell) setUnsigned(v uint64) {
+	if c.kind, c.number = floatCell, float64(v); v <= math.MaxInt64 {
+		c.kind, c.int = intCell, int64(v)
+	}
+}
+
 type cellKind uint8
 
 const (
@@ -145,8 +152,12 @@ const (
 	maxJSONBytes  = 1 << 20
 )
 
-// numberLabel keeps whole numbers, those written as floats too; a fraction is no class.
+// numberLabel keeps whole numbers, those written as floats too; a fraction is no class. NumPy and pandas write NaN where
+// a number is missing.
 func numberLabel(v float64) label {
+	if math.IsNaN(v) {
+		return label{}
+	}
 	// From 2^53 on a float64 has neighbours further apart than 1, and would be another class than was meant.
 	if v == math.Trunc(v) && math.Abs(v) < 1<<53 {
 		return label{kind: intLabel, number: int64(v)}

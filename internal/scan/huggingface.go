@@ -179,7 +179,7 @@ func readRowNumbers(f io.ReaderAt, size, most int64) (rows []int64, err error) {
 		if err != nil {
 			return nil, err
 		}
-		// An unsigned number of 64 bits is a float, and exact where it can be a row.
+		// A number that can be a row is exact as a float.
 		// Turned round, so that what is no number is refused as well.
 		if n := value[0].Float; value[0].Null || !(n >= 0 && n < float64(most)) {
 			return nil, &formats.WalkError{Offset: at, Err: fmt.Errorf("%w: row %v of %d is selected", formats.ErrBad, n, most)}

@@ -17,7 +17,7 @@ import (
 )
 
 // keptVersion stands in every key. It rises when a walker finds anything else in a file than before.
-const keptVersion = 7
+const keptVersion = 8
 
 // settled is how old a file must be for its scan to be kept: one that was written to in the same tick of the
 // file system's clock would have the same size and time, and other bytes.

@@ -244,8 +244,8 @@ func numberOf(encoding string) (width int64, take func(*cell, []byte)) {
 		return whole(2, func(b []byte) int64 { return int64(le.Uint16(b)) })
 	case "uint8":
 		return whole(1, func(b []byte) int64 { return int64(b[0]) })
-	case "uint64": // beyond 2^63 only a float has room for it
-		return float(8, func(b []byte) float64 { return float64(le.Uint64(b)) })
+	case "uint64":
+		return 8, func(c *cell, b []byte) { c.setUnsigned(le.Uint64(b)) }
 	case "float64":
 		return float(8, func(b []byte) float64 { return math.Float64frombits(le.Uint64(b)) })
 	case "float32":

@@ -53,7 +53,7 @@ func samplesAreThoseOfStreaming(t *testing.T, folder string) {
 		require.Len(t, value("raw"), i)
 		require.Equal(t, fmt.Sprintf(`{"n": %d}`, i), value("meta"))
 		require.Equal(t, float64(i)/2, value("half"))
-		require.Equal(t, float64(i), value("wide"))
+		require.Equal(t, int64(i), value("wide"))
 		require.Equal(t, float64(i)/3, value("weight"))
 	}
 	for _, f := range d.Fields() {
@@ -140,7 +140,7 @@ func TestEveryEncodingOfMDSIsReadOrRefusedByName(t *testing.T) {
 			if s.Pixels != nil {
 				require.Equal(t, []uint32{7, uint32(5 + i)}, []uint32{s.Width, s.Height})
 			}
-			for name, value := range map[string]any{"uint8": int64(i), "uint16": int64(i), "uint32": int64(i), "uint64": float64(i), "int8": int64(-i), "int16": int64(-i),
+			for name, value := range map[string]any{"uint8": int64(i), "uint16": int64(i), "uint32": int64(i), "uint64": int64(i), "int8": int64(-i), "int16": int64(-i),
 				"int32": int64(-i), "int64": int64(-i), "float16": float64(i), "float32": float64(i), "float64": float64(i), "digits": int64(-i), "fraction": float64(i) / 4} {
 				v, err := d.FieldValue(int64(i), name)
 				require.NoError(t, err)

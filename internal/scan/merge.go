@@ -84,6 +84,7 @@ func sumColumns(parts []*part) []*column {
 			}
 			sum.seen, sum.images, sum.labels = sum.seen+c.seen, sum.images+c.images, sum.labels+c.labels
 			sum.mixed, sum.gaps, sum.arrays = sum.mixed || c.mixed, sum.gaps || c.gaps, sum.arrays || c.arrays
+			sum.twice = sum.twice || c.twice
 			if c.kind == arrayCell {
 				sum.like(c.dtype, c.shape)
 			}

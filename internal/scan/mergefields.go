@@ -24,6 +24,13 @@ func mergeFields(t *catalog.Table, all []*column, parts []*part, o *Options) err
 	}
 	for n, c := range all {
 		asked := slices.Contains(o.Fields, c.name)
+		if c.twice {
+			if asked {
+				return catalog.NewError(fault.KindUnsupported, where(t.Root, t.Shards), "two columns have the name %q", c.name)
+			}
+			t.Warnings = append(t.Warnings, fmt.Sprintf("two columns have the name %q, so it is no field", c.name))
+			continue
+		}
 		if c.mixed || c.kind == listCell {
 			switch {
 			case asked && c.gaps:

@@ -72,13 +72,18 @@ func mergeLabels(t *catalog.Table, parts []*part, o *Options) error {
 		}
 	}
 	if measured {
-		t.Warnings = append(t.Warnings, "labels are fractions, which are no classes: they are the field \"label\", and every label is -1")
 		var values []float64
+		what := "fractions"
 		for _, p := range parts {
 			for i := range p.labels {
-				values = append(values, fractionOf(&p.labels[i]))
+				v := fractionOf(&p.labels[i])
+				values = append(values, v)
+				if p.labels[i].kind == fractionLabel && v == math.Trunc(v) {
+					what = "fractions, or numbers too large to be a label"
+				}
 			}
 		}
+		t.Warnings = append(t.Warnings, "labels are "+what+", which are no classes: they are the field \"label\", and every label is -1")
 		addNumbers(t, catalog.Field{Name: "label", Type: catalog.Float}, nil, values)
 	}
 	if seen[listLabel] > 0 {

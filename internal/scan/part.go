@@ -67,6 +67,7 @@ type column struct {
 	mixed  bool  // cells of kinds that go not together
 	gaps   bool  // lists of which some number is null
 	arrays bool  // some are arrays
+	twice  bool  // a sample has two cells of the name
 	dtype  string
 	shape  []int64 // of arrays; nil where their lengths differ
 
@@ -158,6 +159,9 @@ func (p *part) add(key string, at int64, cells []cell) error {
 		}
 	}
 	l, err := p.labelOf(cells)
+	if err == nil && image >= 0 {
+		err = p.once(cells[image].name, "image")
+	}
 	if err != nil {
 		if err = p.doubt(err); err != nil {
 			return err
@@ -213,6 +217,10 @@ func (p *part) note(row int, c *cell, image bool) error {
 		col = &column{name: c.name, kind: c.kind, dtype: c.dtype, shape: c.shape}
 		p.columns[c.name] = col
 		p.order = append(p.order, c.name)
+	}
+	if col.seen > 0 && col.rows == row+1 { // which of the two is meant no word can say
+		col.twice = true
+		return nil
 	}
 	col.seen++
 	// A column that comes late is filled up to its row: many such would take rows times columns.
@@ -293,6 +301,9 @@ func (p *part) labelOf(cells []cell) (label, error) {
 		return label{}, err
 	}
 	if at >= 0 {
+		if err := p.once(cells[at].name, "label"); err != nil {
+			return label{}, err
+		}
 		p.columns[cells[at].name].labels++
 		return p.read(&cells[at])
 	}
@@ -321,6 +332,14 @@ func (p *part) labelOf(cells []cell) (label, error) {
 		return l, err
 	}
 	return label{}, nil
+}
+
+// once refuses a column that was chosen by a name which two have.
+func (p *part) once(name, what string) error {
+	if p.columns[name].twice {
+		return fmt.Errorf("%w: two columns have the name %.80q, and either may be the %s; write them under names of their own", formats.ErrUnsupported, name, what)
+	}
+	return nil
 }
 
 // jsonColumn counts labels that come out of JSON objects under a name of their own.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"math"
 	"strings"
 
 	"github.com/headrace/headrace/internal/blocks"
@@ -51,7 +50,7 @@ func scanRecordIO(p *part) error {
 			empty++
 			continue
 		}
-		cells, err := recordCells(&record, &header)
+		cells, err := recordCells(w, &record, &header)
 		if err == nil {
 			err = p.add(key, record.Offset, cells)
 		}
@@ -99,7 +98,7 @@ func (p *part) recordKeys() ([]formats.RecordKey, error) {
 }
 
 // recordCells are the values of a record: image, label and the two numbers of its header.
-func recordCells(r *formats.IORecord, h *formats.IRHeader) ([]cell, error) {
+func recordCells(w *formats.RecordIO, r *formats.IORecord, h *formats.IRHeader) ([]cell, error) {
 	begin := h.Bytes()
 	image := cell{name: "image", offset: r.Offset + blocks.RecordIOHead + begin, length: r.Length - begin}
 	label := cell{name: "label", kind: floatCell, number: float64(h.Label)}
@@ -113,17 +112,17 @@ func recordCells(r *formats.IORecord, h *formats.IRHeader) ([]cell, error) {
 		}
 		image.block = &formats.Block{Offset: r.Offset, Stored: r.Stored, Size: r.Length, Codec: blocks.RecordIO}
 		image.offset = begin
+		// The magic may stand among the labels, so they lie in the joined record, as its image does.
 		if h.Labels > 1 {
-			label = cell{name: "label", kind: listCell} // the magic may stand among them
+			label.offset, label.block = formats.IRHeaderBytes, image.block
+			var err error
+			if label.data, err = w.Labels(r, h); err != nil {
+				return nil, err
+			}
 		}
 	}
-	return []cell{image, label, idCell("id", h.ID), idCell("id2", h.ID2)}, nil
-}
-
-// idCell is an unsigned number; beyond 2^63 only a float has room for it.
-func idCell(name string, v uint64) cell {
-	if v > math.MaxInt64 {
-		return cell{name: name, kind: floatCell, number: float64(v)}
-	}
-	return cell{name: name, kind: intCell, int: int64(v), number: float64(v)}
+	id, id2 := cell{name: "id"}, cell{name: "id2"}
+	id.setUnsigned(h.ID)
+	id2.setUnsigned(h.ID2)
+	return []cell{image, label, id, id2}, nil
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/headrace/headrace/internal/blocks"
 	"github.com/headrace/headrace/internal/catalog"
 	"github.com/headrace/headrace/internal/fault"
+	"github.com/headrace/headrace/internal/store"
 )
 
 // unpacked is what MXNet's own reader finds in a record.
@@ -72,6 +73,48 @@ func TestVectorsOfLabelsAreAField(t *testing.T) {
 		}
 	}
 	require.Contains(t, d.Warnings()[0], `vectors of one type are the field "label"`)
+}
+
+// A record is split where its image holds the magic, as one in a hundred thousand photographs does.
+func TestVectorsOfLabelsAreAFieldAlsoWhereSomeRecordsAreSplit(t *testing.T) {
+	le := binary.LittleEndian
+	magic := le.AppendUint32(nil, blocks.RecordIOMagic)
+	vectors := [][]float32{{1, 2.5, 3}, {4, 5, 6}, {math.Float32frombits(blocks.RecordIOMagic), 8, 9}, {10, 11, 12}}
+	for first := range vectors { // of the records, any may be the first
+		var file []byte
+		for n := range vectors {
+			record := make([]byte, 24)
+			le.PutUint32(record, 3)
+			for _, v := range vectors[(first+n)%4] {
+				record = le.AppendUint32(record, math.Float32bits(v))
+			}
+			record = append(record, "\xff\xd8\xff\xe0"...)
+			if (first+n)%4 == 1 {
+				record = append(record, magic...)
+			}
+			parts := bytes.Split(append(record, "ends"...), magic)
+			for i, part := range parts {
+				flag := uint32(0)
+				if len(parts) > 1 {
+					flag = []uint32{1, 3}[i]
+				}
+				file = append(le.AppendUint32(append(file, magic...), flag<<29|uint32(len(part))), part...)
+			}
+		}
+		d := open(t, put(t, map[string][]byte{"a.rec": file})+"/a.rec", Options{})
+		contents(t, d)
+		for n := range vectors {
+			require.Equal(t, int64(-1), labels(t, d)[n])
+			s, err := store.Open(d, store.Options{MaxRecordBytes: 1 << 20})
+			require.NoError(t, err)
+			value, err := s.FieldValue(t.Context(), int64(n), "label")
+			require.NoError(t, err)
+			s.Close()
+			for i, v := range vectors[(first+n)%4] {
+				require.Equal(t, math.Float32bits(v), le.Uint32(value.(catalog.Array).Data[4*i:]))
+			}
+		}
+	}
 }
 
 // im2rec writes as many labels as each image has; of one MXNet makes a number.

@@ -236,7 +236,9 @@ func tableCell(name string, leaf *formats.Leaf, v *formats.Value) cell {
 	case formats.TextLeaf:
 		c.kind = textCell
 	case formats.IntLeaf:
-		c.kind = intCell
+		if c.kind = intCell; v.Large {
+			c.kind = floatCell
+		}
 	case formats.FloatLeaf:
 		c.kind = floatCell
 	case formats.RefusedLeaf:
