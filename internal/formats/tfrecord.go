@@ -2,6 +2,7 @@ package formats
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"hash/crc32"
 	"io"
@@ -86,6 +87,26 @@ func (w *TFRecordWalker) Checksum(r TFRecord) (uint32, error) {
 		return 0, &WalkError{r.Offset + r.Length, err}
 	}
 	return unmask(binary.LittleEndian.Uint32(tail[:])), nil
+}
+
+// Blame is the error of a record that is no Example: where the record's checksum is right its writer meant it so, and
+// TFRecords may hold anything.
+func (w *TFRecordWalker) Blame(r TFRecord, wrong error) error {
+	if !errors.Is(wrong, ErrBad) {
+		return wrong
+	}
+	stated, err := w.Checksum(r)
+	if err != nil {
+		return err
+	}
+	sum := crc32.New(castagnoli)
+	if _, err := io.Copy(sum, io.NewSectionReader(w.r, r.Offset, r.Length)); err != nil {
+		return &WalkError{r.Offset, err}
+	}
+	if sum.Sum32() != stated {
+		return wrong
+	}
+	return fmt.Errorf("%w: the record is whole by its checksum, and no tf.train.Example: %s", ErrUnsupported, Reason(wrong))
 }
 
 // readAt fills b. The size was known before, so a short read means that the file has changed.
@@ -194,6 +215,10 @@ func readEntry(r io.ReaderAt, at, end int64) (found Feature, err error) {
 			return eachField(r, f.at, f.end, func(f wireField) (err error) {
 				if f.number < 1 || f.number > 3 || f.typ != protowire.BytesType {
 					return fmt.Errorf("%w: a tf.train.Feature with field %d of wire type %d", ErrBad, f.number, f.typ)
+				}
+				// protobuf would put the values of both behind each other.
+				if found.Kind == FeatureKind(f.number) {
+					return fmt.Errorf("%w: a tf.train.Feature with two lists of one kind", ErrUnsupported)
 				}
 				found, err = readList(r, FeatureKind(f.number), f.at, f.end)
 				return err

@@ -29,7 +29,7 @@ func scanTFRecord(p *part) error {
 		}
 		features, err := formats.ReadExample(p.file, record)
 		if err != nil {
-			return at(withWayOut(err), record.Offset)
+			return at(withWayOut(w.Blame(record, err)), record.Offset)
 		}
 		cells = cells[:0]
 		for i := range features {

@@ -128,3 +128,24 @@ func TestRecordsThatAreNoExampleAreUnsupportedByName(t *testing.T) {
 	_, err := Open(put(t, map[string][]byte{"a.tfrecord.gz": {0x1f, 0x8b, 8, 0}})+"/a.tfrecord.gz", Options{})
 	require.ErrorContains(t, err, "the file is compressed as a whole")
 }
+
+func TestARecordThatIsNoExampleIsUnsupportedWhereItsChecksumIsRightAndElseBad(t *testing.T) {
+	photo := append([]byte("\xff\xd8\xff\xe0"), make([]byte, 100)...)
+	file := put(t, map[string][]byte{"a.tfrecord": framed(photo)}) + "/a.tfrecord"
+	_, err := Open(file, Options{})
+	require.ErrorContains(t, err, "a.tfrecord: record 0 at byte 12: unsupported: the record is whole by its checksum, and no tf.train.Example")
+	require.ErrorContains(t, err, "headrace.pack")
+	damaged := framed(photo)
+	damaged[50]++
+	require.NoError(t, os.WriteFile(file, damaged, 0o644))
+	_, err = Open(file, Options{})
+	require.Equal(t, fault.KindBadFile, fault.KindOf(err))
+}
+
+// protobuf reads both lists as one, of two labels.
+func TestAFeatureWithTwoListsIsNotReadAsOneOfThem(t *testing.T) {
+	lists := message([]byte{3}, []byte{0x08, 7}, []byte{3}, []byte{0x08, 2})
+	twice := example(message([]byte{1}, []byte("label"), []byte{2}, lists))
+	_, err := Open(put(t, map[string][]byte{"a.tfrecord": framed(twice)})+"/a.tfrecord", Options{})
+	require.ErrorContains(t, err, "a tf.train.Feature with two lists of one kind")
+}
