@@ -139,6 +139,19 @@ func chooseFolder(where string, entries []archived, o *Options) ([]archived, err
 	return chosen, nil
 }
 
+// lastOfEach leaves of several members of one name in one archive the last, which is what extraction leaves: tar --append
+// and zipfile's mode "a" write a file that has changed behind the one before. The entries are sorted by name and place.
+func lastOfEach(entries []archived) (kept []archived, replaced []string) {
+	for i, e := range entries {
+		if i+1 < len(entries) && entries[i+1].shard == e.shard && entries[i+1].name == e.name {
+			replaced = append(replaced, e.name)
+			continue
+		}
+		kept = append(kept, e)
+	}
+	return kept, replaced
+}
+
 func noSplits(where, asked string) error {
 	return catalog.NewError(fault.KindArgument, where, "%s", fault.Argument("split", asked, "none, for the names of neither files nor folders tell splits apart"))
 }
@@ -179,6 +192,10 @@ func imageFiles(root, format string, shards []catalog.ShardInfo, parts []*part, 
 		for _, warning := range p.warnings {
 			t.Warnings = append(t.Warnings, shards[i].Name+": "+warning)
 		}
+	}
+	entries, replaced := lastOfEach(entries)
+	if len(replaced) > 0 {
+		t.Warnings = append(t.Warnings, fmt.Sprintf("%d images are passed over, for the archive has another of their name behind them, which takes their place once it is extracted, as %.80q", len(replaced), replaced[0]))
 	}
 	var keys formats.Names
 	class := ""

@@ -73,20 +73,31 @@ func (p *part) addLinks(links tarLinks) error {
 			}
 		}
 	}
+	return p.eachLink(links, func(name, end string) (bool, error) {
+		at := wanted[end]
+		if at == nil {
+			return false, nil
+		}
+		return true, p.addFile(name, at.offset, at.size)
+	})
+}
+
+// eachLink has the links added that are images by their names, each with the file that it leads to; what is found is false
+// where the archive has no such.
+func (p *part) eachLink(links tarLinks, add func(name, end string) (found bool, err error)) error {
 	lost, first := 0, ""
 	for _, name := range slices.Sorted(maps.Keys(links)) { // names that clean to one stand in one order
 		if !formats.HasImageExtension(name) {
 			continue
 		}
-		at := wanted[links.end(name)]
-		if at == nil {
+		found, err := add(name, links.end(name))
+		if err != nil {
+			return err
+		}
+		if !found {
 			if lost++; first == "" || name < first {
 				first = name
 			}
-			continue
-		}
-		if err := p.addFile(name, at.offset, at.size); err != nil {
-			return err
 		}
 	}
 	if lost > 0 {

@@ -6,7 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"path"
 	"slices"
+	"strings"
 	"unicode/utf8"
 
 	"golang.org/x/text/encoding/charmap"
@@ -19,8 +22,10 @@ import (
 // zipMagic begins a zip file with a member, and one without any (APPNOTE.TXT 4.3.7 and 4.3.16).
 var zipMagic = []string{"PK\x03\x04", "PK\x05\x06"}
 
-// encrypted is bit 0 of a member's flags (APPNOTE.TXT 4.4.4).
-const encrypted = 1
+const (
+	encrypted = 1 // bit 0 of a member's flags (APPNOTE.TXT 4.4.4)
+	madeByDOS = 0 // the system that made a member, in the upper byte of the version of its maker (APPNOTE.TXT 4.4.2)
+)
 
 // scanZip notes every image file of a zip archive, by its central directory; the content of a member begins
 // behind its local header, whose length differs from what the directory says. A member that is deflated is a
@@ -34,9 +39,17 @@ func scanZip(p *part) error {
 		return fmt.Errorf("%w: the zip archive's directory: %w", formats.ErrBad, err)
 	}
 	var members []*zip.File
+	links := make(tarLinks)
 	for _, f := range archive.File {
 		// macOS puts a file of attributes beside each image, under the image's own name.
-		if !formats.HasImageExtension(f.Name) || isDesktops(f.Name) {
+		name := zipName(f)
+		if f.Mode()&fs.ModeSymlink != 0 && f.Flags&encrypted == 0 {
+			if err := links.addOfZip(f, name); err != nil {
+				return err
+			}
+			continue
+		}
+		if !formats.HasImageExtension(name) || isDesktops(name) {
 			continue
 		}
 		// The local header has its own lengths of name and extra field, which the directory does not know
@@ -61,7 +74,7 @@ func scanZip(p *part) error {
 		if f.Method == zip.Deflate {
 			p.blocks = append(grown(p.blocks, p.rows()), catalog.BlockPlace{Stored: uint32(f.CompressedSize64), Size: uint32(f.UncompressedSize64), Codec: blocks.Deflate})
 		}
-		if err := p.addFile(zipName(f.Name), offset, int64(f.UncompressedSize64)); err != nil {
+		if err := p.addFile(name, offset, int64(f.UncompressedSize64)); err != nil {
 			return at(err, offset)
 		}
 		p.frames = append(p.frames, catalog.Frame{Extent: catalog.Extent{Offset: offset, Length: int64(f.CompressedSize64)}, CRC: f.CRC32, IEEE: true})
@@ -69,24 +82,70 @@ func scanZip(p *part) error {
 	}
 	row, other := overlapping(p.frames)
 	if row < 0 {
-		return nil
+		return p.addLinksOfZip(links)
 	}
 	place := p.frames[row].Extent
 	p.offset = p.offset[:row] // an error is of the row that the part has come to
 	return at(fmt.Errorf("%w: the member %.80q of %d bytes lies over the member %.80q at %d", formats.ErrBad, members[row].Name, place.Length, members[other].Name, p.frames[other].Offset), place.Offset)
 }
 
+// addOfZip takes a symbolic link, whose content is the name that it leads to, as Info-ZIP's zip -y writes it.
+func (l tarLinks) addOfZip(f *zip.File, name string) error {
+	wrong := func(err error) error {
+		return fmt.Errorf("%w: the symbolic link %.80q: %w", formats.ErrBad, f.Name, err)
+	}
+	content, err := f.Open()
+	if errors.Is(err, zip.ErrAlgorithm) {
+		return nil // it leads nowhere, as one to no file does
+	}
+	if err != nil {
+		return wrong(err)
+	}
+	defer content.Close()
+	to, err := io.ReadAll(io.LimitReader(content, formats.MaxNameBytes))
+	if err != nil {
+		return wrong(err)
+	}
+	return l.add(&formats.TarMember{Name: name, Link: string(to), Symbolic: true})
+}
+
+// addLinksOfZip notes the links that are images as the members that they lead to.
+func (p *part) addLinksOfZip(links tarLinks) error {
+	if len(links) == 0 {
+		return nil
+	}
+	rows := make(map[string]int)
+	for i := range p.keys.Len() {
+		rows[path.Clean(string(p.keys.Bytes(i)))] = int(i)
+	}
+	return p.eachLink(links, func(name, end string) (bool, error) {
+		row, found := rows[end]
+		if !found {
+			return false, nil
+		}
+		if row < len(p.blocks) {
+			p.blocks = append(grown(p.blocks, p.rows()), p.blocks[row])
+		}
+		p.frames = append(p.frames, p.frames[row])
+		return true, p.addFile(name, p.offset[row], int64(p.length[row]))
+	})
+}
+
 // zipName is a member's name as text. What is no UTF-8 is of the code page of the first PCs (APPNOTE.TXT, appendix D), as
 // Python's zipfile takes it. Names in UTF-8 without the flag for it are Unix's and macOS', which unzip takes as they are.
-func zipName(name string) string {
-	if utf8.ValidString(name) {
-		return name
+// Older .NET writes backslashes between folders; like unzip, this takes them for slashes in a name without one, of an
+// archive that was made by MS-DOS or Windows. Elsewhere a backslash is a letter of a name.
+func zipName(f *zip.File) string {
+	name := f.Name
+	if !utf8.ValidString(name) {
+		if text, err := charmap.CodePage437.NewDecoder().String(name); err == nil {
+			name = text
+		}
 	}
-	text, err := charmap.CodePage437.NewDecoder().String(name)
-	if err != nil {
-		return name
+	if f.CreatorVersion>>8 == madeByDOS && !strings.Contains(name, "/") {
+		name = strings.ReplaceAll(name, "\\", "/")
 	}
-	return text
+	return name
 }
 
 // overlapping finds a frame that begins before another one ends, -1 where there is none. Archives whose members lie over

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"hash/crc32"
+	"io/fs"
 	"os"
 	"strings"
 	"testing"
@@ -74,6 +75,86 @@ func TestAMemberThatInflatesToMoreThanItsSizeOrTheLimitIsRefused(t *testing.T) {
 	_, err := Open(file, Options{})
 	require.ErrorContains(t, err, "268435457 once it is decoded (expected at most 268435456)")
 	require.Equal(t, fault.KindLimit, fault.KindOf(err))
+}
+
+// tar --append and zipfile's mode "a" write a file that has changed behind the one before.
+func TestOfSeveralMembersOfOneNameTheLastIsTheImage(t *testing.T) {
+	members := []string{"a/1.jpg", "a/2.jpg", "b/1.jpg", "./a/1.jpg", "a/1.jpg"}
+	zipped, tarred := new(bytes.Buffer), new(bytes.Buffer)
+	z, w := zip.NewWriter(zipped), tar.NewWriter(tarred)
+	for i, name := range members {
+		data := []byte("\xff\xd8\xff" + strings.Repeat("x", i))
+		f, err := z.CreateHeader(&zip.FileHeader{Name: name})
+		require.NoError(t, err)
+		f.Write(data)
+		require.NoError(t, w.WriteHeader(&tar.Header{Name: name, Size: int64(len(data)), Mode: 0o644}))
+		w.Write(data)
+	}
+	require.NoError(t, z.Close())
+	require.NoError(t, w.Close())
+	dir := put(t, map[string][]byte{"a.zip": zipped.Bytes(), "a.tar": tarred.Bytes()})
+	for _, name := range []string{"a.zip", "a.tar"} {
+		d := open(t, dir+"/"+name, Options{})
+		require.Equal(t, []string{"a/1", "a/2", "b/1"}, keys(t, d))
+		require.Equal(t, []int64{0, 0, 1}, labels(t, d))
+		for i, want := range []int64{3 + 4, 3 + 1, 3 + 2} {
+			s, err := d.Sample(int64(i))
+			require.NoError(t, err)
+			require.Equal(t, want, s.Length)
+		}
+		require.Equal(t, []string{`2 images are passed over, for the archive has another of their name behind them, which takes their place once it is extracted, as "a/1.jpg"`}, d.Warnings())
+	}
+}
+
+// Info-ZIP's zip -y keeps symbolic links, and unzip makes them again.
+func TestALinkInAZipIsTheImageThatItLeadsTo(t *testing.T) {
+	var b bytes.Buffer
+	w := zip.NewWriter(&b)
+	member := func(name, content string, mode fs.FileMode, method uint16) {
+		header := &zip.FileHeader{Name: name, Method: method}
+		header.SetMode(mode)
+		f, err := w.CreateHeader(header)
+		require.NoError(t, err)
+		f.Write([]byte(content))
+	}
+	member("top/a/link.jpg", "../b/2.jpg", fs.ModeSymlink|0o777, zip.Deflate)
+	member("top/a/1.jpg", "\xff\xd8\xffone", 0o644, zip.Store)
+	member("top/b/2.jpg", "\xff\xd8\xfftwo two two two two", 0o644, zip.Deflate)
+	member("top/b/again.jpg", "../a/link.jpg", fs.ModeSymlink|0o777, zip.Store)
+	member("top/b/lost.jpg", "/etc/passwd.jpg", fs.ModeSymlink|0o777, zip.Store)
+	require.NoError(t, w.Close())
+	d := open(t, put(t, map[string][]byte{"a.zip": b.Bytes()})+"/a.zip", Options{})
+	require.Equal(t, []string{"a/1", "a/link", "b/2", "b/again"}, keys(t, d))
+	found := contents(t, d)
+	require.Equal(t, found[2], found[1])
+	require.Equal(t, found[2], found[3])
+	require.NotEqual(t, found[2], found[0])
+	require.Equal(t, []string{`a.zip: 1 images are links to no file of the archive and passed over, as "top/b/lost.jpg"`}, d.Warnings())
+}
+
+func TestBackslashesBetweenFoldersAreSlashesWhereWindowsMadeTheZip(t *testing.T) {
+	const dos, unix = 0, 3 << 8
+	made := func(by uint16, names ...string) *catalog.Dataset {
+		var b bytes.Buffer
+		w := zip.NewWriter(&b)
+		for _, name := range names {
+			f, err := w.CreateHeader(&zip.FileHeader{Name: name, CreatorVersion: by})
+			require.NoError(t, err)
+			f.Write([]byte("\xff\xd8\xff"))
+		}
+		require.NoError(t, w.Close())
+		return open(t, put(t, map[string][]byte{"a.zip": b.Bytes()})+"/a.zip", Options{})
+	}
+	d := made(dos, `top\b\1.jpg`, `top\a\2.jpg`, `top\a\._2.jpg`)
+	require.Equal(t, []string{"a", "b"}, d.Classes())
+	require.Equal(t, []int64{0, 1}, labels(t, d))
+	require.Equal(t, []string{"a/2", "b/1"}, keys(t, d))
+	// A name with a slash has its folders already, and Unix' files may have a backslash in their name.
+	for _, d := range []*catalog.Dataset{made(dos, `a/x\1.jpg`, `b/x\1.jpg`), made(unix, `a/x\1.jpg`, `b/x\1.jpg`)} {
+		require.Equal(t, []string{"a", "b"}, d.Classes())
+		require.Equal(t, []string{`a/x\1`, `b/x\1`}, keys(t, d))
+	}
+	require.Empty(t, made(unix, `a\1.jpg`, `b\1.jpg`).Classes())
 }
 
 func zipped(t *testing.T, method uint16, names ...string) []byte {
