@@ -9,7 +9,6 @@ import (
 	"net/url"
 	"path"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 
@@ -95,11 +94,8 @@ func OpenAway(ctx context.Context, sources []string, o Options) (*catalog.Datase
 			_, wrong = chooseSplit(source, files, named, &o)
 		}
 	}
-	if wrong != nil { // unless the split is a database of each
-		if o.Split == "" || slices.ContainsFunc(kinds, func(k kind) bool { return k.name != "lmdb" }) {
-			return nil, wrong
-		}
-		o.database = o.Split
+	if wrong != nil && !o.splitInside(files, func(i int) string { return kinds[i].name }) {
+		return nil, wrong
 	}
 	texts := make([]string, len(files))
 	for i, file := range files {

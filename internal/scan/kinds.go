@@ -136,16 +136,6 @@ func kindOfHead(head []byte) kind {
 	return kind{}
 }
 
-// areAll: a split of such may be a database or a folder inside of them by its name.
-func areAll(files []string, kind string) bool {
-	for _, file := range files {
-		if found, err := kindOf(file, nil); err != nil || found.name != kind {
-			return false
-		}
-	}
-	return true
-}
-
 // oneKind is the kind that all files are of, whose names are for texts.
 func oneKind(files []string, o *Options, kindOf func(int) (kind, error)) (first kind, err error) {
 	for i, file := range files {

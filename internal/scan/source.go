@@ -3,6 +3,7 @@ package scan
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -150,6 +151,10 @@ func containersIn(dir string) ([]string, error) {
 			continue
 		}
 		path := filepath.Join(dir, e.Name())
+		// Of Hugging Face's ImageFolder: a list of the images beside it.
+		if e.Name() == "metadata.parquet" && !HasImages(path) {
+			continue
+		}
 		// streaming keeps a compressed shard beside what it became, where it is asked to.
 		if raw := withoutWhole(path); raw != path && isFile(raw) {
 			continue
@@ -259,19 +264,8 @@ func chooseSplit(source string, files []string, named bool, o *Options) ([]strin
 	if named && o.Split == "" {
 		return files, nil
 	}
-	by := make(map[string][]string)
-	var splits []string
-	for _, file := range files {
-		name := ""
-		if found := splitName.FindStringSubmatch(filepath.Base(file)); found != nil {
-			name = strings.ToLower(found[1])
-		}
-		if by[name] == nil {
-			splits = append(splits, name)
-		}
-		by[name] = append(by[name], file)
-	}
-	slices.Sort(splits)
+	by := splitsOf(files)
+	splits := slices.Sorted(maps.Keys(by))
 	switch {
 	// Several splits in one folder are a mistake to train on, so one has to be chosen.
 	case o.Split != "" && by[o.Split] == nil, o.Split == "" && len(splits) > 1:
@@ -282,25 +276,54 @@ func chooseSplit(source string, files []string, named bool, o *Options) ([]strin
 	return files, nil
 }
 
+// splitInside takes the split that no file has in its name for a database of an LMDB or a folder of an archive. It is
+// false where the files are no such, and of archives whose names tell other splits apart.
+func (o *Options) splitInside(files []string, kindOf func(i int) string) bool {
+	if o.Split == "" || len(files) == 0 {
+		return false
+	}
+	first := kindOf(0)
+	for i := range files {
+		if kindOf(i) != first {
+			return false
+		}
+	}
+	switch {
+	case first == "lmdb":
+		o.database = o.Split
+	case (first == "tar" || first == "zip") && len(splitsOf(files)) == 1:
+		o.within = o.Split
+	default:
+		return false
+	}
+	return true
+}
+
+// splitsOf are the splits that names of files tell apart, with the files of each; "" is of those that say none.
+func splitsOf(files []string) map[string][]string {
+	by := make(map[string][]string)
+	for _, file := range files {
+		name := ""
+		if found := splitName.FindStringSubmatch(filepath.Base(file)); found != nil {
+			name = strings.ToLower(found[1])
+		}
+		by[name] = append(by[name], file)
+	}
+	return by
+}
+
 // openFiles finds the one kind that all files are of, and scans them.
 func openFiles(source string, files []string, named bool, o Options) (*catalog.Dataset, error) {
 	if o.Root != "" {
 		return nil, catalog.NewError(fault.KindArgument, source, "root is for an index of containers, and these are containers themselves")
 	}
-	// An LMDB's databases are splits as well: asked for only where no file has such a name.
 	chosen, err := chooseSplit(source, files, named, &o)
-	if err != nil && o.Split != "" {
-		switch {
-		case areAll(files, "lmdb"):
-			chosen, err, o.database = files, nil, o.Split
-		case areAll(files, "tar"), areAll(files, "zip"):
-			chosen, err, o.within = files, nil, o.Split
-		}
-	}
-	if err != nil {
+	switch {
+	case err == nil:
+		files = chosen
+	case !o.splitInside(files, func(i int) string { found, _ := kindOf(files[i], nil); return found.name }):
 		return nil, err
 	}
-	files = chosen
 	o.lit = newLitFolder()
 	first, err := oneKind(files, &o, func(i int) (kind, error) { return kindOf(files[i], o.lit) })
 	if err != nil {

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import json
 import shutil
 import tarfile
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -185,6 +187,38 @@ def test_a_database_in_a_store_that_has_several_is_chosen_by_split(
     here = hr.index(bucket / "set", tmp_path / "here.hr", split=name)
     there = hr.index("s3://photos/set", tmp_path / "there.hr", split=name, storage=storage)
     assert there["fingerprint"] == here["fingerprint"]
+
+
+def archive_of_splits(path: Path, kind: str) -> None:
+    names = {f"top/{split}/{name}/{at}.jpg": at for split in ("train", "val") for at, name in enumerate("ab")}
+    if kind == "zip":
+        with zipfile.ZipFile(path, "w") as file:
+            for name, seed in names.items():
+                file.writestr(name, images.jpeg(32, 24, seed=seed))
+        return
+    with tarfile.open(path, "w") as file:
+        for name, seed in names.items():
+            member = tarfile.TarInfo(name)
+            data = images.jpeg(32, 24, seed=seed)
+            member.size = len(data)
+            file.addfile(member, io.BytesIO(data))
+
+
+@pytest.mark.parametrize("kind", ["tar", "zip"])
+def test_a_split_in_an_archive_of_a_store_is_chosen_as_on_disk(
+    kind: str, bucket: Path, storage: Storage, tmp_path: Path
+) -> None:
+    path = bucket / f"set.{kind}"
+    archive_of_splits(path, kind)
+    address = f"s3://photos/set.{kind}"
+    with pytest.raises(errors.ArgumentError, match="several splits"):
+        hr.index(address, tmp_path / "there.hr", storage=storage)
+    with pytest.raises(errors.ArgumentError, match="train"):
+        hr.index(address, tmp_path / "there.hr", split="test", storage=storage)
+    here = hr.index(path, tmp_path / "here.hr", split="val")
+    there = hr.index(address, tmp_path / "there.hr", split="val", storage=storage)
+    assert there["fingerprint"] == here["fingerprint"]
+    assert there["rows"] == 2
 
 
 def test_chunks_in_a_store_without_the_index_of_their_folder_are_no_containers(
