@@ -37,6 +37,12 @@ type Listing struct {
 
 // noClass says what torchvision says, and what it expects.
 func noClass(root string) error {
+	for _, name := range []string{"metadata.csv", "metadata.jsonl", "metadata.parquet"} {
+		list := filepath.Join(root, name)
+		if info, err := os.Stat(list); err == nil && info.Mode().IsRegular() {
+			return fmt.Errorf("%w: couldn't find any class folder in %s; %s is a list of images, as Hugging Face's ImageFolder has it, which headrace.pack takes: headrace pack %s", ErrEmpty, root, name, list)
+		}
+	}
 	return fmt.Errorf("%w: couldn't find any class folder in %s (images lie in a folder for each class, as %s; headrace.pack takes a list of paths, too, as a CSV file)", ErrEmpty, root, strings.TrimSuffix(root, "/")+"/cat/1.jpg")
 }
 

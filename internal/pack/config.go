@@ -52,13 +52,13 @@ type PackConfig struct {
 	RecodeOptions
 	SeekOptions
 	ContainerOptions
-	Source      string `json:"source"`      // a class folder, a manifest (*.csv, *.parquet), or containers
+	Source      string `json:"source"`      // a class folder, a manifest (*.csv, *.jsonl, *.parquet), or containers
 	Destination string `json:"destination"` // a directory that does not exist yet, or a URL
 	ShardBytes  int64  `json:"shard_bytes"` // 0: 256 MB
 	Overwrite   bool   `json:"overwrite"`   // replace a packed dataset at destination
 	OnFault     string `json:"on_fault"`    // "keep" (default) or "raise"
 	AllowEmpty  bool   `json:"allow_empty"` // class folders without an image are fine
-	PathColumn  string `json:"path_column"` // manifests; "": "path"
+	PathColumn  string `json:"path_column"` // manifests; "": "path", else "file_name"
 	LabelColumn string `json:"label_column"`
 
 	Storage remote.Storage `json:"-"` // of a Source and a Destination that are URLs

@@ -157,7 +157,7 @@ func openSource(ctx context.Context, c *PackConfig) (source, error) {
 		kind = "" // a list of files is a file
 	}
 	// Parquet may be a list of files or a dataset of images: a column of paths, or one of bytes, tells.
-	if kind == ".csv" || kind == ".parquet" && (c.PathColumn != "" || !scan.HasImages(c.Source)) {
+	if kind == ".csv" || kind == ".jsonl" || kind == ".ndjson" || kind == ".parquet" && (c.PathColumn != "" || !scan.HasImages(c.Source)) {
 		if options := c.scanOptions(c.Storage); options.Given() {
 			return nil, catalog.NewError(fault.KindArgument, c.Source, "format, image, label, fields, classes and split are for containers; this is a list of files")
 		}

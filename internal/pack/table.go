@@ -16,7 +16,7 @@ import (
 	"github.com/headrace/headrace/internal/remote"
 )
 
-// tableFile is a manifest as rows of typed cells: CSV or Parquet.
+// tableFile is a manifest as rows of typed cells: CSV, JSON lines or Parquet.
 type tableFile interface {
 	columns() []catalog.Field
 	next(cells []any) (more bool, err error) // fills one cell a column; types as columns says
@@ -52,8 +52,11 @@ func openTable(c *PackConfig) (*table, error) {
 		t.root = filepath.Dir(c.Source)
 	}
 	t.open = func() (tableFile, error) { return openCSV(c.Source) }
-	if strings.EqualFold(filepath.Ext(c.Source), ".parquet") {
+	switch strings.ToLower(filepath.Ext(c.Source)) {
+	case ".parquet":
 		t.open = func() (tableFile, error) { return openParquet(c.Source) }
+	case ".jsonl", ".ndjson":
+		t.open = func() (tableFile, error) { return openJSONLines(c.Source) }
 	}
 	var err error
 	if t.below, err = filepath.Abs(t.root); err != nil {
@@ -78,15 +81,22 @@ func openTable(c *PackConfig) (*table, error) {
 	return t, nil
 }
 
-// usualLabel is the column of labels where no other is named.
-const usualLabel = "label"
+// The columns of paths and labels where no others are named. metadataPath is that of the metadata.csv and metadata.jsonl
+// in Hugging Face's ImageFolder (datasets/packaged_modules/folder_based_builder).
+const usualPath, metadataPath, usualLabel = "path", "file_name", "label"
 
 // chooseColumns finds path, label and key by name; what is left over is kept as fields.
 func (t *table) chooseColumns(cols []catalog.Field, c *PackConfig) error {
 	t.cols, t.cells = cols, make([]any, len(cols))
 	pathName, labelName := c.PathColumn, c.LabelColumn
 	if pathName == "" {
-		pathName = "path"
+		pathName = usualPath
+		has := func(name string) bool {
+			return slices.ContainsFunc(cols, func(f catalog.Field) bool { return f.Name == name })
+		}
+		if !has(usualPath) && has(metadataPath) {
+			pathName = metadataPath
+		}
 	}
 	if labelName == "" {
 		labelName = usualLabel
@@ -98,7 +108,7 @@ func (t *table) chooseColumns(cols []catalog.Field, c *PackConfig) error {
 			t.pathAt = i
 		case labelName:
 			t.labelAt = i
-			f, ok := t.rowsOf.(*csvFile)
+			f, ok := t.rowsOf.(interface{ tooWide(column int) bool })
 			// Text would make a class of each number.
 			wide = ok && f.tooWide(i)
 		case "key":

@@ -24,6 +24,79 @@ func tableFolder(t *testing.T) string {
 	return root
 }
 
+// Hugging Face's ImageFolder has a list beside its images, whose column of paths is called file_name.
+func TestAListOfHuggingFacesImageFolderIsPackedAsItStands(t *testing.T) {
+	emptyWorld(t)
+	root := tableFolder(t)
+	put(t, root, "metadata.csv", []byte("file_name,label,text\nimg/b.jpg,2,one\nimg/a.jpg,0,two\n"))
+	put(t, root, "metadata.jsonl", []byte(`{"file_name": "img/b.jpg", "label": 2, "text": "one", "score": 1, "box": [1, 2.5], "ok": true}
+`+"\r\n"+`{"text": "z\u00fc", "file_name": "img/a.jpg", "label": 0, "score": null, "box": null, "ok": false}`))
+	for _, name := range []string{"metadata.csv", "metadata.jsonl"} {
+		dst, _ := packed(t, PackConfig{Source: filepath.Join(root, name)})
+		d := open(t, dst)
+		require.Equal(t, int64(2), d.Len())
+		for i, want := range []int64{2, 0} {
+			s, err := d.Sample(int64(i))
+			require.NoError(t, err)
+			require.Equal(t, want, s.Label)
+			key, err := d.Key(int64(i))
+			require.NoError(t, err)
+			require.Equal(t, []string{"img/b", "img/a"}[i], key)
+		}
+		if name == "metadata.csv" {
+			continue
+		}
+		require.Equal(t, []catalog.Field{{Name: "text", Type: catalog.Str}, {Name: "score", Type: catalog.Float}, {Name: "box", Type: catalog.Str}, {Name: "ok", Type: catalog.Int}}, d.Fields())
+		for field, want := range map[string][]any{"text": {"one", "zü"}, "box": {"[1,2.5]", ""}, "ok": {int64(1), int64(0)}} {
+			for i := range want {
+				value, err := d.FieldValue(int64(i), field)
+				require.NoError(t, err)
+				require.Equal(t, want[i], value, field)
+			}
+		}
+		score, err := d.FieldValue(1, "score")
+		require.NoError(t, err)
+		require.NotEqual(t, score, score)
+	}
+	_, err := Pack(context.Background(), PackConfig{Source: root + "/img", Destination: filepath.Join(t.TempDir(), "x")}, NewTracker())
+	require.ErrorContains(t, err, "couldn't find any class folder")
+	put(t, root, "img/metadata.jsonl", []byte("{}"))
+	_, err = Pack(context.Background(), PackConfig{Source: root + "/img", Destination: filepath.Join(t.TempDir(), "x")}, NewTracker())
+	require.ErrorContains(t, err, "metadata.jsonl is a list of images, as Hugging Face's ImageFolder has it")
+}
+
+func manyMembers() string {
+	var b strings.Builder
+	for i := range 1025 {
+		fmt.Fprintf(&b, `%c"m%d": 1`, ",{"[max(0, 1-i)], i)
+	}
+	return b.String() + "}"
+}
+
+func TestAMistakeInJSONLinesIsNamedWithItsLine(t *testing.T) {
+	emptyWorld(t)
+	root := tableFolder(t)
+	good := `{"path": "img/a.jpg", "label": 1}` + "\n"
+	for name, c := range map[string]struct{ text, want string }{
+		"no object":     {good + "[1]\n", "record 1 at byte 34: bad: line 2: \"[1]\" is no JSON object"},
+		"cut":           {good + "\n" + `{"path": "img/b.j`, "record 1 at byte 35: bad: line 3: "},
+		"two objects":   {good + `{"path": "img/b.jpg", "label": 1} {}`, "line 2: something stands behind the object"},
+		"no UTF-8":      {good + "{\"path\": \"\xff\"}", "line 2: it is no UTF-8"},
+		"empty":         {"\n\n", "the manifest is empty"},
+		"fraction":      {good + `{"path": "img/b.jpg", "label": 0.5}`, `the column "label" is of type float`},
+		"too wide":      {good + `{"path": "img/b.jpg", "label": 9223372036854775808}`, `the column "label" has whole numbers beyond`},
+		"negative":      {good + `{"path": "img/b.jpg", "label": -2}`, "record 1 at byte 34: bad: the label is -2 (expected 0 or more, or -1 for none), in line 2"},
+		"no such image": {good + `{"path": "img/z.jpg", "label": 2}`, "img/z.jpg"},
+		"no path":       {`{"label": 2}`, `there is no column "path" (found "label")`},
+		"long line":     {good + `{"path": "` + strings.Repeat("x", maxJSONLine) + `"}`, "record 1 at byte 34: unsupported: line 2 has more than 16777216 bytes"},
+		"many members":  {manyMembers(), "line 1: more than 1024 members"},
+	} {
+		put(t, root, "list.jsonl", []byte(c.text))
+		_, err := Pack(context.Background(), PackConfig{Source: filepath.Join(root, "list.jsonl"), Destination: filepath.Join(t.TempDir(), "x")}, NewTracker())
+		require.ErrorContains(t, err, c.want, name)
+	}
+}
+
 func TestCSVManifestGivesLabelsByNameAndTypedFields(t *testing.T) {
 	emptyWorld(t)
 	root := tableFolder(t)

@@ -169,10 +169,10 @@ func oneKind(files []string, o *Options, kindOf func(int) (kind, error)) (first 
 // listInstead says what a list of files is for, by its name: a text shows no more of what it is.
 func listInstead(file string) string {
 	switch strings.ToLower(filepath.Ext(file)) {
-	case ".csv":
-		return "; headrace.pack packs the files that a CSV file lists"
-	case ".tsv", ".json", ".jsonl", ".ndjson":
-		return "; a list of files is for headrace.pack, as CSV or Parquet"
+	case ".csv", ".jsonl", ".ndjson":
+		return "; headrace.pack packs the files that it lists"
+	case ".tsv", ".json":
+		return "; a list of files is for headrace.pack, as CSV, JSON lines or Parquet"
 	}
 	return ""
 }

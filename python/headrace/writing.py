@@ -63,8 +63,8 @@ def pack(
     orientation. Equal input gives equal files.
 
     Args:
-        source: a folder with one folder of images for each class; a CSV or Parquet list of files
-            with a path, and optionally a label and fields, in each row; containers, as ``Dataset``
+        source: a folder with one folder of images for each class; a CSV, JSON lines or Parquet list
+            of files with a path, and optionally a label and fields, in each row; containers, as ``Dataset``
             accepts them; a ``Dataset``; or any map-style Python dataset of pairs of image and
             label, or of dicts (docs/formats.md).
         destination: a directory that does not exist yet; or an s3://, gs:// or az:// address
@@ -91,8 +91,8 @@ def pack(
         on_fault: what to do with files that are not good images: "keep" them with their verdict, or
             "raise" an error at the first one.
         allow_empty: whether class folders may be empty.
-        path_column, label_column: the names of these columns in a list of files; None: "path" and
-            "label", and then a Parquet file that contains images is a container.
+        path_column, label_column: the names of these columns in a list of files; None: "path",
+            else "file_name", and "label"; then a Parquet file that contains images is a container.
         limits: as for ``Dataset``; None: those of ``source`` if it is a ``Dataset``, else the
             defaults. An image over a limit is kept with the verdict limit; a block over a limit
             ends the job.

@@ -1,0 +1,263 @@
+package pack
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"strconv"
+	"unicode/utf8"
+
+	"github.com/headrace/headrace/internal/catalog"
+	"github.com/headrace/headrace/internal/fault"
+	"github.com/headrace/headrace/mmap"
+)
+
+// jsonLines is a manifest of an object a line, such as the metadata.jsonl of Hugging Face's ImageFolder. A column of
+// whole numbers and booleans alone is int, one of numbers float, else text; lists and objects are their JSON. Opening
+// reads the file once to find out.
+type jsonLines struct {
+	file  string
+	f     *os.File
+	r     *bufio.Scanner
+	cols  []catalog.Field
+	at    map[string]int // of a column, its place in cols
+	seen  []jsonColumn
+	row   int64
+	line  int64 // of the row read last, and where it begins
+	from  int64
+	after int64 // where the line behind it begins
+}
+
+// jsonColumn is what the first pass found in a column.
+type jsonColumn struct {
+	rows     int64 // that have it
+	fraction bool
+	text     bool
+	wide     bool // whole numbers that an int64 does not hold
+}
+
+const (
+	maxJSONLine    = 16 << 20
+	maxJSONColumns = 1024 // as many as fields
+)
+
+// openJSONLines reads the file once for the columns and their types.
+func openJSONLines(file string) (_ tableFile, err error) {
+	j := &jsonLines{file: file, at: make(map[string]int)}
+	if j.f, err = mmap.OpenRegular(file); err != nil {
+		return nil, catalog.IOError(file, "cannot open the manifest", err)
+	}
+	defer func() {
+		if err != nil {
+			j.f.Close()
+		}
+	}()
+	if err := j.rewind(); err != nil {
+		return nil, err
+	}
+	for {
+		err := j.object(j.learn)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+		j.row++
+	}
+	if len(j.cols) == 0 {
+		return nil, catalog.NewError(fault.KindEmpty, file, "the manifest is empty")
+	}
+	for i := range j.cols {
+		j.cols[i].Type = j.seen[i].typeOf(j.cols[i].Name, j.row)
+	}
+	if err := catalog.CheckFields(j.cols); err != nil {
+		return nil, catalog.NewError(fault.KindBadFile, file, "the names of the members: %v", err)
+	}
+	return j, j.rewind()
+}
+
+func (j *jsonLines) rewind() error {
+	if _, err := j.f.Seek(0, io.SeekStart); err != nil {
+		return catalog.IOError(j.file, "cannot read the manifest", err)
+	}
+	j.r = bufio.NewScanner(j.f)
+	j.r.Buffer(nil, maxJSONLine)
+	j.row, j.line, j.from, j.after = 0, 0, 0, 0
+	return nil
+}
+
+// object reads the next line that is not blank, and hands on each member; io.EOF behind the last.
+func (j *jsonLines) object(each func(name string, value json.RawMessage) error) error {
+	for {
+		if !j.r.Scan() {
+			return j.ended()
+		}
+		text := j.r.Bytes()
+		j.line, j.from, j.after = j.line+1, j.after, j.after+int64(len(text))+1
+		if text = bytes.TrimSpace(text); len(text) == 0 {
+			continue
+		}
+		if err := eachMember(text, each); err != nil {
+			return &catalog.Error{Kind: fault.KindBadFile, File: j.file, Record: j.row, Offset: j.from, Text: fmt.Sprintf("line %d: %v", j.line, err)}
+		}
+		return nil
+	}
+}
+
+func (j *jsonLines) ended() error {
+	switch err := j.r.Err(); {
+	case errors.Is(err, bufio.ErrTooLong):
+		return &catalog.Error{Kind: fault.KindLimit, File: j.file, Record: j.row, Offset: j.after, Text: fmt.Sprintf("line %d has more than %d bytes", j.line+1, maxJSONLine)}
+	case err != nil:
+		return catalog.IOError(j.file, "cannot read the manifest", err)
+	}
+	return io.EOF
+}
+
+// eachMember goes through an object, in the order of its members.
+func eachMember(text []byte, each func(name string, value json.RawMessage) error) error {
+	// Or the library puts other letters in the place of what is no UTF-8.
+	if !utf8.Valid(text) {
+		return errors.New("it is no UTF-8")
+	}
+	d := json.NewDecoder(bytes.NewReader(text))
+	if begin, err := d.Token(); err != nil || begin != json.Delim('{') {
+		return fmt.Errorf("%.40q is no JSON object", text)
+	}
+	for d.More() {
+		name, err := d.Token()
+		if err != nil {
+			return err
+		}
+		var value json.RawMessage
+		if err := d.Decode(&value); err != nil {
+			return err
+		}
+		if err := each(name.(string), value); err != nil {
+			return err
+		}
+	}
+	if _, err := d.Token(); err != nil {
+		return err
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return errors.New("something stands behind the object")
+	}
+	return nil
+}
+
+// learn notes what a value says of its column.
+func (j *jsonLines) learn(name string, value json.RawMessage) error {
+	i, known := j.at[name]
+	if !known {
+		if len(j.cols) >= maxJSONColumns {
+			return fmt.Errorf("more than %d members, %.40q is one more", maxJSONColumns, name)
+		}
+		i = len(j.cols)
+		j.at[name] = i
+		j.cols, j.seen = append(j.cols, catalog.Field{Name: name}), append(j.seen, jsonColumn{})
+	}
+	c := &j.seen[i]
+	switch value[0] {
+	case 'n': // null, as a member that is not there
+		return nil
+	case '"', '{', '[':
+		c.text = true
+	case 't', 'f':
+	default:
+		_, err := strconv.ParseInt(string(value), 10, 64)
+		c.wide = c.wide || errors.Is(err, strconv.ErrRange)
+		c.fraction = c.fraction || errors.Is(err, strconv.ErrSyntax)
+	}
+	c.rows++
+	return nil
+}
+
+// typeOf is the type of a column of so many rows. Whole numbers that are too large are identifiers, as in CSV.
+func (c *jsonColumn) typeOf(name string, rows int64) catalog.FieldType {
+	switch {
+	case c.text || c.rows == 0 || name == "key" || name == "path" || name == metadataPath || c.wide && !c.fraction:
+		return catalog.Str
+	case c.fraction || c.rows < rows:
+		return catalog.Float
+	}
+	return catalog.Int
+}
+
+func (j *jsonLines) tooWide(column int) bool {
+	c := &j.seen[column]
+	return c.wide && !c.fraction && !c.text
+}
+
+func (j *jsonLines) columns() []catalog.Field    { return j.cols }
+func (j *jsonLines) place() (line, offset int64) { return j.line, j.from }
+func (j *jsonLines) close()                      { j.f.Close() }
+
+// next turns a line into cells of the columns' types.
+func (j *jsonLines) next(cells []any) (bool, error) {
+	for i := range cells {
+		cells[i] = nil
+	}
+	err := j.object(func(name string, value json.RawMessage) error {
+		i, known := j.at[name]
+		if !known {
+			return fmt.Errorf("the member %.40q came while the manifest was read", name)
+		}
+		var err error
+		cells[i], err = jsonCell(j.cols[i].Type, value)
+		return err
+	})
+	if errors.Is(err, io.EOF) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	for i, f := range j.cols {
+		if cells[i] != nil {
+			continue
+		}
+		var ok bool
+		if cells[i], ok = missing(f); !ok {
+			return false, &catalog.Error{Kind: fault.KindBadFile, File: j.file, Record: j.row, Offset: j.from, Text: fmt.Sprintf("line %d: the member %.40q is missing, which it was not when the manifest was read first", j.line, f.Name)}
+		}
+	}
+	j.row++
+	return true, nil
+}
+
+// jsonCell is a value of a column's type; nil where there is none.
+func jsonCell(of catalog.FieldType, value json.RawMessage) (any, error) {
+	text := string(value)
+	switch {
+	case text == "null":
+		return nil, nil
+	case of == catalog.Str && value[0] == '"':
+		var s string
+		err := json.Unmarshal(value, &s)
+		return s, err
+	case of == catalog.Str:
+		var b bytes.Buffer
+		err := json.Compact(&b, value)
+		return b.String(), err
+	case text == "true":
+		text = "1"
+	case text == "false":
+		text = "0"
+	}
+	if of == catalog.Int {
+		n, err := strconv.ParseInt(text, 10, 64)
+		return n, err
+	}
+	n, err := strconv.ParseFloat(text, 64)
+	if errors.Is(err, strconv.ErrRange) && math.IsInf(n, 0) { // as in Python
+		err = nil
+	}
+	return n, err
+}
