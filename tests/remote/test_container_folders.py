@@ -190,7 +190,11 @@ def test_a_database_in_a_store_that_has_several_is_chosen_by_split(
 
 
 def archive_of_splits(path: Path, kind: str) -> None:
-    names = {f"top/{split}/{name}/{at}.jpg": at for split in ("train", "val") for at, name in enumerate("ab")}
+    names = {
+        f"top/{split}/{name}/{at}.jpg": at
+        for split in ("train", "val")
+        for at, name in enumerate("ab")
+    }
     if kind == "zip":
         with zipfile.ZipFile(path, "w") as file:
             for name, seed in names.items():

@@ -60,7 +60,7 @@ def pack(
     threads: options.Threads = None,
     as_json: options.AsJSON = False,
 ) -> None:
-    """Pack a folder, a CSV, JSON lines or Parquet list of files, or containers into shards with an index."""
+    """Pack a folder, a list (CSV, JSON lines, Parquet), or containers into shards with an index."""
     words = containers.Words(format, image, label, fields or None, classes or None, split, root)
     notice = ["Re-encoding: the packed images will not be the originals."]
     if resize is None and quality is None:
