@@ -2,11 +2,13 @@ package scan
 
 import (
 	"archive/tar"
+	"bytes"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/parquet-go/parquet-go"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
@@ -125,4 +127,32 @@ func TestARefusalOfWhatAContainerHoldsSaysTheWayOut(t *testing.T) {
 	}
 	_, err := Open("testdata/litdata/classic", Options{Label: "pickled"})
 	require.ErrorContains(t, err, packInstead)
+}
+
+// It is the list of Hugging Face's ImageFolder, and no container of its folder, unless it has images itself.
+func TestAListOfImagesBesideThemIsNamedWithWhatPacksIt(t *testing.T) {
+	var list bytes.Buffer
+	w := parquet.NewGenericWriter[struct {
+		Name string `parquet:"file_name"`
+	}](&list)
+	_, err := w.Write(make([]struct {
+		Name string `parquet:"file_name"`
+	}, 1))
+	require.NoError(t, err)
+	require.NoError(t, w.Close())
+	for name, data := range map[string][]byte{"metadata.parquet": list.Bytes(), "metadata.csv": []byte("file_name\n1.jpg\n"), "metadata.jsonl": []byte("{}\n")} {
+		dir := put(t, map[string][]byte{"1.jpg": []byte("\xff\xd8\xff"), name: data})
+		_, err := Open(dir, Options{})
+		require.ErrorContains(t, err, name+" is a list of images, as Hugging Face's ImageFolder has it, which headrace.pack takes: headrace pack "+dir+"/"+name)
+		require.Equal(t, fault.KindEmpty, fault.KindOf(err))
+	}
+	dir := put(t, map[string][]byte{"metadata.parquet": fixture(t, "photos.parquet")})
+	require.Equal(t, int64(7), open(t, dir, Options{}).Len())
+}
+
+func TestASplitThatNoArchiveIsCalledByIsRefusedWithThoseThatTheyAre(t *testing.T) {
+	tar := fixture(t, "folders.tar")
+	dir := put(t, map[string][]byte{"train-0.tar": tar, "val-0.tar": tar})
+	_, err := Open(dir, Options{Split: "test"})
+	require.ErrorContains(t, err, `expected one of ["train" "val"]`)
 }
