@@ -72,7 +72,8 @@ Images = Annotated[
         metavar="SOURCE",
         parser=path,
         help="A folder with one folder of images for each class; a CSV, JSON lines or Parquet list "
-        "of files with the columns path and label, and others as fields; or containers, as for headrace "
+        "of files with the columns path and label, and others as fields; or containers, as for "
+        "headrace "
         f"info. {_SEVERAL}",
     ),
 ]
