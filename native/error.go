@@ -43,6 +43,7 @@ type Error struct {
 	Offset int64 // inside the record, -1 where unknown
 	Text   string
 	Op     int      // which op of the plan it is about, counted from 1; 0 where it is about none
+	View   int      // whose plan that is, of several views of a sample; counted from 0
 	Sides  [4]int32 // of a crop that does not fit: its height and width, and the most of each; else 0
 }
 
@@ -70,7 +71,7 @@ func failure(status *C.hrn_status) error {
 	if end := bytes.IndexByte(text, 0); end >= 0 {
 		text = text[:end]
 	}
-	e := &Error{Code: Code(status.code), Offset: int64(status.offset), Text: string(text), Op: int(status.op) + 1}
+	e := &Error{Code: Code(status.code), Offset: int64(status.offset), Text: string(text), Op: int(status.op) + 1, View: int(status.view)}
 	if status.sides[0] > 0 {
 		for i, side := range status.sides {
 			e.Sides[i] = int32(side)

@@ -217,6 +217,12 @@ static int fold_view(hrn_context *context, const hrn_view *view, const hrn_key *
   return HRN_OK;
 }
 
+/* A plan knows nothing of other views, so who runs it says which one has failed. */
+static int of_view(hrn_status *status, int32_t number) {
+  status->view = number;
+  return status->code;
+}
+
 static int run_view(hrn_context *context, const hrn_job *job, int32_t number,
                     const hrn_decoded *shared, hrn_status *status) {
   const hrn_view *view = &job->views[number];
@@ -224,7 +230,7 @@ static int run_view(hrn_context *context, const hrn_job *job, int32_t number,
   key.view += (uint32_t)number;
   /* About 15 KB of stack; all that grows with the image is the context's scratch. */
   hrn_program program;
-  if (fold_view(context, view, &key, &program, status) != HRN_OK) return status->code;
+  if (fold_view(context, view, &key, &program, status) != HRN_OK) return of_view(status, number);
   const hrn_plan *plan = view->plan;
   if (plan->output.unmixed) hrn_unmixed_erase(&program, plan, &key, view->destination);
   const target to = target_of(job, view);
@@ -244,7 +250,9 @@ static int want_of_views(hrn_context *context, const hrn_job *job, hrn_want *wan
   for (int32_t v = 0; v < job->view_count; v++) {
     hrn_key key = job->key;
     key.view += (uint32_t)v;
-    if (fold_view(context, &job->views[v], &key, &program, status) != HRN_OK) return status->code;
+    if (fold_view(context, &job->views[v], &key, &program, status) != HRN_OK) {
+      return of_view(status, v);
+    }
     wants[v].denominator = program.stages[0].denominator;
     const hrn_op_reduce *draft = draft_of(job->views[v].plan);
     if (draft != NULL) wants[v].denominator = draft->across;

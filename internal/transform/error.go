@@ -64,9 +64,10 @@ func Explain(list []json.RawMessage, err error) error {
 }
 
 // transformOf is the transform whose ops the one of that number, counted from 1, is among. The list
-// has been made a plan before, so reading it again does not fail. "" where there is none.
+// has been made a plan before, so reading it again does not fail. "" where there is none. Which size of a
+// schedule holds makes no difference: a transform has as many ops at any.
 func transformOf(list []json.RawMessage, op int) (index int, name string) {
-	for i, raw := range list {
+	for i, raw := range sizesAt(list, 0) {
 		name, values, err := parseOne(i, raw)
 		if err != nil {
 			return 0, ""

@@ -2,11 +2,14 @@ package transform
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
+	"unsafe"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -249,4 +252,50 @@ func FuzzAnyJSONIsAPlanOrAnError(f *testing.F) {
 			plan.Close()
 		}
 	})
+}
+
+// refusedSample is the error of making a sample of an image of 20x10 pixels, of all views of a recipe.
+func refusedSample(t *testing.T, views []View) error {
+	t.Helper()
+	recipe, err := ParseRecipe(views, nil, Options{})
+	require.NoError(t, err)
+	defer recipe.Close()
+	context, err := native.NewContext(native.DefaultLimits())
+	require.NoError(t, err)
+	defer context.Close()
+	image := append([]byte("P6 20 10 255\n"), make([]byte, 3*20*10)...)
+	const most = 1 << 16
+	space := make([]byte, most)
+	var pinner runtime.Pinner
+	defer pinner.Unpin()
+	pinner.Pin(&image[0])
+	pinner.Pin(&space[0])
+	var made []native.View
+	for _, plan := range recipe.Phases[0].Views {
+		made = append(made, native.View{Plan: plan, To: unsafe.Pointer(&space[0]), Capacity: most})
+	}
+	_, err = context.Sample(unsafe.Pointer(&image[0]), int64(len(image)), native.Seek{}, native.Key{}, nil, made...)
+	require.Error(t, err)
+	return err
+}
+
+func TestACropThatDoesNotFitIsSaidOfTheViewThatHasIt(t *testing.T) {
+	list := func(text string) (raw []json.RawMessage) {
+		require.NoError(t, json.Unmarshal([]byte(text), &raw))
+		return raw
+	}
+	twice := 2
+	fits := View{Transform: list(`[{"name": "RandomInvert"}, {"name": "RandomSolarize", "threshold": 9}, {"name": "CenterCrop", "size": 8}]`), Repeat: &twice}
+	wide := View{Transform: list(`[{"name": "RandomInvert"}, {"name": "RandomCrop", "size": 30}]`)}
+	for number, views := range [][]View{{wide, fits}, {fits, wide}, {fits, fits, wide}} {
+		err := ExplainViews(views, refusedSample(t, views))
+		assert.ErrorContains(t, err, fmt.Sprintf("view %d, transform 1 (RandomCrop): size is 30x30", number))
+	}
+}
+
+func TestACropThatDoesNotFitIsFoundInAListWithASchedule(t *testing.T) {
+	var raw []json.RawMessage
+	require.NoError(t, json.Unmarshal([]byte(`[{"name": "CenterCrop", "size": {"by": "epoch", "at": [[0, 8], [5, 9]]}}, {"name": "RandomCrop", "size": 30}]`), &raw))
+	views := []View{{Transform: raw}}
+	assert.ErrorContains(t, ExplainViews(views, refusedSample(t, views)), "transform 1 (RandomCrop): size is 30x30")
 }

@@ -86,17 +86,25 @@ func ParseAt(list []json.RawMessage, epoch int64, options Options) (*native.Plan
 	return c.plan(list, epoch)
 }
 
-// ExplainViews is Explain where there are several views: the sentence says which it is.
+// ExplainViews is Explain where there are several views: the sentence says which it is. Ops are numbered
+// in each view from 1 on, so the list is that of the view which the error names; a repeated view is there
+// once, and counts as often as it is made.
 func ExplainViews(views []View, err error) error {
+	var plan *native.Error
+	if !errors.As(err, &plan) {
+		return err
+	}
+	number := plan.View
 	for i, view := range views {
+		if number >= view.count() {
+			number -= view.count()
+			continue
+		}
 		found := Explain(view.Transform, err)
-		var named *Error
-		if errors.As(found, &named) {
+		if named := (*Error)(nil); errors.As(found, &named) {
 			return inView(views, i, found)
 		}
-		if i == len(views)-1 {
-			return found
-		}
+		return found
 	}
 	return err
 }

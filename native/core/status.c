@@ -8,6 +8,7 @@ static void say(hrn_status *status, int code, const char *format, va_list argume
   status->code = code;
   status->offset = -1;
   status->op = -1;
+  status->view = 0;
   status->sides[0] = 0;
   vsnprintf(status->text, sizeof status->text, format, arguments);
 }

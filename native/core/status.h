@@ -24,6 +24,7 @@ typedef struct hrn_status {
   uint32_t warnings; /* libjpeg or zlib warnings met, pixels are still Pillow's */
   int64_t offset;    /* byte offset inside the record, -1 where unknown */
   int32_t op;        /* number of the op in its plan that it is about, -1 where none is */
+  int32_t view;      /* number of the view whose plan that is, from 0 */
   int32_t sides[4];  /* of a crop that does not fit: its height and width, and the most of each */
   char text[240];    /* one clause, NUL-terminated, no final period */
 } hrn_status;
@@ -38,6 +39,7 @@ static inline void hrn_status_clear(hrn_status *s) {
   s->warnings = 0;
   s->offset = -1;
   s->op = -1;
+  s->view = 0;
   s->sides[0] = 0;
   s->text[0] = 0;
 }
