@@ -6,8 +6,10 @@ import (
 	"github.com/headrace/headrace/native"
 )
 
-// filters are Pillow's, and torch's of tensors. torchvision's nearest-exact is on PIL images what
-// nearest is.
+// filters are Pillow's, and torch's of tensors. torchvision hands Pillow the same constant for
+// nearest-exact as for nearest (pil_modes_mapping in transforms/functional.py). A resize of a uint8
+// tensor is another one than Pillow's, by 1 for bilinear and up to 23 for bicubic, so it has filters
+// of its own.
 var filters = map[string]int32{
 	"nearest": native.Nearest, "nearest-exact": native.Nearest, "box": native.Box,
 	"bilinear": native.Bilinear, "hamming": native.Hamming, "bicubic": native.Bicubic,
@@ -15,6 +17,8 @@ var filters = map[string]int32{
 	"tensor-bicubic": native.TensorBicubic,
 }
 
+// paddingModes are numpy.pad's, which torchvision names in transforms.Pad: reflect leaves the edge out,
+// symmetric repeats it.
 var paddingModes = map[string]int32{
 	"constant": native.PadConstant, "edge": native.PadEdge, "reflect": native.PadReflect,
 	"symmetric": native.PadSymmetric,
@@ -82,11 +86,14 @@ func buildFiveCrop(v map[string]value) (native.Op, *Error) {
 
 func buildTenCrop(v map[string]value) (native.Op, *Error) {
 	height, width := sizeOf(v["size"])
+	// One op for both: the ten are the five, and then the five of the flipped image (functional.ten_crop).
 	return native.FiveCrop{Height: height, Width: width, Ten: true, Vertical: v["vertical_flip"].on()}, nil
 }
 
 func buildRandomCrop(v map[string]value) (native.Op, *Error) {
 	height, width := sizeOf(v["size"])
+	// Padding has to stay with the crop: pad_if_needed pads what the padding has left too small, so how
+	// much it is depends on the image.
 	return native.RandomCrop{Height: height, Width: width, Padding: paddingOf(v), Fill: fillOf(v),
 		IfNeeded: v["pad_if_needed"].on()}, nil
 }
@@ -100,6 +107,7 @@ func buildVerticalFlip(v map[string]value) (native.Op, *Error) {
 }
 
 func buildCrop(v map[string]value) (native.Op, *Error) {
+	// Corners may lie outside: what a crop takes from there is 0, as in torchvision and Image.crop.
 	return native.Crop{Top: v["top"].integer(0), Left: v["left"].integer(0),
 		Height: v["height"].integer(0), Width: v["width"].integer(0)}, nil
 }
@@ -107,6 +115,7 @@ func buildCrop(v map[string]value) (native.Op, *Error) {
 func buildResizeBox(v map[string]value) (native.Op, *Error) {
 	height, width := sizeOf(v["size"])
 	op := native.ResizeBox{Height: height, Width: width, Filter: filterOf(v), Box: [4]float64(v["box"].numbers)}
+	// Of the box each number is checked against its own range only; Image.resize refuses an empty one, too.
 	if op.Box[0] >= op.Box[2] || op.Box[1] >= op.Box[3] {
 		return nil, &Error{Argument: "box", Text: fmt.Sprintf("is %v (expected left < right and top < bottom)", op.Box)}
 	}
@@ -131,6 +140,7 @@ func buildPad(v map[string]value) (native.Op, *Error) {
 }
 
 func buildShortestSize(v map[string]value) (native.Op, *Error) {
+	// The sizes are an array in a plan for C, with room for MaxSizes.
 	op := native.RandomShortestSize{Filter: filterOf(v)}
 	for i := range v["min_size"].numbers {
 		op.Sizes = append(op.Sizes, v["min_size"].integer(i))
@@ -146,6 +156,8 @@ func buildShortestSize(v map[string]value) (native.Op, *Error) {
 
 func buildRandomResize(v map[string]value) (native.Op, *Error) {
 	least, end := v["min_size"].integer(0), v["max_size"].integer(0)
+	// torch.randint(min_size, max_size) draws below max_size and needs a number there
+	// (RandomResize.make_params).
 	if end <= least {
 		return nil, &Error{Argument: "max_size", Text: fmt.Sprintf("is %d (expected more than min_size, which is %d)", end, least)}
 	}
@@ -153,17 +165,19 @@ func buildRandomResize(v map[string]value) (native.Op, *Error) {
 }
 
 func buildScaleJitter(v map[string]value) (native.Op, *Error) {
-	// torchvision's target has the width first.
+	// The width comes first: torchvision divides target_size[0] by it (ScaleJitter.make_params).
 	return native.ScaleJitter{Width: v["target_size"].integer(0), Height: v["target_size"].integer(1),
 		Filter: filterOf(v), Scale: v["scale_range"].pair()}, nil
 }
 
 func buildZoomOut(v map[string]value) (native.Op, *Error) {
+	// ZoomOut is a padding whose sides are drawn; torchvision leaves it no mode but constant.
 	return native.ZoomOut{Mode: native.PadConstant, Fill: fillOf(v), Side: v["side_range"].pair()}, nil
 }
 
 func buildIoUCrop(v map[string]value) (native.Op, *Error) {
-	// torchvision's own options where none are given: 1 stands for an image that is left alone.
+	// torchvision's own options where none are given. An overlap of 1 or more stands for an image that is
+	// left alone: the loop of RandomIoUCrop.make_params ends there.
 	op := native.IoUCrop{Trials: v["trials"].integer(0), Overlaps: []float64{0, 0.1, 0.3, 0.5, 0.7, 0.9, 1}}
 	if given := v["sampler_options"]; !given.isNull {
 		op.Overlaps = given.numbers
@@ -213,7 +227,8 @@ func buildResize(v map[string]value) (native.Op, *Error) {
 
 func filterOf(v map[string]value) int32 { return filters[v["interpolation"].text] }
 
-// fillOf is a fill's three channels; of none, black.
+// fillOf is a fill's three channels; of none, black, as torchvision has it for PIL images (_parse_fill in
+// transforms/_functional_pil.py).
 func fillOf(v map[string]value) (fill [3]float64) {
 	if given, ok := v["fill"]; ok && !given.isNull {
 		fill = given.triple()
@@ -231,7 +246,8 @@ func paddingOf(v map[string]value) native.Padding {
 	if given.isNull {
 		return padding
 	}
-	// One number for all sides; of two the second is above and below.
+	// The order is torchvision's (v2/functional/_geometry.py, _parse_pad_padding): left, top, right, bottom.
+	// One number is for all sides; of two the second is above and below, which i % 2 comes to.
 	side := func(i int) int32 { return int32(given.numbers[i%len(given.numbers)]) }
 	padding.Left, padding.Top, padding.Right, padding.Bottom = side(0), side(1), side(2), side(3)
 	return padding

@@ -7,7 +7,8 @@ import (
 	"github.com/headrace/headrace/native"
 )
 
-// pixels are the transforms of pixels whose op is not an Adjust.
+// pixels are the transforms of pixels whose op is not an Adjust: random ones, fixed ones that a replay
+// names (fixed.go), and policies.
 var pixels = map[string]builder{
 	"RandomPosterize":          buildPosterize,
 	"Posterize":                buildPosterize,
@@ -66,6 +67,7 @@ func buildJPEG(v map[string]value) (native.Op, *Error) {
 }
 
 func buildGaussianNoise(v map[string]value) (native.Op, *Error) {
+	// Mean and deviation are of values in 0..1, as v2.GaussianNoise takes them, also where bytes come of it.
 	return native.GaussianNoise{Mean: v["mean"].numbers[0], Deviation: v["sigma"].numbers[0], Clip: v["clip"].on()}, nil
 }
 
@@ -75,7 +77,8 @@ func buildElasticTransform(v map[string]value) (native.Op, *Error) {
 	return op, refuseOneSigma(v)
 }
 
-// refuseOneSigma: torchvision blurs along both axes or not at all.
+// refuseOneSigma: torchvision blurs each axis of a displacement whose own sigma is above 0, with both
+// sigmas (ElasticTransform.get_params), and its gaussian_blur refuses one that is 0. So both are, or none.
 func refuseOneSigma(v map[string]value) *Error {
 	if sigma := v["sigma"].pair(); (sigma[0] == 0) != (sigma[1] == 0) {
 		return &Error{Argument: "sigma", Text: fmt.Sprintf("is %v (expected no 0, or 0 for both)", v["sigma"].numbers)}
@@ -91,6 +94,7 @@ func buildRotation(v map[string]value) (native.Op, *Error) {
 func buildAffine(v map[string]value) (native.Op, *Error) {
 	op := native.Affine{Filter: filterOf(v), Fill: fillOf(v), Degrees: eitherSide(v["degrees"]),
 		Scale: [2]float64{1, 1}, Centre: centreOf(v), Version: versionOf(v)}
+	// torchvision's None: no translation, no scaling, no shear.
 	if !v["translate"].isNull {
 		op.Translate = v["translate"].pair()
 	}
@@ -129,6 +133,7 @@ func buildTrivialAugment(v map[string]value) (native.Op, *Error) {
 }
 
 func buildAutoAugment(v map[string]value) (native.Op, *Error) {
+	// The table lists them in the order of native's numbers.
 	policy := slices.Index(theTable().Choices["policy"], v["policy"].text)
 	return native.AutoAugment{Policy: int32(policy), Version: versionOf(v), Filter: filterOf(v), Fill: fillOf(v)}, nil
 }
@@ -137,7 +142,10 @@ func buildAutoAugment(v map[string]value) (native.Op, *Error) {
 // torchvision; an interval of that factor alone is left out.
 func buildColorJitter(v map[string]value) (native.Op, *Error) {
 	var op native.ColorJitter
+	// In the order of native.ColorJitter's factors. The order in which they are done is drawn for each
+	// image (ColorJitter.get_params).
 	for i, argument := range []string{"brightness", "contrast", "saturation", "hue"} {
+		// A hue is turned by adding, every other factor multiplies.
 		neutral := 1.0
 		if argument == "hue" {
 			neutral = 0
@@ -160,7 +168,7 @@ func buildColorJitter(v map[string]value) (native.Op, *Error) {
 	return op, nil
 }
 
-// eitherSide: one number is as far to either side, two are the bounds.
+// eitherSide: one number is as far to either side, two are the bounds (torchvision's _setup_angle).
 func eitherSide(v value) [2]float64 {
 	bounds := v.pair()
 	if len(v.numbers) == 1 {
@@ -169,6 +177,8 @@ func eitherSide(v value) [2]float64 {
 	return bounds
 }
 
+// refuseNegative: one number n stands for the bounds -n and n, which a negative one would turn around;
+// torchvision refuses it, too (_setup_angle).
 func refuseNegative(argument string, v value) *Error {
 	if len(v.numbers) == 1 && v.numbers[0] < 0 {
 		return &Error{Argument: argument, Text: fmt.Sprintf("is %g (expected at least 0 as one number)", v.numbers[0])}
@@ -176,7 +186,9 @@ func refuseNegative(argument string, v value) *Error {
 	return nil
 }
 
-// versionOf is which of torchvision's two versions the transform stands for.
+// versionOf is which of torchvision's two versions the transform stands for: v1 and v2 differ in the order
+// of sums of an affine map, so in the last bits of a place, and in the thresholds of a policy. 0 where the
+// transform is the same in both.
 func versionOf(v map[string]value) int32 {
 	if version, ok := v["version"]; ok {
 		return version.integer(0)
@@ -184,6 +196,8 @@ func versionOf(v map[string]value) int32 {
 	return 0
 }
 
+// centreOf is the centre of a rotation or an affine map; nil is the middle of the image, which native
+// works out as it learns the size.
 func centreOf(v map[string]value) *[2]float64 {
 	if v["center"].isNull {
 		return nil

@@ -17,13 +17,14 @@ func erases(name string) bool { return fillArguments[name] != "" }
 var erasingModes = map[string]int32{"const": native.EraseValue, "rand": native.EraseBox, "pixel": native.ErasePixels}
 
 func buildErasing(name string, v map[string]value) (native.Op, *Error) {
-	// One box, always.
-	// A pointer, for normalizeErasings changes the value once it is known where Normalize stands.
+	// One box with the probability 1, which the cases below change. A pointer, for normalizeErasings changes
+	// the value once it is known where Normalize stands.
 	op := &native.Erasing{Kind: native.OpErasing, Boxes: [2]int32{1, 1}, Probability: 1}
 	switch name {
 	case "RandomErasing":
 		op.Probability = v["p"].numbers[0]
 		op.Scale, op.Ratio = v["scale"].pair(), v["ratio"].pair()
+		// torchvision draws a value for each pixel then, as timm's "pixel" does (RandomErasing.get_params).
 		if v["value"].text == "random" {
 			op.With = native.ErasePixels
 			break
@@ -44,7 +45,7 @@ func buildErasing(name string, v map[string]value) (native.Op, *Error) {
 }
 
 // buildTimmErasing: the greatest aspect ratio and number of boxes follow from the least where they
-// are left out, as in timm.
+// are left out, as in timm (timm/data/random_erasing.py).
 func buildTimmErasing(op *native.Erasing, v map[string]value) (native.Op, *Error) {
 	op.With = erasingModes[v["mode"].text]
 	op.Boxes = [2]int32{v["min_count"].integer(0), v["min_count"].integer(0)}
@@ -57,6 +58,7 @@ func buildTimmErasing(op *native.Erasing, v map[string]value) (native.Op, *Error
 	if most := v["max_aspect"]; !most.isNull {
 		op.Ratio[1] = most.numbers[0]
 	}
+	// timm does not compare them; its random functions then draw between the bounds turned around, or raise.
 	for _, pair := range []struct {
 		least, most string
 		low, high   float64
@@ -87,6 +89,7 @@ func (e erasing) refuse(text string) *Error {
 // before Normalize goes through it, as torchvision's does.
 func normalizeErasings(erasings []erasing, output native.Output) *Error {
 	for _, e := range erasings {
+		// Noise is drawn as finished values. Behind it Normalize would have to change each one.
 		if e.op.With != native.EraseValue {
 			if e.name == "TimmErasing" {
 				return e.refuse(`is noise (expected "const", or Normalize before it)`)
@@ -101,6 +104,7 @@ func normalizeErasings(erasings []erasing, output native.Output) *Error {
 	return nil
 }
 
+// checkErasings bounds the boxes of an image, and refuses values that bytes cannot hold where bytes come out.
 func checkErasings(erasings []erasing, output native.Output) *Error {
 	boxes := int32(0)
 	for _, e := range erasings {

@@ -43,6 +43,7 @@ func (e *Error) Error() string {
 // their number alone, and a transform may have become several of them, or none.
 func Explain(list []json.RawMessage, err error) error {
 	var plan *native.Error
+	// Op counts from 1; 0 is an error of the plan as a whole.
 	if !errors.As(err, &plan) || plan.Code != native.Argument || plan.Op == 0 {
 		return err
 	}
@@ -76,6 +77,7 @@ func transformOf(list []json.RawMessage, op int) (index int, name string) {
 		if name == "Normalize" || mixes(name, values) {
 			continue
 		}
+		// As many ops as the plan got of it, for it is built in the same way: a group is a head and its members.
 		made, err := buildAll(name, values, 0)
 		if err != nil {
 			return 0, ""

@@ -28,7 +28,8 @@ var adjustments = map[string]adjustment{
 	"Equalize":              {native.PixelEqualize, ""},
 }
 
-// ofTensors are the ops that torchvision does otherwise to tensors of bytes than to PIL images.
+// ofTensors are the ops that torchvision does otherwise to tensors of bytes (_functional_tensor.py) than to
+// PIL images, where Pillow does them.
 var ofTensors = map[int32]int32{
 	native.PixelBrightness:   native.PixelTensorBrightness,
 	native.PixelContrast:     native.PixelTensorContrast,
@@ -99,6 +100,8 @@ func buildElastic(v map[string]value) (native.Op, *Error) {
 	return op, refuseOneSigma(v)
 }
 
+// buildDisplace makes the op of a displacement that the caller computed: two float32 numbers a pixel,
+// across and down, in halves of the image's sides as torch's grid_sample has it. The memory is the caller's.
 func buildDisplace(v map[string]value) (native.Op, *Error) {
 	op := native.Displaced{Field: v["displacement"].address, Filled: !v["fill"].isNull,
 		Version: versionOf(v), Filter: filterOf(v), Fill: fillOf(v)}
@@ -137,6 +140,7 @@ func buildPerspectiveMap(v map[string]value) (native.Op, *Error) {
 }
 
 func buildNative(v map[string]value) (native.Op, *Error) {
+	// The function is a program's own, compiled; native calls it on each image, in its decode threads.
 	op := native.User{Function: v["function"].address, Context: v["context"].address}
 	if op.Function == 0 {
 		return nil, &Error{Argument: "function", Text: "is 0 (expected the address of a function)"}
@@ -168,6 +172,7 @@ func adjustCalls(op native.Adjust) []Call {
 		}
 	}
 	if kind == native.PixelGrey {
+		// Three equal channels, also behind Grayscale(1): the plan leaves the one channel out at its end.
 		return []Call{call("rgb_to_grayscale", map[string]any{"num_output_channels": 3})}
 	}
 	found, ok := adjusted[kind]
@@ -233,6 +238,7 @@ func halves(key [2]uint64) [4]uint32 {
 	return [4]uint32{uint32(key[0]), uint32(key[0] >> 32), uint32(key[1]), uint32(key[1] >> 32)}
 }
 
+// wholes is a fill as it was written: bytes, which native holds as float64.
 func wholes(numbers [3]float64) [3]int32 {
 	return [3]int32{int32(numbers[0]), int32(numbers[1]), int32(numbers[2])}
 }

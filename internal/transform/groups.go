@@ -8,7 +8,8 @@ import (
 	"github.com/headrace/headrace/native"
 )
 
-// maxDepth bounds transforms within transforms: text from outside must not exhaust the stack.
+// maxDepth bounds transforms within transforms (docs/limits.md): a list comes from outside, and reading it
+// calls itself at each level.
 const maxDepth = 8
 
 // buildAll makes the ops of one transform: its own, or those of a group with what is in it.
@@ -47,6 +48,8 @@ func buildPhotometric(v map[string]value) []native.Op {
 	p := v["p"].numbers[0]
 	change := func(at int, argument string) []native.Op {
 		var op native.ColorJitter
+		// Drawn even where the interval is the factor that changes nothing: unlike ColorJitter, torchvision
+		// makes no None of it here (RandomPhotometricDistort.make_params).
 		op.Drawn[at], op.Factor[at] = true, v[argument].pair()
 		return group(native.OpApply, p, 1, []native.Op{op})
 	}
@@ -72,6 +75,7 @@ func buildList(list []json.RawMessage, depth int) ([]native.Op, *Error) {
 		if err != nil {
 			return nil, err
 		}
+		// Looked at as the list grows: eight levels of long lists would take memory first, and be refused then.
 		if ops = append(ops, made...); len(ops) > native.MaxOps {
 			return nil, &Error{Text: fmt.Sprintf("it holds too many (expected at most %d transforms)", native.MaxOps)}
 		}
@@ -122,6 +126,7 @@ func buildMembers(name string, v map[string]value, depth int) ([]native.Op, *Err
 			return nil, &Error{Text: fmt.Sprintf("it holds too many (expected at most %d transforms)", native.MaxOps)}
 		}
 	}
+	// A weight may be 0, but of weights that all are none can be drawn.
 	if sum <= 0 {
 		return nil, &Error{Argument: "p", Text: "has no weight above 0 (expected one or more)"}
 	}

@@ -22,6 +22,7 @@ func ParseLabel(field string, raw json.RawMessage) (labels.Rule, error) {
 	switch name {
 	case "Boxes":
 		r := labels.Rule{Kind: labels.Boxes, MinArea: v["min_area"].numbers[0]}
+		// The table lists the formats in the order of labels' numbers.
 		r.Format = labels.Format(slices.Index(t.Choices["box_format"], v["format"].text))
 		r.Clamp, r.ClampAtEnd, r.Hard = v["clamp"].on(), v["clamp_at_end"].on(), v["clamping_mode"].text == "hard"
 		if least := v["sanitize"]; !least.isNull {
@@ -42,7 +43,9 @@ func ParseLabel(field string, raw json.RawMessage) (labels.Rule, error) {
 	return labels.Rule{}, labelError(field, &Error{Transform: name, Text: "it is no label that moves (expected Boxes, KeyPoints, Mask or Image)"})
 }
 
+// parseForm reads how a further image of a sample comes out.
 func parseForm(v map[string]value) labels.Form {
+	// A DType of -1 is the batch's own.
 	f := labels.Form{Scale: v["scale"].integer(0), DType: -1}
 	if dtype := v["dtype"]; !dtype.isNull {
 		f.DType = dtypes[dtype.text]
@@ -50,6 +53,7 @@ func parseForm(v map[string]value) labels.Form {
 	mean, std := v["mean"], v["std"]
 	f.Normalize = !mean.isNull || !std.isNull
 	for c := range f.Mean {
+		// Either of the two may be left out: a mean of 0 and a deviation of 1 change nothing.
 		f.Std[c] = 1
 		if !mean.isNull {
 			f.Mean[c] = float32(mean.each(c))
@@ -61,6 +65,7 @@ func parseForm(v map[string]value) labels.Form {
 	return f
 }
 
+// labelError says it by the field and not, as of a transform, by a place in a list.
 func labelError(field string, err *Error) error {
 	text := fmt.Sprintf("labels: %q", field)
 	if err.Transform != "" {
@@ -123,6 +128,7 @@ func checkIoUCrops(index int, raw json.RawMessage, rules []labels.Rule) error {
 	return nil
 }
 
+// checkLabels refuses one transform, or one inside of it, with which labels of these rules do not move.
 func checkLabels(index int, raw json.RawMessage, rules []labels.Rule) error {
 	name, v, err := parseOne(index, raw)
 	if err != nil {
@@ -136,9 +142,12 @@ func checkLabels(index int, raw json.RawMessage, rules []labels.Rule) error {
 		return err
 	}
 	places := slices.ContainsFunc(rules, func(r labels.Rule) bool { return r.Kind == labels.Boxes || r.Kind == labels.Points })
+	// Reflected pixels would show an object twice, and its box moves to one place only. torchvision refuses
+	// it, too (v2/functional/_geometry.py: pad_bounding_boxes, pad_keypoints).
 	if mode := v["padding_mode"].text; places && mode != "" && mode != "constant" {
 		return &Error{Index: index, Transform: name, Argument: "padding_mode", Text: fmt.Sprintf("is %q (expected \"constant\", for boxes and points have no place in another)", mode)}
 	}
+	// A mask has one channel. Three numbers of a fill could not be told to it.
 	channels := slices.ContainsFunc(e.Arguments, func(a argument) bool { return a.Type == "fill" && len(v[a.Name].numbers) > 1 })
 	if channels && slices.ContainsFunc(rules, labels.Rule.FilledAsImages) {
 		return &Error{Index: index, Transform: name, Argument: "fill", Text: "has a number for each channel (expected one number, or a Mask with a fill of its own)"}
@@ -163,6 +172,7 @@ func checkScaled(index int, name string, e *entry, v map[string]value, rules []l
 	if v["padding_mode"].text == "reflect" {
 		return &Error{Index: index, Transform: name, Argument: "padding_mode", Text: `is "reflect", which leaves out the edge, a pixel that is larger in an image of another scale (expected another mode, or a scale of 1)`}
 	}
+	// A quarter turn moves whole pixels, so that those of both images stay above one another.
 	if name == "RandomRotation" && !turnsByQuarters(v) {
 		return &Error{Index: index, Transform: name, Argument: "degrees", Text: "leave more than a quarter turn to chance, and no image of another scale moves with that " + expected}
 	}
@@ -172,6 +182,7 @@ func checkScaled(index int, name string, e *entry, v map[string]value, rules []l
 // turnsByQuarters is a RandomRotation by one angle, 0, 90, 180 or 270 degrees, around the middle.
 func turnsByQuarters(v map[string]value) bool {
 	d := v["degrees"].numbers
+	// One number other than 0 is an interval around 0, of which any angle may be drawn.
 	one := len(d) == 2 && d[0] == d[1] || len(d) == 1 && d[0] == 0
 	return one && math.Mod(d[0], 90) == 0 && v["center"].isNull
 }

@@ -64,6 +64,7 @@ func (m *mixing) addChoice(v map[string]value, number int32) *Error {
 		if err != nil {
 			return err
 		}
+		// timm's Mixup chooses between the two itself, and pairs samples in another way.
 		if name != "MixUp" && name != "CutMix" {
 			return &Error{Transform: name, Text: "it stands in a choice of what is done to a batch (expected MixUp and CutMix alone)"}
 		}
@@ -94,6 +95,7 @@ func (m *mixing) add(name string, v map[string]value, number int32, weight float
 	if soft && v["num_classes"].isNull {
 		return &Error{Argument: "num_classes", Text: `is null (expected the number of classes, or labels="pair" of this transform)`}
 	}
+	// Set anew for each of a choice, so that addChoice sees where two differ. 0: labels are pairs.
 	m.mix.Classes = 0
 	if soft {
 		m.mix.Classes = int64(v["num_classes"].numbers[0])
@@ -105,6 +107,8 @@ func (m *mixing) add(name string, v map[string]value, number int32, weight float
 	case "CutMix":
 		op.Alpha[1] = v["alpha"].numbers[0]
 	default:
+		// timm mixes the first of a batch with its last (x.flip(0) in timm/data/mixup.py). Of a batch that is
+		// spread over ranks each would have to decode every image of another one, too.
 		m.mix.Neighbours = true
 		m.mix.Smoothing = v["label_smoothing"].numbers[0]
 		op.Form = native.MixTimm
@@ -117,8 +121,9 @@ func (m *mixing) add(name string, v map[string]value, number int32, weight float
 			if op.Shares[1] == 0 { // 0 stands for none below
 				return &Error{Argument: "cutmix_minmax", Text: "is [0, 0] (expected an upper bound above 0)"}
 			}
-			op.Alpha[1] = 1 // as timm does
+			op.Alpha[1] = 1 // as timm does, to whom an alpha above 0 says that CutMix is on
 		}
+		// timm asserts so when it draws.
 		if op.Alpha == [2]float64{} {
 			return &Error{Argument: "mixup_alpha", Text: "is 0, and so is cutmix_alpha (expected one above 0, or cutmix_minmax)"}
 		}

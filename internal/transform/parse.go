@@ -46,12 +46,13 @@ type parser struct {
 	list       []json.RawMessage
 	output     native.Output
 	ops        [][]native.Op // of each transform
-	normalized int           // where Normalize stands, or -1
-	cropped    int           // where FiveCrop or TenCrop stands, or -1
+	normalized int           // index of Normalize, or -1
+	cropped    int           // index of FiveCrop or TenCrop, or -1
 	erasings   []erasing
 	mixed      *mixing
 }
 
+// add reads the next transform of the list.
 func (p *parser) add(i int, raw json.RawMessage) *Error {
 	name, values, err := parseOne(i, raw)
 	if err != nil {
@@ -92,6 +93,7 @@ func (p *parser) add(i int, raw json.RawMessage) *Error {
 	return nil
 }
 
+// mix reads what is done to whole batches, which is no op of the plan.
 func (p *parser) mix(i int, name string, values map[string]value) (err *Error) {
 	if p.cropped >= 0 {
 		return &Error{Index: i, Transform: name, Text: "it mixes one image a sample, and " + nameOf(p.list[p.cropped]) + " makes several (expected one or the other)"}
@@ -128,6 +130,7 @@ func (p *parser) checkChannels(i int, name string, values map[string]value) *Err
 	return nil
 }
 
+// normalize is done as values are written, and so is no op either. Torch computes in float32.
 func (p *parser) normalize(i int, values map[string]value) *Error {
 	if p.output.DType == native.Uint8 {
 		return &Error{Index: i, Transform: "Normalize", Text: "dtype is \"uint8\" (expected a float: the result has fractions)"}
@@ -150,6 +153,7 @@ func (p *parser) compile() (*native.Plan, error) {
 	if len(ops) > native.MaxOps {
 		return nil, &Error{Index: native.MaxOps, Text: fmt.Sprintf("one too many (expected at most %d transforms, those in groups included)", native.MaxOps)}
 	}
+	// A sample that is mixed is kept as bytes of pixels until its partner's are there (native/plan/mix.c).
 	p.output.Unmixed = p.mixed != nil
 	plan, err := native.NewPlan(ops, p.output)
 	if err != nil {
@@ -251,6 +255,9 @@ func passesOf(pillow string) (int32, error) {
 	switch {
 	case err != nil:
 		return 0, errors.New(fault.Argument("pillow", pillow, `a version such as "12.3"`))
+	// Since 13 the vertical pass is first where it saves more than twice what the other does, in 12.2 and
+	// after where the image is over 100 times as high as wide and shrinks; before that it never is. The
+	// order shows in the last bit, for bytes are rounded between the passes.
 	case major >= 13:
 		return native.PassesCheaper, nil
 	case major == 12 && minor >= 2:

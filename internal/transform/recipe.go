@@ -129,6 +129,7 @@ type compiler struct {
 // collect finds where any schedule changes.
 func (c *compiler) collect() error {
 	c.begins = []int64{0}
+	// The units of all schedules: places of one count say nothing of those of the other.
 	units := map[string]bool{}
 	note := func(s *Schedule) error {
 		if err := s.check(); err != nil {
@@ -211,6 +212,7 @@ func sizesAt(list []json.RawMessage, from int64) []json.RawMessage {
 	return resolved
 }
 
+// plan compiles a list of transforms as it is from a place on.
 func (c *compiler) plan(list []json.RawMessage, from int64) (*native.Plan, error) {
 	resolved := sizesAt(list, from)
 	// Without one the list is compiled as it is, and has the sizes of its own schedules.

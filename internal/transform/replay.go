@@ -63,6 +63,7 @@ func (m *mixture) call(blend float64) Call {
 	return call("mix_chains", arguments)
 }
 
+// interpolation is a filter's name: of two that mean one filter the first in the table, which is nearest.
 func interpolation(filter int32) string {
 	for _, name := range theTable().Choices["interpolation"] {
 		if filters[name] == filter {
@@ -119,6 +120,7 @@ func eraseCall(op *native.Erasing) Call {
 	return call("erase", arguments)
 }
 
+// callsOf are those of one drawn op. Geometry is here, pixels are in fixed.go.
 func callsOf(d *native.Drawn) []Call {
 	switch op := d.Op.(type) {
 	case native.Crop:
@@ -135,6 +137,8 @@ func callsOf(d *native.Drawn) []Call {
 		return []Call{call("center_crop", map[string]any{"output_size": []int32{op.Height, op.Width}})}
 	case native.FiveCrop:
 		return []Call{cropsCall(op)}
+	// Drawn boxes are beside the op, for it is also that of the next image.
+	// What these two drew is beside the op, which is the plan's own and so the same for every image.
 	case native.RandomResizedCrop:
 		return []Call{cropCall(d.Box), resizeCall(op.Height, op.Width, op.Filter)}
 	case native.RandomCrop:

@@ -8,7 +8,8 @@ import (
 	"sort"
 )
 
-// maxPhases bounds what schedules may ask for: each phase has plans of its own.
+// maxPhases bounds what schedules may ask for (docs/limits.md): each phase has plans of its own, all of
+// which are compiled when a loader opens, so that an impossible size is refused then and not in mid-training.
 const maxPhases = 256
 
 // Schedule is a size that changes with the epoch or the step: {"by": "epoch", "at": [[0, 128],
@@ -73,6 +74,7 @@ func (s *Schedule) check() error {
 
 // at is the size that holds at a place.
 func (s *Schedule) at(place int64) json.RawMessage {
+	// check has seen that they ascend from 0, which is what a binary search needs.
 	later := sort.Search(len(s.At), func(i int) bool { return s.At[i].From > place })
 	return s.At[max(later-1, 0)].Size
 }
@@ -127,6 +129,7 @@ func marshal(v any) json.RawMessage {
 // replaceLast puts a size in the place of the one that images come out with: that of the last
 // transform with a size, or of all that a choice or an order ends with.
 func replaceLast(list []json.RawMessage, size json.RawMessage, depth int) bool {
+	// From the end: what follows the last size, such as a flip or Normalize, leaves it as it is.
 	for i := len(list) - 1; i >= 0 && depth <= maxDepth; i-- {
 		var given map[string]json.RawMessage
 		if json.Unmarshal(list[i], &given) != nil {
@@ -134,6 +137,7 @@ func replaceLast(list []json.RawMessage, size json.RawMessage, depth int) bool {
 		}
 		e := theTable().entry(nameOf(list[i]))
 		switch {
+		// An unknown name is Parse's to refuse.
 		case e == nil:
 			continue
 		case e.takes("size"):
@@ -170,6 +174,7 @@ func replaceIn(group string, inner []json.RawMessage, size json.RawMessage, dept
 	}
 	found := false
 	for i := range inner {
+		// The call comes first, so that it is made for each of them.
 		found = replaceLast(inner[i:i+1], size, depth) || found
 	}
 	return found

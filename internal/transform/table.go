@@ -17,6 +17,7 @@ type argument struct {
 	Default  json.RawMessage `json:"default"`
 }
 
+// entry is a transform, or a label, of the table. generate.py reads more of it, for Python alone.
 type entry struct {
 	Name     string `json:"name"`
 	Internal bool   `json:"internal"`  // of functional, not in a user's list
@@ -29,6 +30,7 @@ type entry struct {
 	Arguments  []argument `json:"arguments"`
 }
 
+// table is what transforms.json holds.
 type table struct {
 	Choices    map[string][]string `json:"choices"` // what an argument of the type may say
 	Labels     []entry             `json:"labels"`  // what a field that moves with the image may be

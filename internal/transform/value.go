@@ -12,7 +12,8 @@ import (
 	"github.com/headrace/headrace/native"
 )
 
-// maxLength is the greatest side of an image that transforms may ask for: JPEG's.
+// maxLength is the greatest side of an image that transforms may ask for: JPEG's, whose frame header has 16
+// bits for it (ITU-T T.81, B.2.2).
 const maxLength = 65535
 
 // value is an argument in the one shape its type has, whatever shape it was written in.
@@ -33,7 +34,8 @@ func (v value) integer(i int) int32 { return int32(v.numbers[i]) }
 // "<argument> ...".
 func (a *argument) read(raw json.RawMessage) (value, error) {
 	if bytes.Equal(bytes.TrimSpace(raw), []byte("null")) {
-		// torchvision takes None, too, and antialias means nothing on PIL images.
+		// torchvision takes None for antialias, too. It means nothing on PIL images, which Pillow always
+		// resizes with antialiasing.
 		if a.Nullable || a.Type == "antialias" {
 			return value{isNull: true}, nil
 		}
@@ -61,6 +63,7 @@ func (a *argument) read(raw json.RawMessage) (value, error) {
 			return value{}, fmt.Errorf("is %s (expected a string)", short(raw))
 		}
 		return value{text: text}, nil
+	// RandomErasing's value is a number, three of them, or this word.
 	case "erasing_value":
 		var text string
 		if json.Unmarshal(raw, &text) == nil && text == "random" {
@@ -86,6 +89,7 @@ func (a *argument) read(raw json.RawMessage) (value, error) {
 	return value{numbers: numbers}, err
 }
 
+// readChoice reads one of a few words.
 func readChoice(raw json.RawMessage, choices []string) (value, error) {
 	var text string
 	if json.Unmarshal(raw, &text) != nil || !slices.Contains(choices, text) {
@@ -96,89 +100,122 @@ func readChoice(raw json.RawMessage, choices []string) (value, error) {
 
 // numberRule is a type made of numbers: how many may be written, what each may be.
 type numberRule struct {
-	counts   []int // lengths a list may have
+	counts   []int // lengths a list may have; nil: only one number
 	whole    bool
 	low      float64
 	high     float64
-	openLow  bool
-	ordered  bool
-	noScalar bool
+	openLow  bool // low itself is refused
+	ordered  bool // two numbers are an interval
+	noScalar bool // one number does not stand for several
 	anyCount bool // a list of any length
 	odd      bool
 	either   []float64 // one of two, if given
 	notZero  bool      // after rounding to float32, as torch holds it
 }
 
+// numeric are the types of the table that are made of numbers. Each bound is torchvision's where it has
+// one. Where it has none, a bound keeps products of numbers that come from outside within what the engine
+// computes with: coordinates in int32 and float64. The C side checks bounds of its own again, which are at
+// least as wide (check.c and checkpixel.c in native/draws, check.c in native/plan).
 var numeric = map[string]numberRule{
+	// Lengths in pixels.
 	"size":            {counts: []int{1, 2}, whole: true, low: 1, high: maxLength},
 	"shorter_or_size": {counts: []int{1, 2}, whole: true, low: 1, high: maxLength},
-	"least":           {low: 1, high: math.MaxFloat32},
 	"sizes":           {whole: true, low: 1, high: maxLength, anyCount: true},
 	"height_width":    {counts: []int{2}, whole: true, low: 1, high: maxLength, noScalar: true},
-	"overlaps":        {low: 0, high: 1e6, noScalar: true, anyCount: true},
-	"aspect_ratio":    {low: 0, high: 1e6},
-	"trials":          {whole: true, low: 1, high: 1000},
-	"side_range":      {counts: []int{2}, low: 1, high: maxLength, ordered: true, noScalar: true},
-	"part":            {counts: []int{4}, low: 0, high: maxLength, noScalar: true},
-	"whole_factors":   {counts: []int{1, 2}, whole: true, low: 1, high: 65_536},
-	"draft_factor":    {whole: true, low: 1, high: 8},
-	"multiple":        {whole: true, low: 1, high: 64},
 	"length":          {whole: true, low: 1, high: maxLength},
-	"offset":          {whole: true, low: -maxLength, high: maxLength},
+	"part":            {counts: []int{4}, low: 0, high: maxLength, noScalar: true},
 	"padding":         {counts: []int{1, 2, 4}, whole: true, low: 0, high: maxLength},
-	"fill":            {counts: []int{1, 3}, whole: true, low: 0, high: 255},
-	"tensor_fill":     {counts: []int{1, 3}, whole: true, low: 0, high: 255},
-	"interval":        {counts: []int{2}, low: 0, openLow: true, high: math.MaxFloat32, ordered: true, noScalar: true},
-	"probability":     {low: 0, high: 1},
-	"grey_channels":   {low: 1, high: 3, either: []float64{1, 3}},
-	"jitter":          {counts: []int{2}, low: 0, high: 1e9, ordered: true},
-	"factors":         {counts: []int{2}, low: 0, high: 1e9, ordered: true, noScalar: true},
-	"turns":           {counts: []int{2}, low: -0.5, high: 0.5, ordered: true, noScalar: true},
-	"hue_jitter":      {counts: []int{2}, low: -0.5, high: 0.5, ordered: true},
-	"factor":          {low: 0, high: 1e9},
-	"positive":        {low: 0, openLow: true, high: 1e6},
-	"number":          {low: -1e6, high: 1e6},
-	"turn":            {low: -0.5, high: 0.5},
-	"bits":            {whole: true, low: 1, high: 8},
-	"bits_or_none":    {whole: true, low: 0, high: 8},
-	"kernel":          {counts: []int{1, 2}, whole: true, low: 1, high: 1023, odd: true},
-	"sigma":           {counts: []int{2}, low: 0, openLow: true, high: 1e6, ordered: true},
-	"deviation":       {counts: []int{1, 2}, low: 0, openLow: true, high: 1e6},
-	"elastic_alpha":   {counts: []int{1, 2}, low: -1e6, high: 1e6},
-	"elastic_sigma":   {counts: []int{1, 2}, low: 0, high: 127},
-	"degrees":         {counts: []int{2}, low: -1e6, high: 1e6, ordered: true},
-	"erased":          {counts: []int{2}, low: 0, high: 1, ordered: true, noScalar: true},
-	"quality":         {counts: []int{2}, whole: true, low: 1, high: 100, ordered: true},
+	// A corner may lie outside of the image, to its left or above it.
+	"offset": {whole: true, low: -maxLength, high: maxLength},
+	"least":  {low: 1, high: math.MaxFloat32},
+
+	// Factors of lengths. What comes out is bounded as an image is, so that these need not be tight.
+	"whole_factors": {counts: []int{1, 2}, whole: true, low: 1, high: 65_536}, // HRN_MAX_FACTOR
+	"draft_factor":  {whole: true, low: 1, high: 8},                           // libjpeg's scales: 1, 1/2, 1/4, 1/8
+	"multiple":      {whole: true, low: 1, high: 64},
+	"side_range":    {counts: []int{2}, low: 1, high: maxLength, ordered: true, noScalar: true},
+	"interval":      {counts: []int{2}, low: 0, openLow: true, high: math.MaxFloat32, ordered: true, noScalar: true},
+	"positive":      {low: 0, openLow: true, high: 1e6},
+
+	// RandomIoUCrop. An overlap of 1 or more says that the image is left alone.
+	"overlaps":     {low: 0, high: 1e6, noScalar: true, anyCount: true},
+	"aspect_ratio": {low: 0, high: 1e6},
+	"trials":       {whole: true, low: 1, high: 1000}, // draws for one image: docs/limits.md
+
+	// Colours: bytes, and what is done to them.
+	"fill":        {counts: []int{1, 3}, whole: true, low: 0, high: 255},
+	"tensor_fill": {counts: []int{1, 3}, whole: true, low: 0, high: 255},
+	"byte":        {whole: true, low: 0, high: 255},
+	// 256 is above every byte: nothing is inverted.
+	"threshold": {whole: true, low: 0, high: 256},
+	"bits":      {whole: true, low: 1, high: 8},
+	// Policies may keep no bit (timm at level 0, AugMix at the last magnitude), so a replay may name 0.
+	"bits_or_none":  {whole: true, low: 0, high: 8},
+	"grey_channels": {low: 1, high: 3, either: []float64{1, 3}},
+	"permutation":   {counts: []int{3}, whole: true, low: 0, high: 2, noScalar: true},
+	"jitter":        {counts: []int{2}, low: 0, high: 1e9, ordered: true},
+	"factors":       {counts: []int{2}, low: 0, high: 1e9, ordered: true, noScalar: true},
+	"factor":        {low: 0, high: 1e9},
+	// Of the circle of hues, both ways to its other side: torchvision's adjust_hue has the same bounds.
+	"hue_jitter": {counts: []int{2}, low: -0.5, high: 0.5, ordered: true},
+	"turns":      {counts: []int{2}, low: -0.5, high: 0.5, ordered: true, noScalar: true},
+	"turn":       {low: -0.5, high: 0.5},
+	"number":     {low: -1e6, high: 1e6},
+
+	// Filters. The side of a kernel is HRN_MAX_BLUR at most; an elastic one has int(8 sigma + 1), made odd.
+	"kernel":        {counts: []int{1, 2}, whole: true, low: 1, high: 1023, odd: true},
+	"elastic_sigma": {counts: []int{1, 2}, low: 0, high: 127},
+	"elastic_alpha": {counts: []int{1, 2}, low: -1e6, high: 1e6},
+	"sigma":         {counts: []int{2}, low: 0, openLow: true, high: 1e6, ordered: true},
+	"deviation":     {counts: []int{1, 2}, low: 0, openLow: true, high: 1e6},
+	"radius":        {counts: []int{2}, low: 0, high: 1000},
+	"radius_bounds": {counts: []int{2}, low: 0, high: 1000, ordered: true},
+	"quality":       {counts: []int{2}, whole: true, low: 1, high: 100, ordered: true},
+
+	// Noise is of values in 0..1, all of which a deviation of 10 drowns already.
 	"noise_mean":      {low: -10, high: 10},
 	"noise_deviation": {low: 0, high: 10},
 	"noise_key":       {counts: []int{4}, whole: true, low: 0, high: math.MaxUint32, noScalar: true},
-	"boxes":           {whole: true, low: 1, high: native.MaxErasings},
-	"alpha":           {low: 0, high: 1e6, openLow: true},
-	"alpha_or_0":      {low: 0, high: 1e6},
-	"classes":         {whole: true, low: 1, high: 1 << 24},
-	"shares":          {counts: []int{2}, low: 0, high: 1, noScalar: true},
-	"shear":           {counts: []int{2, 4}, low: -1e6, high: 1e6},
-	"centre":          {counts: []int{2}, low: -1e6, high: 1e6, noScalar: true},
-	"pair":            {counts: []int{2}, low: -1e6, high: 1e6, noScalar: true},
-	"eight":           {counts: []int{8}, low: -1e9, high: 1e9, noScalar: true},
-	"six":             {counts: []int{6}, low: -1e9, high: 1e9, noScalar: true},
-	"permutation":     {counts: []int{3}, whole: true, low: 0, high: 2, noScalar: true},
-	"severity":        {whole: true, low: 1, high: 10},
-	"version":         {whole: true, low: 1, high: 2},
-	"chains":          {whole: true, low: 1, high: 16},
-	"depth":           {whole: true, low: -1, high: 64},
-	"concentration":   {low: 1e-3, high: 1e3},
-	"radius":          {counts: []int{2}, low: 0, high: 1000},
-	"radius_bounds":   {counts: []int{2}, low: 0, high: 1000, ordered: true},
-	"byte":            {whole: true, low: 0, high: 255},
-	"threshold":       {whole: true, low: 0, high: 256},
-	"weights":         {counts: nil, low: 0, high: 1e9, noScalar: true, anyCount: true},
-	"count":           {whole: true, low: 0, high: 1 << 20},
-	"bins":            {whole: true, low: 1, high: 1 << 20},
-	"channels":        {counts: []int{1, 3}, low: -math.MaxFloat32, high: math.MaxFloat32},
-	"deviations":      {counts: []int{1, 3}, low: -math.MaxFloat32, high: math.MaxFloat32, notZero: true},
+
+	// Warps.
+	"degrees": {counts: []int{2}, low: -1e6, high: 1e6, ordered: true},
+	"shear":   {counts: []int{2, 4}, low: -1e6, high: 1e6},
+	"centre":  {counts: []int{2}, low: -1e6, high: 1e6, noScalar: true},
+	"pair":    {counts: []int{2}, low: -1e6, high: 1e6, noScalar: true},
+	"eight":   {counts: []int{8}, low: -1e9, high: 1e9, noScalar: true},
+	"six":     {counts: []int{6}, low: -1e9, high: 1e9, noScalar: true},
+
+	// Chance.
+	"probability": {low: 0, high: 1},
+	"weights":     {counts: nil, low: 0, high: 1e9, noScalar: true, anyCount: true},
+
+	// Erasing.
+	"erased": {counts: []int{2}, low: 0, high: 1, ordered: true, noScalar: true},
+	"boxes":  {whole: true, low: 1, high: native.MaxErasings},
+
+	// Policies; a count is also that of anything else, as of rows. How long all chains of AugMix are together
+	// is bounded in buildAugMix.
+	"count":         {whole: true, low: 0, high: 1 << 20},
+	"bins":          {whole: true, low: 1, high: 1 << 20},
+	"severity":      {whole: true, low: 1, high: 10}, // AugMix._PARAMETER_MAX
+	"version":       {whole: true, low: 1, high: 2},
+	"chains":        {whole: true, low: 1, high: 16},
+	"depth":         {whole: true, low: -1, high: 64},
+	"concentration": {low: 1e-3, high: 1e3},
+
+	// Mixing. A soft label is a float32 for each class and sample, which a slot has to hold.
+	"alpha":      {low: 0, high: 1e6, openLow: true},
+	"alpha_or_0": {low: 0, high: 1e6},
+	"classes":    {whole: true, low: 1, high: 1 << 24},
+	"shares":     {counts: []int{2}, low: 0, high: 1, noScalar: true},
+
+	// Of finished values, which are float32.
+	"channels":   {counts: []int{1, 3}, low: -math.MaxFloat32, high: math.MaxFloat32},
+	"deviations": {counts: []int{1, 3}, low: -math.MaxFloat32, high: math.MaxFloat32, notZero: true},
 }
 
+// read reads a number or a list of some. The error completes the sentence "<argument> ...".
 func (r numberRule) read(raw json.RawMessage) ([]float64, error) {
 	var list []json.RawMessage
 	// A list first: a number is no list, and a list of one is a scalar's other form.
