@@ -80,7 +80,9 @@ type IndexConfig struct {
 
 const (
 	defaultShardBytes = 256_000_000
-	minShardBytes     = 20 * formats.TarBlock // tar fills archives up to this anyway
+	// tar writes records of 20 blocks, its default blocking factor (POSIX, pax), and fills the last one up. A shard
+	// is no shorter than that.
+	minShardBytes = 20 * formats.TarBlock
 )
 
 func checkFaultPolicy(policy string) error {
@@ -128,6 +130,7 @@ type Fault struct {
 	Reason  string `json:"reason"`
 }
 
+// maxListedFaults bounds what a job keeps of each kind of finding, and prints.
 const maxListedFaults = 1000
 
 func (f *Faults) add(fault Fault) {

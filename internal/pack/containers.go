@@ -38,6 +38,7 @@ type ContainerOptions struct {
 
 	Located *scan.Locations `json:"locations"` // or places in files
 
+	// Set by Pack and Index, for it is said among the limits and not among these.
 	mostBlock int64 // of Limits
 }
 
@@ -73,6 +74,7 @@ func (o *ContainerOptions) open(ctx context.Context, source string, storage remo
 // openAway opens a dataset in a store that has its index, or else containers there, by their headers.
 func openAway(ctx context.Context, list []string, o scan.Options) (*catalog.Dataset, error) {
 	o.Waits = ctx
+	// Braces and stars stand for containers. An index is one address, and is looked for first: it saves their headers.
 	if len(list) == 1 && !strings.ContainsAny(remote.Display(list[0]), "*{") {
 		indexed, err := catalog.IndexedAt(ctx, list[0], o.Storage)
 		if err != nil {

@@ -108,6 +108,7 @@ func (c *csvFile) read() ([]string, error) {
 // float, which has NaN. Whole numbers beyond an int64 are identifiers, of which float would keep the
 // first 16 digits: they stay text, unless other cells show that the column measures something.
 func (c *csvFile) infer(header []string) error {
+	// Of each column: a cell that is no int64, one that is no float, and one that is a float but no whole number.
 	notInt, notFloat, measured := make([]bool, len(header)), make([]bool, len(header)), make([]bool, len(header))
 	c.wide = make([]bool, len(header))
 	rows := 0
@@ -129,6 +130,7 @@ func (c *csvFile) infer(header []string) error {
 				_, err := strconv.ParseFloat(cell, 64)
 				notFloat[i] = err != nil
 				_, err = strconv.ParseInt(cell, 10, 64)
+				// Out of range is a whole number all the same; a syntax error has a point or an exponent.
 				c.wide[i] = c.wide[i] || errors.Is(err, strconv.ErrRange)
 				measured[i] = measured[i] || errors.Is(err, strconv.ErrSyntax)
 			}

@@ -104,6 +104,7 @@ func (f *flow) run(ctx context.Context, emit func(*record) error) error {
 		}
 		f.recycle(r)
 		f.room.release(next)
+		// Last: a record counts among those under way until it is written, and its buffer is free.
 		<-f.ticket
 	}
 }
@@ -256,6 +257,7 @@ func (b *budget) release(seq int64) {
 	defer b.mu.Unlock()
 	b.held -= b.taken[seq]
 	delete(b.taken, seq)
+	// Broadcast and not Signal: the one that is next now may be any of those that wait.
 	b.next = seq + 1
 	b.freed.Broadcast()
 }

@@ -118,6 +118,7 @@ func (f *folderAway) ask(i int64) (*ahead, error) {
 		return nil, catalog.OutOfStore(err)
 	}
 	a := &ahead{ctx: f.ctx, object: object}
+	// A copy of it in memory would be more than all of them may have together.
 	if object.Size() > bytesAhead {
 		return a, nil // read when its turn comes
 	}

@@ -105,6 +105,7 @@ func (in *inspector) takePixels(r *record, data []byte) error {
 	if len(file) > maxRecordBytes {
 		return recordError(r, fault.KindLimit, fault.Differs("the image is too large", fmt.Sprintf("at most %d bytes", int64(maxRecordBytes)), len(file)), nil)
 	}
+	// Of the pixels as they lie there: verify reads those, and not the file that is made of them here.
 	r.stored = crc32.Checksum(data, castagnoli)
 	r.data, r.length, r.raw, r.original = file, int64(len(file)), true, r.inside.length
 	if uint64(r.original) > in.limits.MaxRecordBytes {

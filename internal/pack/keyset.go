@@ -5,6 +5,7 @@ import "hash/maphash"
 // keySet finds duplicate keys without holding the keys: 128 bits of each under two random seeds.
 // Two keys of one hash would need 2^64 samples before it is likely.
 type keySet struct {
+	// Seeds of the process: who chooses keys cannot choose two of one hash.
 	seeds [2]maphash.Seed
 	seen  map[[2]uint64]int64
 }

@@ -90,6 +90,7 @@ func parquetError(file, text string, err error) error {
 func checkLogicalTypes(schema []format.SchemaElement) error {
 	for i := range schema {
 		switch l := schema[i].LogicalType.Value.(type) {
+		// Both are stored as bytes or whole numbers, which would be taken for the value.
 		case *format.DecimalType, *format.Float16Type:
 			return fmt.Errorf("the column %q is of the type %s, which is not read", schema[i].Name, l)
 		}
@@ -155,6 +156,8 @@ func parquetField(name string, t parquet.Type, list bool) (catalog.Field, error)
 
 // leafOf reads the schema of a column.
 func leafOf(column parquet.LeafColumn) leaf {
+	// The highest definition level says that there is a value. Of an element that may be null the level below
+	// says that it is there and null (Parquet's README, "Nested Encoding").
 	l := leaf{present: column.MaxDefinitionLevel}
 	if column.Node.Optional() {
 		l.present--
@@ -185,6 +188,7 @@ func (p *parquetFile) next(cells []any) (more bool, err error) {
 			err = catalog.NewError(fault.KindBadFile, p.file, "the Parquet file is malformed: %v", r)
 		}
 	}()
+	// ReadRows may give none and no error at the end of a row group.
 	for len(p.held) == 0 {
 		if more, err := p.fill(); !more {
 			return false, err

@@ -47,6 +47,8 @@ func (s *shards) add(r *record, row *catalog.Row) error {
 			return err
 		}
 	}
+	// Readers of WebDataset put neighbours together whose names are the same up to the first dot (tariterators.py,
+	// base_plus_ext), and take "cls" for a class number. Dots of a key are escaped for it (formats.MemberName).
 	ext := r.extension
 	if ext == "" && r.inside != nil { // the container's extension says nothing of the image
 		ext = extensionOf(r.facts.Codec)
@@ -163,6 +165,7 @@ func (s *shards) finishShard() error {
 			f.Abandon()
 			err = catalog.IOError(f.Name(), "cannot write the shard to disk", err)
 		}
+		// There is room for it: whoever gave up waits for nothing, and this goroutine ends all the same.
 		result <- err
 	}(s.syncing)
 	return nil

@@ -75,6 +75,7 @@ func openTable(c *PackConfig) (*table, error) {
 	if err := t.survey(first); err != nil {
 		return nil, err
 	}
+	// Behind the survey, which read the other one to its end.
 	if t.rowsOf, err = t.open(); err != nil {
 		return nil, err
 	}

@@ -33,6 +33,7 @@ func (v *verifier) checkFilesAway(ctx context.Context, r *reader, first, end int
 		}
 	}()
 	threads := v.config.threads()
+	// All threads do this at once, so that each has its part of what may be under way.
 	files, most, held := max(1, filesAhead/threads), bytesAhead/int64(threads), int64(0)
 	for next := first; (next < end || len(queue) > 0) && ctx.Err() == nil; {
 		for ; next < end && len(queue) < files && (len(queue) == 0 || held < most); next++ {

@@ -36,10 +36,12 @@ func (v *verifier) orderByContainer(ctx context.Context) *byContainer {
 		ordered = ordered && (s.Shard > last || s.Shard == last && s.Offset >= end)
 		last, end = s.Shard, s.Offset
 	}
+	// 4 bytes for the row and 8 for its offset while they are sorted. Without that memory rows are read as they stand.
 	if ordered || headroom.Memory(12*total) != nil {
 		return nil
 	}
 	for n := range shards {
+		// Now the first row of each container, and below, as they are filled in, the next one.
 		counts[n+1] += counts[n]
 	}
 	order := &byContainer{rows: make([]uint32, total), first: slices.Clone(counts)}

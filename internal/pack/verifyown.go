@@ -104,6 +104,7 @@ func (x xxh128) Sum(b []byte) []byte {
 
 func (x xxh128) Size() int { return 16 }
 
+// maxMDSIndex bounds an index.json that is read whole: some hundred bytes a shard, so of half a million shards.
 const maxMDSIndex = 256 << 20
 
 // besideShard opens another file in the folder of a shard.

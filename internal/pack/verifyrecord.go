@@ -220,6 +220,7 @@ func (v *verifier) checksum(r *reader, s *catalog.Sample) (uint32, error) {
 // load reads a whole image.
 func (r *reader) load(offset, length int64) error {
 	if int64(cap(r.image)) < length {
+		// The length is checked against a limit before; with room to spare, as in roomFor.
 		r.image = make([]byte, length+length/4)
 	}
 	r.image = r.image[:length]

@@ -46,6 +46,7 @@ func (w *Writer) AddJSON(image, fields []byte) error {
 }
 
 func (w *Writer) labelFromJSON(value json.RawMessage) (*int64, error) {
+	// Before the string: json reads null into one without complaint.
 	if string(value) == "null" {
 		return nil, nil
 	}
