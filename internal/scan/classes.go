@@ -18,6 +18,7 @@ import (
 // the part are the names of members. A link is the file that it leads to, as it is once the archive is extracted.
 func scanImageFiles(p *part) error {
 	w := formats.NewForeignTarWalker(p.file, p.size)
+	// ImageFolder over the extracted archive would follow them.
 	w.KeepLinks()
 	links := make(tarLinks)
 	for {

@@ -5,7 +5,7 @@
 // A container is walked by a file of its own (tar.go, tfrecord.go, recordio.go, beton.go, zip.go, mds.go,
 // lmdb.go, litdata.go, table.go for Arrow and Parquet), which yields samples as named cells:
 // a cell is a value, or the place of bytes in the file. What is the image, the label and a field of a
-// sample is decided in one place for all containers (columns.go, builder.go), so that the words image=,
+// sample is decided in one place for all containers (columns.go, part.go, merge.go), so that the words image=,
 // label=, fields= and classes= mean the same everywhere. The package decodes no pixels and never
 // unpickles; names inside containers are names only, nothing is opened by them.
 package scan

@@ -96,6 +96,7 @@ func decodeTable(data []byte) (*catalog.Table, error) {
 	return t, nil
 }
 
+// keptReader takes columns off the front of what is left.
 type keptReader struct{ data []byte }
 
 // count reads how many elements of at least so many bytes follow; ok is false where there is no column.

@@ -67,6 +67,7 @@ func FromLocations(l *Locations, classes []string) (*catalog.Dataset, error) {
 			return nil, catalog.NewError(fault.KindArgument, "", "the column %q has %d bytes (expected %d, 8 for each of %d rows)", name, len(column), rows*numberBytes, rows)
 		}
 	}
+	// What the table holds of a row beside the caller's columns: four numbers, a key, and what a slice grows by.
 	if short := headroom.Memory(int64(rows) * 64); short != nil {
 		return nil, short
 	}

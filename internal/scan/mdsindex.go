@@ -48,6 +48,7 @@ func mergedShards(dir string) (files []string, err error) {
 	if json.Unmarshal(text, &index) != nil { // of something else
 		return nil, nil
 	}
+	// Shards in folders below are what a listing of this one would not find. Where none is, a listing finds them all.
 	below := false
 	for _, s := range index.Shards {
 		name := s.Raw.Name

@@ -139,6 +139,7 @@ func chooseColumns(t *catalog.Table, all []*column, parts []*part, o *Options) e
 
 // columnList names a container's columns for a sentence.
 func columnList(all []*column) string {
+	// An error is one line; a table may have a thousand columns.
 	const most = 20
 	var names []string
 	for _, c := range all {

@@ -103,6 +103,7 @@ func makeTexts(parts []*part, texts map[string]int64) []string {
 			}
 		}
 	}
+	// As ImageFolder sorts its folders: the number of a class depends on the names alone, not on which came first.
 	return slices.Sorted(maps.Keys(texts))
 }
 

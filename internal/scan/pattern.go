@@ -133,8 +133,10 @@ func alternatives(inside string) ([]string, error) {
 	return all, nil
 }
 
-// numbers are those of a range. A leading zero on either side pads all to the longer one's width.
+// numbers are those of a range, as bash has them ("Brace Expansion"). A leading zero on either side pads all to the longer
+// one's width.
 func numbers(inside, from, to string) ([]string, error) {
+	// 62 bits, so that the difference of two is an int64. A range of letters, or with a step, stands for itself.
 	first, err := strconv.ParseUint(from, 10, 62)
 	last, wrong := strconv.ParseUint(to, 10, 62)
 	if err != nil || wrong != nil {

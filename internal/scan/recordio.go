@@ -76,6 +76,7 @@ func keyOfNone(k formats.RecordKey) error {
 
 // recordKeys are those of PREFIX.idx beside PREFIX.rec; none where there is no such file.
 func (p *part) recordKeys() ([]formats.RecordKey, error) {
+	// MXIndexedRecordIO writes it: a line a record, its key and the byte that it begins at.
 	path := strings.TrimSuffix(p.path, ".rec") + ".idx"
 	open := p.beside
 	if open == nil {
@@ -97,7 +98,9 @@ func (p *part) recordKeys() ([]formats.RecordKey, error) {
 	return keys, nil
 }
 
-// recordCells are the values of a record: image, label and the two numbers of its header.
+// recordCells are the values of a record: what mxnet.recordio.pack_img packs, which is IRHeader(flag, label, id, id2) and
+// behind it the image. A flag above 0 says how many float32 labels stand between the two; label itself counts for nothing
+// then.
 func recordCells(w *formats.RecordIO, r *formats.IORecord, h *formats.IRHeader) ([]cell, error) {
 	begin := h.Bytes()
 	image := cell{name: "image", offset: r.Offset + blocks.RecordIOHead + begin, length: r.Length - begin}
@@ -106,6 +109,8 @@ func recordCells(w *formats.RecordIO, r *formats.IORecord, h *formats.IRHeader) 
 		label = cell{name: "label", kind: arrayCell, dtype: "float32", shape: []int64{h.Labels},
 			offset: r.Offset + blocks.RecordIOHead + formats.IRHeaderBytes, length: 4 * h.Labels}
 	}
+	// A record that has the format's magic inside is written in parts, without those four bytes (dmlc-core, recordio.h). So
+	// the image does not lie in one piece, and the whole record becomes a block that is put together when it is read.
 	if r.Split() {
 		if r.Stored > blocks.MostBytes || r.Length > blocks.MostBytes {
 			return nil, fmt.Errorf("%w: a record of %d bytes in several parts (expected at most %d)", formats.ErrLimit, r.Length, int64(blocks.MostBytes))

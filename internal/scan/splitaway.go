@@ -51,6 +51,7 @@ func holdsContainers(ctx context.Context, address string, storage remote.Storage
 	if slices.Contains(found.files, address+catalog.ManifestName) { // what looks like containers are shards
 		return false, nil
 	}
+	// A few at a time: the first container decides, and a folder may have thousands of files.
 	for files := range slices.Chunk(found.files, sniffedAtOnce) {
 		a := &awayFiles{ctx: ctx, storage: storage, names: make([]string, len(files))}
 		kinds, err := a.open(files)

@@ -16,6 +16,7 @@ import (
 type tarLinks map[string]string
 
 const (
+	// Links are held until the archive's end is known, some hundred bytes each.
 	maxTarLinks = 1 << 22
 	mostHops    = 8 // of links to links
 )
@@ -25,6 +26,8 @@ func (l tarLinks) add(m *formats.TarMember) error {
 	if len(l) == maxTarLinks {
 		return fmt.Errorf("%w: more than %d links", formats.ErrLimit, maxTarLinks)
 	}
+	// A hard link's target is a name in the archive, a symbolic link's is relative to the folder that it lies in (POSIX, pax,
+	// linkname; symlink(7)).
 	to := m.Link
 	if m.Symbolic && !path.IsAbs(to) {
 		to = path.Join(path.Dir(m.Name), to)

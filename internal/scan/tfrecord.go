@@ -44,6 +44,7 @@ func scanTFRecord(p *part) error {
 		if err := p.add("", record.Offset, cells); err != nil {
 			return at(err, record.Offset)
 		}
+		// The checksum is of the whole Example, so that whoever compares it reads the record and not the image alone.
 		crc, err := w.Checksum(record)
 		if err != nil {
 			return err
