@@ -29,6 +29,7 @@ func (z *azureStore) bucket(_ context.Context, name string, writing bool) (*blob
 		if err != nil {
 			return nil, &failure{kind: fault.KindArgument, text: "the endpoint is no address"}
 		}
+		// An emulator has the account in the path, and not in the host's name.
 		options.StorageDomain, options.Protocol, options.IsLocalEmulator = u.Host, u.Scheme, s.PathStyle
 	}
 	if s.Anonymous {
@@ -50,6 +51,7 @@ func (z *azureStore) container(service, name string, o *azureblob.ServiceURLOpti
 	var options container.ClientOptions
 	// The same connections, limits and refusals of addresses as for all other stores.
 	options.Transport = &http.Client{Transport: z.client.web, CheckRedirect: stay}
+	// Below 0 is never; 0 would be the SDK's default of 3 (azcore/policy, RetryOptions).
 	if !writing {
 		options.Retry = policy.RetryOptions{MaxRetries: -1}
 	}
@@ -63,6 +65,7 @@ func (z *azureStore) container(service, name string, o *azureblob.ServiceURLOpti
 	if err != nil {
 		return nil, &failure{kind: fault.KindArgument, text: "the container's name makes no address"}
 	}
+	// In the order in which azureblob takes them itself (newCredInfoFromEnv): a key, a token, a connection string, the chain.
 	key, connection := os.Getenv("AZURE_STORAGE_KEY"), os.Getenv("AZURE_STORAGE_CONNECTION_STRING")
 	var c *container.Client
 	switch {

@@ -10,6 +10,8 @@ import (
 	"gocloud.dev/blob"
 )
 
+// bucketUpload is an upload by the library of a store, which cuts what is written into parts, sends several at once and
+// puts them together at Close. The object is visible from then on.
 type bucketUpload struct {
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -28,6 +30,8 @@ func (s *bucketStore) create(ctx context.Context, a address, part int) (_ upload
 	if err != nil {
 		return nil, err
 	}
+	// Its end is the only way to leave a write without an object (gocloud.dev/blob, NewWriter: "To abort a write,
+	// cancel ctx").
 	ctx, cancel := context.WithCancel(ctx)
 	w, err := b.NewWriter(ctx, a.path, &blob.WriterOptions{
 		BufferSize: part, MaxConcurrency: partsAtOnce, ContentType: "application/octet-stream",
@@ -57,6 +61,7 @@ func (u *bucketUpload) timely(wait func() error) error {
 	switch {
 	case err == nil:
 		return nil
+	// First: the error is the cancel's then, and would be taken for the caller's own.
 	case u.late.Load():
 		return u.client.late(nil)
 	}
@@ -80,6 +85,7 @@ func (u *bucketUpload) commit() error {
 }
 
 func (u *bucketUpload) close() error {
+	// Once: abort may follow on a commit that failed, and a blob.Writer is not made to be closed again.
 	if !u.closed {
 		u.closed, u.failed = true, u.writer.Close()
 	}

@@ -25,6 +25,7 @@ func (g *googleStore) bucket(ctx context.Context, name string, writing bool) (*b
 	client.CheckRedirect = stay // it would send the token along
 	var options gcsblob.Options
 	if s.Endpoint != "" {
+		// The path of the JSON API, which the library adds to its own endpoint alone.
 		options.ClientOptions = append(options.ClientOptions, option.WithEndpoint(s.Endpoint+"/storage/v1/"))
 	}
 	b, err := gcsblob.OpenBucket(ctx, client, name, &options)
@@ -32,6 +33,7 @@ func (g *googleStore) bucket(ctx context.Context, name string, writing bool) (*b
 		return nil, err
 	}
 	var library *storage.Client
+	// The parts of an upload are the library's to try again, since they are nobody else's to see.
 	if !writing && b.As(&library) {
 		library.SetRetry(storage.WithPolicy(storage.RetryNever)) // try does
 	}
