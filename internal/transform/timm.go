@@ -2,6 +2,7 @@ package transform
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -26,90 +27,109 @@ var timmSections = map[string]map[string]bool{
 	"auto":   {"mstd": false},
 }
 
-// buildTimm reads a configuration as timm 1.0 writes it ("rand-m9-mstd0.5-inc1").
+// timmConfig is a configuration of timm's, read.
+type timmConfig struct {
+	kind      string // "rand", "augmix" or "auto"
+	policy    int32  // of "auto"
+	set       int32  // of ops, which "t" names
+	chosen    bool   // it was named
+	numbers   map[string]float64
+	translate float64
+}
+
+// readTimm reads a configuration as timm 1.0 writes it ("rand-m9-mstd0.5-inc1").
+func readTimm(config string) (timmConfig, *Error) {
+	refuse := func(section, expected string) (timmConfig, *Error) {
+		return timmConfig{}, &Error{Argument: "config", Text: fmt.Sprintf("is %q, with %q in it (expected %s)", config, section, expected)}
+	}
+	sections := strings.Split(config, "-")
+	// timm's defaults (rand_augment_transform, augment_and_mix_transform in timm/data/auto_augment.py), and of
+	// translations as a share of the image: 0.45 there, of AugMix 0.3 in transforms_factory.py.
+	c := timmConfig{kind: sections[0], translate: 0.45,
+		numbers: map[string]float64{"m": 10, "n": 2, "p": 0.5, "mstd": 0, "mmax": 10, "inc": 0, "w": 3, "d": 0, "a": 1}}
+	policy, auto := timmPolicies[c.kind]
+	if auto {
+		c.kind, c.policy = "auto", policy
+	}
+	switch c.kind {
+	case "augmix":
+		// A magnitude of AugMix is uniform unless mstd is given, which timm writes as an infinite deviation.
+		c.numbers["m"], c.numbers["mstd"], c.translate = 3, math.Inf(1), 0.3
+	case "rand", "auto":
+	default:
+		return refuse(c.kind, `"rand", "augmix", "v0", "v0r", "original", "originalr" or "3a" first`)
+	}
+	for _, section := range sections[1:] {
+		// timm/data/auto_augment.py, rand_augment_transform: "t" names a set, every other key has a number behind it.
+		if name, ok := strings.CutPrefix(section, "t"); ok && c.kind == "rand" {
+			if c.set, c.chosen = timmSets[name]; !c.chosen {
+				return refuse(section, `"t3a", "t3aw" or "tweights"`)
+			}
+			continue
+		}
+		if expected := c.readSection(section); expected != "" {
+			return refuse(section, expected)
+		}
+	}
+	return c, nil
+}
+
+// readSection reads a key with its number, or says what was expected.
+func (c *timmConfig) readSection(section string) (expected string) {
+	// timm splits a section so too (re.split(r'(\d.*)', c)).
+	at := strings.IndexAny(section, "0123456789")
+	if at < 0 {
+		return "a key with a number"
+	}
+	whole, ok := timmSections[c.kind][section[:at]]
+	if !ok {
+		return "a number behind one of " + strings.Join(slices.Sorted(maps.Keys(timmSections[c.kind])), ", ")
+	}
+	number, err := strconv.ParseFloat(section[at:], 64)
+	// Any bound below 2^31 would do: the numbers become int32.
+	if err != nil || number > 1e6 || whole && number != math.Trunc(number) {
+		return "a number that is not too large, a whole one but for p, a and mstd"
+	}
+	c.numbers[section[:at]] = number
+	return ""
+}
+
+// buildTimm makes the op of timm's auto_augment argument.
 func buildTimm(v map[string]value) (native.Op, *Error) {
 	op := native.Timm{Filter: filterOf(v), Fill: fillOf(v)}
 	// timm draws the filter of each warp from bilinear and bicubic where none is named.
 	if v["interpolation"].isNull {
 		op.Filter = native.FilterDrawn
 	}
-	config := v["config"].text
-	refuse := func(section, expected string) (native.Op, *Error) {
-		return nil, &Error{Argument: "config", Text: fmt.Sprintf("is %q, with %q in it (expected %s)", config, section, expected)}
+	c, err := readTimm(v["config"].text)
+	if err != nil {
+		return nil, err
 	}
-	sections := strings.Split(config, "-")
-	kind := sections[0]
-	policy, auto := timmPolicies[kind]
-	if auto {
-		kind = "auto"
-	}
-	// timm's defaults (rand_augment_transform, augment_and_mix_transform in timm/data/auto_augment.py), and of
-	// translations as a share of the image: 0.45 there, of AugMix 0.3 in transforms_factory.py.
-	numbers := map[string]float64{"m": 10, "n": 2, "p": 0.5, "mstd": 0, "mmax": 10, "inc": 0, "w": 3, "d": 0, "a": 1}
-	translate := 0.45
-	switch kind {
-	case "augmix":
-		// A magnitude of AugMix is uniform unless mstd is given, which timm writes as an infinite deviation.
-		numbers["m"], numbers["mstd"], translate = 3, math.Inf(1), 0.3
-	case "rand", "auto":
-	default:
-		return refuse(kind, `"rand", "augmix", "v0", "v0r", "original", "originalr" or "3a" first`)
-	}
-	set, chosen := int32(0), false
-	for _, section := range sections[1:] {
-		// timm/data/auto_augment.py, rand_augment_transform: "t" names a set, every other key has a number behind it.
-		if name, ok := strings.CutPrefix(section, "t"); ok && kind == "rand" {
-			if set, chosen = timmSets[name]; !chosen {
-				return refuse(section, `"t3a", "t3aw" or "tweights"`)
-			}
-			continue
-		}
-		// timm splits a section so too (re.split(r'(\d.*)', c)).
-		at := strings.IndexAny(section, "0123456789")
-		if at < 0 {
-			return refuse(section, "a key with a number")
-		}
-		whole, ok := timmSections[kind][section[:at]]
-		if !ok {
-			keys := make([]string, 0, len(timmSections[kind]))
-			for key := range timmSections[kind] {
-				keys = append(keys, key)
-			}
-			slices.Sort(keys)
-			return refuse(section, "a number behind one of "+strings.Join(keys, ", "))
-		}
-		number, err := strconv.ParseFloat(section[at:], 64)
-		// Any bound below 2^31 would do: the numbers become int32.
-		if err != nil || number > 1e6 || whole && number != math.Trunc(number) {
-			return refuse(section, "a number that is not too large, a whole one but for p, a and mstd")
-		}
-		numbers[section[:at]] = number
-	}
+	numbers, layers := c.numbers, c.numbers["n"]
 	// timm takes more than 100 for infinite there, and draws magnitudes evenly then.
-	if numbers["mstd"] > 100 && kind == "rand" || math.IsInf(numbers["mstd"], 1) {
+	if numbers["mstd"] > 100 && c.kind == "rand" || math.IsInf(numbers["mstd"], 1) {
 		numbers["mstd"] = -1 // uniform
 	}
 	if numbers["mmax"] == 0 { // as in timm, none
 		numbers["mmax"] = 10
 	}
-	layers := numbers["n"]
 	switch {
-	case kind == "auto":
-		set, layers = policy, 0
-	case kind == "augmix":
-		set, layers = native.TimmAugmix, numbers["w"]
-	case !chosen && numbers["inc"] != 0:
-		set = native.TimmRandIncreasing
-	case !chosen:
-		set = native.TimmRand
+	case c.kind == "auto":
+		c.set, layers = c.policy, 0
+	case c.kind == "augmix":
+		c.set, layers = native.TimmAugmix, numbers["w"]
+	case !c.chosen && numbers["inc"] != 0:
+		c.set = native.TimmRandIncreasing
+	case !c.chosen:
+		c.set = native.TimmRand
 	}
-	op.Set, op.Layers, op.Magnitude, op.Depth = set, int32(layers), int32(numbers["m"]), int32(numbers["d"])
+	op.Set, op.Layers, op.Magnitude, op.Depth = c.set, int32(layers), int32(numbers["m"]), int32(numbers["d"])
 	if given := v["translate_pct"]; !given.isNull {
-		translate = given.numbers[0]
+		c.translate = given.numbers[0]
 	}
 	// timm compares p with a number in 0..1, so that more than 1 is always.
 	op.Probability, op.Deviation, op.Most = min(numbers["p"], 1), numbers["mstd"], numbers["mmax"]
-	op.Translation, op.Alpha = translate, numbers["a"]
+	op.Translation, op.Alpha = c.translate, numbers["a"]
 	return op, nil
 }
 
