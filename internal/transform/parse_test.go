@@ -114,6 +114,7 @@ var refusals = map[string]string{
 	`[{"name": "RandomRotation", "degrees": -3}]`:                                                `transform 0 (RandomRotation): degrees is -3 (expected at least 0 as one number)`,
 	`[{"name": "RandAugment", "magnitude": 31}]`:                                                 `transform 0 (RandAugment): magnitude is 31 (expected less than num_magnitude_bins, which is 31)`,
 	`[{"name": "TimmAugment", "config": "randaugment-m9"}]`:                                      `transform 0 (TimmAugment): config is "randaugment-m9", with "randaugment" in it (expected "rand", "augmix", "v0", "v0r", "original", "originalr" or "3a" first)`,
+	`[{"name": "TimmAugment", "config": "auto-mstd0.5"}]`:                                        `transform 0 (TimmAugment): config is "auto-mstd0.5", with "auto" in it (expected "rand", "augmix", "v0", "v0r", "original", "originalr" or "3a" first)`,
 	`[{"name": "TimmAugment", "config": "rand-inc"}]`:                                            `transform 0 (TimmAugment): config is "rand-inc", with "inc" in it (expected a key with a number)`,
 	`[{"name": "TimmAugment", "config": "rand-m9.5"}]`:                                           `transform 0 (TimmAugment): config is "rand-m9.5", with "m9.5" in it (expected a number that is not too large, a whole one but for p, a and mstd)`,
 	`[{"name": "TimmAugment", "config": "augmix-b1"}]`:                                           `transform 0 (TimmAugment): config is "augmix-b1", with "b1" in it (expected a number behind one of a, d, m, mstd, w)`,

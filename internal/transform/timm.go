@@ -47,16 +47,13 @@ func readTimm(config string) (timmConfig, *Error) {
 	// translations as a share of the image: 0.45 there, of AugMix 0.3 in transforms_factory.py.
 	c := timmConfig{kind: sections[0], translate: 0.45,
 		numbers: map[string]float64{"m": 10, "n": 2, "p": 0.5, "mstd": 0, "mmax": 10, "inc": 0, "w": 3, "d": 0, "a": 1}}
-	policy, auto := timmPolicies[c.kind]
-	if auto {
+	switch policy, auto := timmPolicies[c.kind]; {
+	case auto:
 		c.kind, c.policy = "auto", policy
-	}
-	switch c.kind {
-	case "augmix":
+	case c.kind == "augmix":
 		// A magnitude of AugMix is uniform unless mstd is given, which timm writes as an infinite deviation.
 		c.numbers["m"], c.numbers["mstd"], c.translate = 3, math.Inf(1), 0.3
-	case "rand", "auto":
-	default:
+	case c.kind != "rand":
 		return refuse(c.kind, `"rand", "augmix", "v0", "v0r", "original", "originalr" or "3a" first`)
 	}
 	for _, section := range sections[1:] {
