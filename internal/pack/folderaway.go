@@ -2,7 +2,6 @@ package pack
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -13,13 +12,6 @@ import (
 	"github.com/headrace/headrace/internal/formats"
 	"github.com/headrace/headrace/internal/headroom"
 	"github.com/headrace/headrace/internal/remote"
-)
-
-const (
-	// Files of a folder in a store are asked for so many at a time, of so many bytes together: a request waits
-	// most of the time.
-	filesAhead = 64
-	bytesAhead = 64 << 20
 )
 
 // folderAway is a class folder of single objects in a store.
@@ -33,15 +25,6 @@ type folderAway struct {
 	asked   int64                   // files from the first on that were
 	queue   []*ahead
 	bytes   int64 // of those in it
-}
-
-// ahead is a file that was asked for.
-type ahead struct {
-	ctx    context.Context
-	object *remote.Object
-	done   chan struct{} // closed when data and err are there; nil of a file that is not held in memory
-	data   []byte
-	err    error
 }
 
 // openFolderAway lists what lies below an address; nil, without an error, where that is no class folder, or where
@@ -117,20 +100,10 @@ func (f *folderAway) ask(i int64) (*ahead, error) {
 	if err != nil {
 		return nil, catalog.OutOfStore(err)
 	}
-	a := &ahead{ctx: f.ctx, object: object}
-	// A copy of it in memory would be more than all of them may have together.
-	if object.Size() > bytesAhead {
-		return a, nil // read when its turn comes
+	a := askFor(f.ctx, object.Size(), func(to []byte, offset int64) error { return object.ReadAt(f.ctx, to, offset) })
+	if a.done != nil && a.data == nil {
+		return nil, a.err // of this machine, so it ends the job
 	}
-	if short := headroom.Memory(object.Size()); short != nil {
-		return nil, short
-	}
-	a.data, a.done = make([]byte, object.Size()), make(chan struct{})
-	go func() {
-		defer close(a.done)
-		defer fault.Recover(&a.err)
-		a.err = object.ReadAt(f.ctx, a.data, 0)
-	}()
 	return a, nil
 }
 
@@ -138,9 +111,7 @@ func (f *folderAway) ask(i int64) (*ahead, error) {
 func (f *folderAway) close() {
 	f.cancel()
 	for _, a := range f.queue {
-		if a.done != nil {
-			<-a.done
-		}
+		a.wait()
 	}
 }
 
@@ -155,37 +126,15 @@ func sequential(from io.ReaderAt, offset, length int64) io.Reader {
 	return bufio.NewReaderSize(io.NewSectionReader(from, offset, length), readTogether)
 }
 
-// ReadAt is io.ReaderAt's, of the bytes that are held or of the object.
-func (a *ahead) ReadAt(to []byte, offset int64) (int, error) {
-	if a.done != nil {
-		if <-a.done; a.err == nil {
-			return bytes.NewReader(a.data).ReadAt(to, offset)
-		}
-	}
-	n := min(int64(len(to)), a.object.Size()-offset)
-	if offset < 0 || n < 0 {
-		return 0, io.EOF
-	}
-	if err := a.object.ReadAt(a.ctx, to[:n], offset); err != nil {
-		return 0, err
-	}
-	if n < int64(len(to)) {
-		return int(n), io.EOF
-	}
-	return int(n), nil
-}
-
 // readAway takes a file that was asked for.
 func (in *inspector) readAway(r *record, wait func(int64)) error {
 	a := r.away
-	r.length = a.object.Size()
+	r.length = a.size
 	if r.length > maxRecordBytes {
 		return recordError(r, fault.KindLimit, fault.Differs("the object is too large", fmt.Sprintf("at most %d bytes", int64(maxRecordBytes)), r.length), nil)
 	}
 	wait(r.length)
-	if a.done != nil {
-		<-a.done
-	}
+	a.wait()
 	if uint64(r.length) > in.limits.MaxRecordBytes {
 		return in.oversized(r, sequential(a, 0, r.length))
 	}
@@ -194,7 +143,7 @@ func (in *inspector) readAway(r *record, wait func(int64)) error {
 			return recordError(r, fault.KindMemory, short.Error(), nil)
 		}
 		a.data = make([]byte, r.length)
-		a.err = a.object.ReadAt(a.ctx, a.data, 0)
+		a.err = a.fetch(a.data, 0)
 	}
 	if a.err != nil {
 		return awayError(r, a.err)

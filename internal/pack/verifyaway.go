@@ -1,25 +1,20 @@
 package pack
 
 import (
-	"bytes"
 	"context"
-	"io"
 
 	"github.com/headrace/headrace/internal/catalog"
-	"github.com/headrace/headrace/internal/fault"
-	"github.com/headrace/headrace/internal/headroom"
 )
 
 // fileAway is a single object of a folder in a store that is compared with its row of the index.
 type fileAway struct {
-	ctx     context.Context
-	dataset *catalog.Dataset
+	*ahead
 	sample  catalog.Sample
 	finding Finding
-	done    chan struct{} // closed when data and err are there; nil of one that is read in pieces, in its turn
-	data    []byte
-	err     error
 }
+
+// Close is io.Closer's: nothing is open of an object.
+func (f *fileAway) Close() error { return nil }
 
 // checkFilesAway is checkRecords of single objects in a store, which are asked for ahead: a request waits most of
 // the time.
@@ -37,7 +32,7 @@ func (v *verifier) checkFilesAway(ctx context.Context, r *reader, first, end int
 	files, most, held := max(1, filesAhead/threads), bytesAhead/int64(threads), int64(0)
 	for next := first; (next < end || len(queue) > 0) && ctx.Err() == nil; {
 		for ; next < end && len(queue) < files && (len(queue) == 0 || held < most); next++ {
-			if f := v.askFor(ctx, next); f != nil {
+			if f := v.ask(ctx, next); f != nil {
 				queue, held = append(queue, f), held+int64(len(f.data))
 			}
 		}
@@ -50,8 +45,9 @@ func (v *verifier) checkFilesAway(ctx context.Context, r *reader, first, end int
 	}
 }
 
-// askFor sends the request for the object of row i; nil where its batch of the index is wrong.
-func (v *verifier) askFor(ctx context.Context, i int64) *fileAway {
+// ask sends the request for the object of row i, which has to be as long as the index says; nil where its batch of the
+// index is wrong.
+func (v *verifier) ask(ctx context.Context, i int64) *fileAway {
 	s, key, ok := v.sample(i)
 	if !ok {
 		return nil
@@ -60,56 +56,15 @@ func (v *verifier) askFor(ctx context.Context, i int64) *fileAway {
 	if err != nil {
 		return nil
 	}
-	f := &fileAway{ctx: ctx, dataset: v.dataset, sample: s, finding: Finding{File: path, Record: i, Key: key, Offset: s.Offset}}
-	if s.Length > bytesAhead {
-		return f
-	}
-	f.done = make(chan struct{})
-	if f.err = headroom.Memory(s.Length); f.err != nil {
-		close(f.done)
-		return f
-	}
-	f.data = make([]byte, s.Length)
-	go func() {
-		defer close(f.done)
-		defer fault.Recover(&f.err)
-		f.err = f.fetch(f.data, 0)
-	}()
-	return f
+	asked := askFor(ctx, s.Length, func(to []byte, offset int64) error {
+		object, err := v.dataset.FileAway(s)
+		if err != nil {
+			return err
+		}
+		return object.ReadAt(ctx, to, offset)
+	})
+	return &fileAway{ahead: asked, sample: s, finding: Finding{File: path, Record: i, Key: key, Offset: s.Offset}}
 }
-
-// fetch reads a range of the object, which has to be as long as the index says.
-func (f *fileAway) fetch(to []byte, offset int64) error {
-	object, err := f.dataset.FileAway(f.sample)
-	if err != nil {
-		return err
-	}
-	return object.ReadAt(f.ctx, to, offset)
-}
-
-func (f *fileAway) wait() {
-	if f.done != nil {
-		<-f.done
-	}
-}
-
-// ReadAt is io.ReaderAt's.
-func (f *fileAway) ReadAt(to []byte, offset int64) (int, error) {
-	if f.done != nil {
-		return bytes.NewReader(f.data).ReadAt(to, offset)
-	}
-	n := max(0, min(int64(len(to)), f.sample.Length-offset))
-	if err := f.fetch(to[:n], offset); err != nil {
-		return 0, err
-	}
-	if n < int64(len(to)) {
-		return int(n), io.EOF
-	}
-	return int(n), nil
-}
-
-// Close is io.Closer's.
-func (f *fileAway) Close() error { return nil }
 
 // checkFileAway compares an object that was asked for.
 func (v *verifier) checkFileAway(r *reader, f *fileAway) {
