@@ -5,55 +5,28 @@ from __future__ import annotations
 import itertools
 import operator
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast, overload
 
 from headrace import functional
 from headrace._arrays import held, opening
-from headrace._engine import _lib, arguments, away, containers, located, pairs, scanning
+from headrace._dataset.files import of_files
+from headrace._dataset.opened import BACKENDS, Opened
+from headrace._dataset.parts import concatenated
+from headrace._dataset.sample import Sample, tell_whose
+from headrace._engine import _lib, arguments, away, containers, located, pairs
 from headrace._engine import fields as values
-from headrace.errors import ArgumentError, HeadraceError, NoSampleError
+from headrace.errors import HeadraceError, NoSampleError
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     Path = str | os.PathLike[str]
 
+__all__ = ["Dataset", "Sample"]
 
-BACKENDS = ("auto", "mmap", "pread")
-# How a dataset is read, beside what it consists of.
-_SETTINGS = ("backend", "limits", "verify_crc")
 _MANY_IMAGES = 1 << 17  # bytes that most encoded images fit in; others are asked for again
 
 
-class Sample(tuple[Any, int]):
-    """One sample, which unpacks as ``image, label``.
-
-    Attributes:
-        image: NumPy array of uint8, shape (height, width, 3), RGB.
-        label: the class number, -1 for none.
-        key: the sample's name, unique in its dataset, or in its part of a concatenation. In a
-            folder without an index, files that differ only in their extension have the same key.
-            It is text: bytes of a file name that are not UTF-8 are escaped.
-        path: the file that holds the sample, as ``open`` accepts it: a shard, or the image itself.
-        fields: the values of the sample's fields, by name.
-    """
-
-    key: str
-    path: str
-    fields: dict[str, Any]
-
-    @property
-    def image(self) -> NDArray[np.uint8]:
-        return cast("NDArray[np.uint8]", self[0])
-
-    @property
-    def label(self) -> int:
-        return self[1]
-
-
-class Dataset:
+class Dataset(Opened):
     """A packed dataset, a folder of images used in place, or containers in other formats.
 
     ``len(ds)`` is the number of samples and ``ds[i]`` a ``Sample``. Negative numbers count from the
@@ -176,20 +149,8 @@ class Dataset:
             ArgumentError: ``paths`` and ``labels`` differ in length, or a label is negative or not
                 in ``classes``.
         """
-        config: dict[str, Any] = {"paths": arguments.each("paths", paths, arguments.path)}
-        numbers: dict[str, int] = {}
-        if classes is not None:
-            config["classes"] = arguments.each("classes", classes, arguments.name)
-            numbers = {name: number for number, name in enumerate(config["classes"])}
-        config["labels"] = arguments.each(
-            "labels", labels, lambda name, label: _class_number(name, label, numbers)
-        )
-        if len(config["paths"]) != len(config["labels"]):
-            raise ArgumentError(
-                f"{len(config['paths'])} paths and {len(config['labels'])} labels were given"
-            )
         made = cls.__new__(cls)
-        made._open(config, backend, True, limits)
+        made._open(of_files(paths, labels, classes), backend, True, limits)
         return made
 
     @classmethod
@@ -337,139 +298,13 @@ class Dataset:
         Raises:
             ArgumentError: there are no datasets, or their classes or settings differ.
         """
-        config: dict[str, Any] = {"parts": []}
-        if classes is not None:
-            config["classes"] = arguments.each("classes", classes, arguments.name)
-        if not (parts := arguments.each("datasets", datasets, _part)):
-            raise ArgumentError("datasets is an empty list (expected one at least)")
-        shared: dict[str, Any] = {}
-        for number, (part, settings, _) in enumerate(parts):
-            config["parts"].append(part)
-            for name, value in settings.items():
-                if shared.setdefault(name, value) != value:
-                    raise ArgumentError(
-                        f"datasets[{number}] has {name}={value!r}, one before it "
-                        f"{shared[name]!r}; all are read in one way"
-                    )
         made = cls.__new__(cls)
-        made._open(
-            config,
-            shared.get("backend", BACKENDS[0]),
-            shared.get("verify_crc", True),
-            shared.get("limits"),
-            min((timeout for *_, timeout in parts if timeout is not None), default=None),
-        )
+        made._open(*concatenated(datasets, classes))
         return made
-
-    def _open(
-        self,
-        config: dict[str, Any],
-        backend: str,
-        verify_crc: bool,
-        limits: Mapping[str, int] | None,
-        timeout: float | None = None,
-    ) -> None:
-        config["backend"] = arguments.choice("backend", backend, BACKENDS)
-        config["verify_crc"] = arguments.flag("verify_crc", verify_crc)
-        if limits is not None:
-            config["limits"] = arguments.limits(limits)
-        self.__setstate__({"config": config, "timeout": timeout})
-        self.handle  # noqa: B018 - opens it: a bad path is refused here
-
-    def __getstate__(self) -> dict[str, Any]:
-        held.check_given_back(self._config)
-        timed = {} if self._timeout is None else {"timeout": self._timeout}
-        return {"config": self._config, **timed}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self._config: dict[str, Any] = state["config"]
-        self._timeout: float | None = state.get("timeout")
-        self._handle: _lib.Handle | None = None
-        self._arrays = [array["memory"] for array in held.within(self._config)]
-        self._facts: dict[str, Any] = {}
-
-    @property
-    def handle(self) -> int:
-        """The engine's handle of this dataset, which is opened where it is not yet."""
-        for array in self._arrays:
-            array.check_in_place()
-        if self._handle is None:
-            with scanning.shown():
-                self._handle = self._waited_for(
-                    lambda: _lib.opened("hr_dataset_open", self._config), lambda made: made.close()
-                )
-            self.lend_arrays(self._handle)
-        return self._handle.value
-
-    @property
-    def away(self) -> bool:
-        """Whether it, or a part of it, lies in a store of objects."""
-        sources = [self._config, *self._config.get("parts", ())]
-        told = any(away.is_url(source.get("path")) for source in sources)
-        return told or bool(self._facts.get("away"))  # an index here, of containers there
-
-    @property
-    def cached(self) -> bool:
-        """Whether loaders keep what they fetch from a store in a directory on disk."""
-        return "cache" in self._config
-
-    def _waited_for(self, call: Callable[[], Any], forgotten: Callable[[Any], object]) -> Any:
-        if not self.away:
-            return call()
-        sources = [self._config, *self._config.get("parts", ())]
-        # An index here names its containers there: it is what the program knows of them.
-        paths = sorted((str(source.get("path")) for source in sources), key=away.is_url)
-        with away.within(self._timeout):
-            return away.patiently(call, forgotten, paths[-1])
-
-    def lend_arrays(self, handle: _lib.Handle) -> None:
-        """Keeps the arrays in memory that its images are read from until an object that reads them
-        is closed, whatever becomes of the dataset."""
-        if self._arrays:
-            handle.keep({number: one.array for number, one in enumerate(self._arrays)})
-
-    def source_config(self) -> dict[str, Any] | None:
-        """What the engine's jobs are told of it; None where they take no such dataset."""
-        config = self._config
-        if "array" in config:
-            held.check_given_back(config)
-        elif self.kind not in ("scanned", "contained") or "root" in config or "parts" in config:
-            return None
-        reading = ("backend", "verify_crc")
-        return {name: value for name, value in config.items() if name not in reading}
-
-    def further_images(self) -> list[str]:
-        """The fields that are second images of pairs in folders."""
-        return pairs.further_images(self._config)
-
-    @property
-    def info(self) -> dict[str, Any]:
-        """Facts about the whole dataset: rows, classes, kind, fields, shards, bytes and others."""
-        if not self._facts:
-            facts = _lib.info("hr_dataset_info", self.handle, -1)
-            facts.pop("fetched", None)
-            self._facts = facts
-        return self._facts
-
-    @property
-    def fetched(self) -> dict[str, float]:
-        """What was requested so far from the object store in which the dataset is.
-
-        Returns:
-            ``requests``, ``bytes``, ``hits`` of the cache, ``retries``, ``hedges`` (duplicate
-            requests), ``bytes_per_second`` over the time in which any request was in progress, and
-            ``waited_s``, the seconds that all requests took together. It is empty for a dataset on
-            a local disk. What loaders found in the cache is in their ``stats()``.
-        """
-        return dict(_lib.info("hr_dataset_info", self.handle, -1).get("fetched", {}))
 
     @property
     def classes(self) -> list[str]:
         return list(self.info["classes"])
-
-    @property
-    def kind(self) -> str:
-        return str(self.info["kind"])
 
     @property
     def fingerprint(self) -> str:
@@ -553,16 +388,7 @@ class Dataset:
             try:
                 image = functional.decode(self.read(number), limits=self._config.get("limits"))
             except HeadraceError as failure:
-                # The decoder saw bytes only; say whose they were.
-                if failure.file is None:
-                    failure.file, failure.record = found["path"], number
-                    inside = failure.offset if failure.offset is not None else 0
-                    failure.offset = int(found["offset"]) + inside
-                    reason = failure.reason.removeprefix(f"at byte {inside}: ")  # it is said anew
-                    failure.reason = (
-                        f"{failure.file}: record {failure.record} ({found['key']}) at byte "
-                        f"{failure.offset}: {reason}"
-                    )
+                tell_whose(failure, number, found)
                 raise
         sample = Sample((image, int(found["label"])))
         sample.key, sample.path, sample.fields = found["key"], found["path"], found["fields"]
@@ -571,15 +397,6 @@ class Dataset:
     def __iter__(self) -> Iterator[Sample]:
         return (self._sample(number) for number in range(len(self)))
 
-    def close(self) -> None:
-        """Closes the files. Loaders made of this dataset keep what they need."""
-        if self._handle is None:
-            return
-        self._handle.close()
-        self._arrays = []
-        for array in held.within(self._config):
-            array["memory"] = None
-
     def __enter__(self) -> Dataset:
         return self
 
@@ -587,44 +404,5 @@ class Dataset:
         self.close()
 
     def __repr__(self) -> str:
-        parts = self._config.get("parts")
-        source = self._config.get("path", "files in place")
-        if away.is_url(source):
-            source = self.info["path"]  # without what is secret in it
-        if "array" in self._config:
-            inside = "memory" in self._config["array"]
-            source = "an array in memory" if inside else "arrays in files"
-        if "containers" in self._config:
-            source = f"{len(self._config['containers'])} containers"
-        if "locations" in self._config:
-            source = f"{len(self._config['locations']['files'])} files by locations"
-        if "pairs" in self._config:
-            source = self._config["pairs"]["first"]
-        if parts is not None:
-            source = f"{len(parts)} datasets"
-        return f"Dataset({str(source)!r}: {len(self):,} samples, {len(self.classes):,} classes)"
-
-
-def _class_number(name: str, label: Any, numbers: Mapping[str, int]) -> int:
-    """The number of a class that was given as such, or by name where there are names."""
-    if not isinstance(label, str):
-        return arguments.integer(name, label, 0)
-    if label in numbers:
-        return numbers[label]
-    allowed = "one of the classes" if numbers else "a class number (or classes that have the name)"
-    raise arguments.refuse(name, label, allowed)
-
-
-def _part(name: str, part: Any) -> tuple[dict[str, Any], dict[str, Any], float | None]:
-    """One part of a concatenation: what it consists of, its own options for reading, if any, and
-    its timeout."""
-    if not isinstance(part, Dataset):
-        return {"path": arguments.path(name, part)}, {}, None
-    config = part.__getstate__()["config"]
-    own = (*_SETTINGS, "fetch_ahead", "cache", "cache_size")
-    source = {key: value for key, value in config.items() if key not in own}
-    source = held.copied(source)  # the part may be closed
-    # Of files in place no CRC is known.
-    in_place = any(name in source for name in ("paths", "pairs", "array"))
-    settings = _SETTINGS[:-1] if in_place else _SETTINGS
-    return source, {key: config.get(key) for key in settings}, part._timeout
+        size = f"{len(self):,} samples, {len(self.classes):,} classes"
+        return f"Dataset({self._described()!r}: {size})"

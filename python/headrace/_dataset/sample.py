@@ -1,0 +1,60 @@
+"""One sample of a dataset, and whose the bytes were that a decoder refused."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, cast
+
+from headrace.errors import HeadraceError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+class Sample(tuple[Any, int]):
+    """One sample, which unpacks as ``image, label``.
+
+    Attributes:
+        image: NumPy array of uint8, shape (height, width, 3), RGB.
+        label: the class number, -1 for none.
+        key: the sample's name, unique in its dataset, or in its part of a concatenation. In a
+            folder without an index, files that differ only in their extension have the same key.
+            It is text: bytes of a file name that are not UTF-8 are escaped.
+        path: the file that holds the sample, as ``open`` accepts it: a shard, or the image itself.
+        fields: the values of the sample's fields, by name.
+    """
+
+    key: str
+    path: str
+    fields: dict[str, Any]
+
+    @property
+    def image(self) -> NDArray[np.uint8]:
+        return cast("NDArray[np.uint8]", self[0])
+
+    @property
+    def label(self) -> int:
+        return self[1]
+
+
+Sample.__module__ = "headrace.dataset"  # its home for users, and so for pickles and help()
+
+
+def tell_whose(failure: HeadraceError, number: int, facts: Mapping[str, Any]) -> None:
+    """Says in an error of the decoder, which saw bytes only, which file and sample they were of.
+
+    Args:
+        number: of the sample.
+        facts: what the index says of it.
+    """
+    if failure.file is not None:
+        return
+    failure.file, failure.record = facts["path"], number
+    inside = failure.offset if failure.offset is not None else 0
+    failure.offset = int(facts["offset"]) + inside
+    reason = failure.reason.removeprefix(f"at byte {inside}: ")  # it is said anew
+    failure.reason = (
+        f"{failure.file}: record {failure.record} ({facts['key']}) at byte "
+        f"{failure.offset}: {reason}"
+    )
