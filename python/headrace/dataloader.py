@@ -15,10 +15,9 @@ import torch.utils.data
 from headrace._batch import lending
 from headrace._deferred import curing, deciding
 from headrace._engine import arguments, tracing
-from headrace._torch import stateful
+from headrace._torch import stateful, transformed
 from headrace._torch.arrayed import NotItsArrayError
 from headrace._torch.batches import Engine
-from headrace._torch.choosing import layers
 from headrace._torch.engines import Engines
 from headrace._torch.generators import Tracker
 from headrace._torch.iteration import Iteration
@@ -30,14 +29,12 @@ from headrace._torch.kind import (
     has_own_iterator,
 )
 from headrace._torch.notices import Notices, may_have_images
-from headrace._torch.place import Standing, rest
+from headrace._torch.place import Standing
 from headrace._torch.pool import Pool
 from headrace._torch.reading import Reading
 from headrace._torch.recipe import Recipe
 from headrace._torch.record import Record
-from headrace._torch.samples import Contents
 from headrace._torch.states import State
-from headrace._transforms.multiview import Views
 from headrace.errors import ArgumentError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -172,17 +169,17 @@ class DataLoader(TorchDataLoader[_T_co], metaclass=Kind):
             raise arguments.refuse_type(
                 "dataset", dataset, f"a dataset, as headrace.Dataset({os.fsdecode(dataset)!r}),"
             )
-        if transform is not None and not _without_transform(dataset):
+        if transform is not None and not transformed.has_none_of_its_own(dataset):
             raise ArgumentError(
                 "transform= is for a headrace.Dataset; other datasets have one of their own"
             )
-        self.transform = _pipeline(transform)
+        self.transform = transformed.checked(transform)
         self.mode = arguments.choice("mode", mode, arguments.MODES)
         self.on_error = arguments.choice("on_error", on_error, arguments.ON_ERROR)
         self.eager_open = arguments.flag("eager_open", eager_open)
         self.ahead = arguments.count("ahead", ahead, 0)
         self.limits = None if limits is None else arguments.limits(limits)
-        if limits is not None and _without_transform(dataset):
+        if limits is not None and transformed.has_none_of_its_own(dataset):
             raise ArgumentError("limits= is for image folders; a headrace.Dataset has its own")
         self.snapshot_every_n_steps = stateful.steps(snapshot_every_n_steps)
         self._engines = Engines()
@@ -271,21 +268,7 @@ class DataLoader(TorchDataLoader[_T_co], metaclass=Kind):
 
     def __len__(self) -> int:
         """Batches an epoch; of one that goes on from a state, those before and those behind it."""
-        whole = super().__len__()
-        place, sampler = self.standing.resume or self.standing.place, self.epoch_sampler
-        *wrappers, base = found = layers(self._index_sampler)
-        plain = [] if self.batch_sampler is None else [torch.utils.data.BatchSampler]
-        if [type(wrapper) for wrapper in wrappers] != plain:
-            return whole
-        epoch = None if sampler is None else sampler.epoch
-        if place.sampler_epoch not in (None, epoch) or not place.drawn:
-            return whole
-        place, left = rest(place, found)
-        samples = len(base if left is None else left) - place.samples
-        if not wrappers:
-            return place.batches + samples
-        size, drop_last = wrappers[0].batch_size, wrappers[0].drop_last
-        return int(place.batches + (samples // size if drop_last else -(-samples // size)))
+        return self.state.length(super().__len__())
 
     def recipe(self) -> Recipe | None:
         """What the engine reads itself; None where the dataset's own code runs.
@@ -488,13 +471,9 @@ class DataLoader(TorchDataLoader[_T_co], metaclass=Kind):
             pillows = self._deferring.pillows
             left = {"pillow_images": pillows.images, "pillow_files": pillows.files}
             return self._deferring.stats() | left
-        samples = self._reading.samples
-        foreign = None if samples is None else samples.foreign
         engines = self._engines.stats()
         found = dict(max(engines, key=lambda one: one["images_decoded"])) if engines else {}
-        found["pillow_images"] = 0 if foreign is None else foreign.decoded
-        found["pillow_files"] = 0 if foreign is None else len(foreign.rows)
-        return found
+        return found | self._reading.left_to_pillow()
 
     def close(self) -> None:
         """Stops the threads. Batches that are held stay valid; a new ``iter`` starts new ones."""
@@ -541,26 +520,3 @@ def _is_accelerates() -> bool:
 
 class PartlyNative(UnsupportedError):
     """The engine could do a part of it."""
-
-
-def _without_transform(dataset: Any) -> bool:
-    """Whether all of it is ``headrace.Dataset``s, which have no transform of their own."""
-    try:
-        return Contents(dataset).of_headrace
-    except UnsupportedError:
-        return False
-
-
-def _pipeline(transform: Any) -> Any:
-    """A ``Compose`` or a list of ``headrace.transforms``, which is checked here already."""
-    if isinstance(transform, Views):
-        raise UnsupportedError(
-            "transform=Views(...): a DataLoader makes one image of each sample; several views are "
-            "headrace.Loader's, or headrace.IterableDataset's"
-        )
-    if isinstance(transform, list | tuple) or hasattr(transform, "to_dict"):
-        arguments.transforms("transform", transform)
-    elif transform is not None and not callable(transform):
-        allowed = "a Compose, or a list of headrace.transforms,"
-        raise arguments.refuse_type("transform", transform, allowed)
-    return transform

@@ -64,6 +64,13 @@ class Reading:
             return False
         return True
 
+    def left_to_pillow(self) -> dict[str, int]:
+        """Images that Pillow has decoded, and files that are known to be left to it."""
+        found = None if self.samples is None else self.samples.foreign
+        if found is None:
+            return {"pillow_images": 0, "pillow_files": 0}
+        return {"pillow_images": found.decoded, "pillow_files": len(found.rows)}
+
     def _translation(self, contents: Contents) -> Translation:
         if self._transform is not None:
             pipelines = [self._transform]

@@ -8,10 +8,12 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
+from torch.utils.data import BatchSampler
+
 from headrace._engine import arguments
 from headrace._torch.choosing import layers
 from headrace._torch.notices import Notices
-from headrace._torch.place import Place, Standing, check, part
+from headrace._torch.place import Place, Standing, check, part, rest
 from headrace._torch.reading import Reading
 from headrace.errors import ArgumentError, UnsupportedError
 
@@ -19,7 +21,7 @@ STATE_VERSION = 3
 
 
 class State:
-    """The two methods of a loader that have to do with its state.
+    """What of a loader has to do with its state: the two methods, and the length behind a resume.
 
     A loader has them only while it is native, as attributes of its own: torch's loader has none,
     and frameworks look whether there are any, some of them at the class. So they belong to this
@@ -109,6 +111,27 @@ class State:
         self.standing.go_to(place)
         if sampler is not None and place.sampler_epoch is not None:
             sampler.set_epoch(place.sampler_epoch)
+
+    def length(self, whole: int) -> int:
+        """Batches an epoch; of one that goes on from a state, those before and those behind it.
+
+        Args:
+            whole: of one from its start, as torch counts it.
+        """
+        place, sampler = self.standing.resume or self.standing.place, self.epoch_sampler
+        *wrappers, base = found = self._layers()
+        plain = [] if self._batch_sampler is None else [BatchSampler]
+        if [type(wrapper) for wrapper in wrappers] != plain:
+            return whole
+        epoch = None if sampler is None else sampler.epoch
+        if place.sampler_epoch not in (None, epoch) or not place.drawn:
+            return whole
+        place, left = rest(place, found)
+        samples = len(base if left is None else left) - place.samples
+        if not wrappers:
+            return place.batches + samples
+        size, drop_last = wrappers[0].batch_size, wrappers[0].drop_last
+        return int(place.batches + (samples // size if drop_last else -(-samples // size)))
 
     def _identity(self) -> dict[str, Any]:
         """What has to be equal in a state and in the loader that takes it."""
