@@ -27,7 +27,7 @@ from torchvision.transforms import v2
 
 import headrace as hr
 import images
-from headrace._deferred import image as deferred_image
+from headrace._deferred import behind as file_behind
 
 EVALUATION = tv.Compose(
     [
@@ -342,7 +342,7 @@ def test_images_know_their_info_too_where_pillow_has_no_choice_of_it(
 ) -> None:
     """As before Pillow 13, whose images have no `_copy_info`."""
     opened = SimpleNamespace(info={"dpi": (72, 72)})
-    monkeypatch.setattr(deferred_image, "_header", lambda _: opened)
+    monkeypatch.setattr(file_behind, "header", lambda _: opened)
 
     class Rows(data.Dataset[Any]):
         def __len__(self) -> int:

@@ -17,8 +17,9 @@ import torch
 from torch.utils.data._utils.pin_memory import pin_memory
 
 from headrace._deferred import drawn, header
+from headrace._deferred.behind import Given, Opened
 from headrace._deferred.chain import Chain, Form, Key, Op
-from headrace._deferred.image import DeferredImage, Given, Opened
+from headrace._deferred.image import DeferredImage
 from headrace._deferred.limits import Limits
 from headrace._deferred.recording import Asked, Draws, Reason
 from headrace._deferred.source import File, bytes_of

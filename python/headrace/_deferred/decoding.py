@@ -14,8 +14,8 @@ from typing import Any
 import torch
 
 from headrace._deferred import header, opening
+from headrace._deferred.behind import Opened, as_draft
 from headrace._deferred.chain import Chain, Form
-from headrace._deferred.image import Opened, as_draft
 from headrace._deferred.recording import Recording
 from headrace._deferred.switches import NOT_RECORDED, Handler
 from headrace._deferred.tensor import pending

@@ -9,8 +9,9 @@ from typing import Any
 import PIL.Image
 
 from headrace._deferred import source
+from headrace._deferred.behind import Given
 from headrace._deferred.chain import Chain
-from headrace._deferred.image import DeferredImage, Given
+from headrace._deferred.image import DeferredImage
 from headrace._deferred.methods import LARGEST
 from headrace._deferred.recording import Recording
 

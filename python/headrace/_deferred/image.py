@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import copyreg
 import functools
-import io
 import sys
 import weakref
 from functools import partial
@@ -20,61 +19,9 @@ import PIL.Image
 from PIL._util import DeferredError
 from PIL.Image import Resampling
 
-from headrace._deferred import pixels, recording
+from headrace._deferred import behind, pixels, recording
 from headrace._deferred.chain import Chain
 from headrace._deferred.methods import RecordedImage
-from headrace._deferred.source import File, bytes_of
-
-
-class Opened:
-    """The file behind an image, as Pillow opens it when somebody asks for more than its size.
-
-    Attributes:
-        behind: where Pillow has read to, once it has opened the file: behind the header.
-        kind: Pillow's name of its format; "": it is not known yet.
-    """
-
-    kind = ""
-
-    def __init__(self, source: File | bytes, name: str | bytes) -> None:
-        self._source, self.name = source, name
-        self._image: Any = None
-        self.behind = 0
-
-    @property
-    def image(self) -> Any:
-        """Pillow's own object. Its pixels are read when it needs them."""
-        if self._image is None:
-            data = bytes_of(self._source)
-            file = io.BytesIO(data)
-            with recording.paused():
-                self._image = PIL.Image.open(file)
-            self.behind = file.tell()
-            if self.name:
-                self._image.filename = self.name
-        return self._image
-
-    def holding(self, image: PIL.Image.Image) -> Any:
-        """Another object of Pillow's for the file, with these pixels in place of its own."""
-        made = Opened(self._source, self.name).image
-        made.tile, made.im, made.info = [], image.im, image.info
-        made._mode, made._size, made.palette = image.mode, image.size, image.palette
-        return made
-
-
-class Given(Opened):
-    """The pixels of an image that Python made, and what that image says of itself."""
-
-    def __init__(self, data: bytes, info: dict[Any, Any]) -> None:
-        super().__init__(data, "")
-        self._info = dict(info)
-
-    @property
-    def image(self) -> Any:
-        made = super().image
-        made.info = self._info
-        return made
-
 
 _IM_IS_A_PROPERTY = isinstance(vars(PIL.Image.Image).get("im"), property)
 
@@ -115,7 +62,7 @@ class DeferredImage(RecordedImage):
         self.begin_to_load()
         made = DeferredImage(chain)
         if "info" in self.__dict__:  # which the program may have changed
-            made.info = _copied(self)
+            made.info = behind.copied(self)
         return made
 
     def then(self, chain: Chain, anew: bool) -> DeferredImage:
@@ -126,7 +73,7 @@ class DeferredImage(RecordedImage):
         """
         made = DeferredImage(chain)
         if "info" in self.__dict__:  # which the program may have changed
-            made.info = {} if anew else _copied(self)
+            made.info = {} if anew else behind.copied(self)
         return made
 
     def begin_to_load(self) -> None:
@@ -199,7 +146,7 @@ class DeferredImage(RecordedImage):
         """As Pillow has it by now: as it stands in the file, or as the pixels have it."""
         if self._palette is None and self._mode == "P":
             chain = self.chain or self.__dict__.get("_left")
-            opened = chain and _header(chain)
+            opened = chain and behind.header(chain)
             if opened and (self.chain is None or not self.has_pixels or opened.format == "PNG"):
                 self._palette = opened.palette.copy()
                 if self.has_pixels:  # PNG's bytes are those of the pixels' palette
@@ -248,13 +195,13 @@ class DeferredImage(RecordedImage):
         chain, file = self.__dict__.get("chain"), self.__dict__.get("_file")
         chain = chain or self.__dict__.get("_left")  # of one that was closed
         if name == "info" and chain is not None:
-            self.info = _info(chain)
+            self.info = behind.info(chain)
             return self.info
         if file is None or name.startswith("__"):
             raise AttributeError(f"'Image' object has no attribute {name!r}")
         return file.name if name == "filename" else getattr(self._own(file), name)
 
-    def _own(self, file: Opened) -> Any:
+    def _own(self, file: behind.Opened) -> Any:
         """The file as Pillow has it: closed where the program has closed it."""
         own = file.image
         if "_left" in self.__dict__:
@@ -298,7 +245,7 @@ class DeferredImage(RecordedImage):
 
     def verify(self) -> None:
         if self.chain is not None and self.format:
-            _header(self.chain).verify()
+            behind.header(self.chain).verify()
 
     def load(self) -> Any:
         """Nothing yet: what follows may not need pixels, unless it is Pillow's own method."""
@@ -334,7 +281,7 @@ class DeferredImage(RecordedImage):
             return None
         if mode != "YCbCr" and chain.native:
             return self._draft(chain, mode, size)
-        header = _header(chain)
+        header = behind.header(chain)
         answer = header.draft(mode, size)
         if answer is not None:
             pixels.note()
@@ -354,7 +301,7 @@ class DeferredImage(RecordedImage):
             factor = next(f for f in (8, 4, 2, 1) if least >= f or f == 1)
         sides = ((width + factor - 1) // factor, (height + factor - 1) // factor)
         grey = mode == "L" and chain.mode == "RGB"
-        self.chain = chain.drafted(sides, factor, grey, partial(as_draft, mode, size))
+        self.chain = chain.drafted(sides, factor, grey, partial(behind.as_draft, mode, size))
         self._mode, self._size, self._twin = self.chain.mode, sides, None
         return self.mode, (0, 0, width / factor, height / factor)
 
@@ -373,12 +320,6 @@ class DeferredImage(RecordedImage):
             self.chain, self._size, self._twin = made.chain, made.size, None
         elif made is not None:
             self.im, self._size = made.im, made.size
-
-
-def as_draft(mode: Any, size: Any, image: Any) -> Any:
-    """The replay of a draft: of the file as Pillow opens it."""
-    image.draft(mode, size)
-    return image
 
 
 def _of_the_twin(name: str) -> Any:
@@ -447,33 +388,6 @@ class _Access:
 
     def __setitem__(self, place: Any, colour: Any) -> None:
         self._pixels()[place] = colour
-
-
-def _header(chain: Chain) -> Any:
-    """The file as Pillow opens it; pixels that lie in memory have one that is made of them."""
-    return (chain.header or Opened(chain.source, "")).image
-
-
-def _copied(image: Any) -> dict[Any, Any]:
-    """The info of an image that is made of another."""
-    # Before Pillow 13 it is all of the other's, lists included.
-    copied: dict[Any, Any] = getattr(image, "_copy_info", image.info.copy)()
-    return copied
-
-
-def _info(chain: Chain) -> dict[Any, Any]:
-    """What an image says of itself: the file's, but for a colour that was transparent there."""
-    info = _copied(_header(chain))
-    colour = info.get("transparency")
-    if colour is None and any(op.anew for op in chain.ops):
-        return {}
-    if colour is None or chain.as_opened:
-        return info
-    if isinstance(colour, bytes):  # of a palette's colours, which the image has no more
-        del info["transparency"]
-        return info
-    # Each op does its own to that colour: Pillow says it, and few files have one.
-    return pixels.info_of(chain, info)
 
 
 def native_chain(image: Any) -> Chain | None:

@@ -14,6 +14,7 @@ import PIL.Image
 import torch
 
 from headrace._deferred import header, recording, source, switches, tensor, whole
+from headrace._deferred.behind import Opened
 from headrace._deferred.chain import Chain
 from headrace._deferred.curing import (
     NO_IMAGE,
@@ -25,7 +26,7 @@ from headrace._deferred.curing import (
     TOO_LARGE,
 )
 from headrace._deferred.header import Header
-from headrace._deferred.image import DeferredImage, Opened
+from headrace._deferred.image import DeferredImage
 from headrace._deferred.limits import MAX_RECORD_BYTES
 from headrace._deferred.recording import Recording
 from headrace._deferred.switches import NOT_RECORDED

@@ -1,0 +1,95 @@
+"""The file behind an image that nobody has decoded yet, as Pillow opens it, and what it says."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import PIL.Image
+
+from headrace._deferred import pixels, recording
+from headrace._deferred.chain import Chain
+from headrace._deferred.source import File, bytes_of
+
+
+class Opened:
+    """The file behind an image, as Pillow opens it when somebody asks for more than its size.
+
+    Attributes:
+        behind: where Pillow has read to, once it has opened the file: behind the header.
+        kind: Pillow's name of its format; "": it is not known yet.
+    """
+
+    kind = ""
+
+    def __init__(self, source: File | bytes, name: str | bytes) -> None:
+        self._source, self.name = source, name
+        self._image: Any = None
+        self.behind = 0
+
+    @property
+    def image(self) -> Any:
+        """Pillow's own object. Its pixels are read when it needs them."""
+        if self._image is None:
+            data = bytes_of(self._source)
+            file = io.BytesIO(data)
+            with recording.paused():
+                self._image = PIL.Image.open(file)
+            self.behind = file.tell()
+            if self.name:
+                self._image.filename = self.name
+        return self._image
+
+    def holding(self, image: PIL.Image.Image) -> Any:
+        """Another object of Pillow's for the file, with these pixels in place of its own."""
+        made = Opened(self._source, self.name).image
+        made.tile, made.im, made.info = [], image.im, image.info
+        made._mode, made._size, made.palette = image.mode, image.size, image.palette
+        return made
+
+
+class Given(Opened):
+    """The pixels of an image that Python made, and what that image says of itself."""
+
+    def __init__(self, data: bytes, info: dict[Any, Any]) -> None:
+        super().__init__(data, "")
+        self._info = dict(info)
+
+    @property
+    def image(self) -> Any:
+        made = super().image
+        made.info = self._info
+        return made
+
+
+def header(chain: Chain) -> Any:
+    """The file as Pillow opens it; pixels that lie in memory have one that is made of them."""
+    return (chain.header or Opened(chain.source, "")).image
+
+
+def copied(image: Any) -> dict[Any, Any]:
+    """The info of an image that is made of another."""
+    # Before Pillow 13 it is all of the other's, lists included.
+    made: dict[Any, Any] = getattr(image, "_copy_info", image.info.copy)()
+    return made
+
+
+def info(chain: Chain) -> dict[Any, Any]:
+    """What an image says of itself: the file's, but for a colour that was transparent there."""
+    found = copied(header(chain))
+    colour = found.get("transparency")
+    if colour is None and any(op.anew for op in chain.ops):
+        return {}
+    if colour is None or chain.as_opened:
+        return found
+    if isinstance(colour, bytes):  # of a palette's colours, which the image has no more
+        del found["transparency"]
+        return found
+    # Each op does its own to that colour: Pillow says it, and few files have one.
+    return pixels.info_of(chain, found)
+
+
+def as_draft(mode: Any, size: Any, image: Any) -> Any:
+    """The replay of a draft: of the file as Pillow opens it."""
+    image.draft(mode, size)
+    return image
