@@ -44,6 +44,8 @@ func scanBeton(p *part) error {
 	}
 }
 
+// imageOfBeton is the only field of images, or the usual names where there are several: FFCV's writers call their fields
+// whatever they like, and each says its kind.
 func imageOfBeton(fields []formats.BetonField) []string {
 	var images []string
 	for _, f := range fields {

@@ -41,6 +41,7 @@ func scanImageFiles(p *part) error {
 	}
 }
 
+// addFile notes an image. Its name is kept as the key until all archives are known, and with them what is a class.
 func (p *part) addFile(name string, offset, size int64) error {
 	// The index has 32 bits for it.
 	if size > maxLength {

@@ -77,6 +77,7 @@ type choice struct {
 	given bool
 }
 
+// choose takes a word of the user's, which may hold alternatives as WebDataset writes them ("jpg;png").
 func choose(asked string, usual []string) choice {
 	if asked == "" {
 		return choice{usual, false}
@@ -107,6 +108,7 @@ func (c *choice) find(cells []cell, what string) (int, error) {
 	return found, nil
 }
 
+// cellNames are sorted, so that a sentence does not depend on how members stand in their archive.
 func cellNames(cells []cell) string {
 	names := make([]string, len(cells))
 	for i := range cells {
@@ -271,6 +273,7 @@ func withoutNaN(data []byte) []byte {
 	return made
 }
 
+// valueLabel is the label that a JSON value is. Unlike the word of a text file a text in quotes stays one, of digits too.
 func valueLabel(raw json.RawMessage) (label, error) {
 	var value any
 	if err := unmarshal(raw, &value); err != nil {
@@ -279,6 +282,7 @@ func valueLabel(raw json.RawMessage) (label, error) {
 	switch v := value.(type) {
 	case nil:
 		return label{}, nil
+	// Python's True and False, which it counts as 1 and 0.
 	case bool:
 		if v {
 			return label{kind: intLabel, number: 1}, nil

@@ -200,6 +200,8 @@ func isDerived(dir, name string) bool {
 // isSummary is true of the copies of footers that Spark, Dask and fastparquet write beside the files of a table.
 func isSummary(name string) bool { return name == "_metadata" || name == "_common_metadata" }
 
+// derivedName is true of cache-FINGERPRINT.arrow (datasets/arrow_dataset.py, _get_cache_file_path). Only beside a
+// dataset_info.json, which the library writes as well, is such a name taken for its own.
 func derivedName(name string) bool {
 	return strings.HasPrefix(name, "cache-") && strings.HasSuffix(name, ".arrow")
 }

@@ -88,6 +88,7 @@ func beside(files, labels []string) (paths []string) {
 	return paths
 }
 
+// stampOf is false of a file that cannot be looked at.
 func stampOf(path string) (stamp, bool) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -222,6 +223,7 @@ func (k *keeper) put(t *catalog.Table) {
 		data = data[len(part):]
 		k.cache.Put(partKey(id, n), part)
 	}
+	// Last: who finds the number finds the parts, unless the cache has let go of one.
 	k.cache.Put(k.key, head)
 }
 

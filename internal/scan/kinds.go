@@ -107,6 +107,8 @@ func kindOfBytes(path string, head []byte, r io.ReaderAt, size int64) kind {
 	return found
 }
 
+// kindOfHead goes by the first bytes alone, in an order: a longer or a checked sign goes before one that other files have
+// by chance.
 func kindOfHead(head []byte) kind {
 	text := string(head)
 	switch {

@@ -93,6 +93,8 @@ func addColumn(t *catalog.Table, name string, c *column, parts []*part) {
 	}
 }
 
+// floatsOf are the values of a column as floats, NaN where a row has none: of whole numbers that are missing in places
+// none is left that could stand for nothing.
 func floatsOf(name string, parts []*part) []float64 {
 	var values []float64
 	for _, p := range parts {

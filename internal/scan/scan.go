@@ -91,6 +91,7 @@ func lateError(files []string, parts []*part) error {
 	return nil
 }
 
+// arePlain: nothing but images lies in the folders of all archives.
 func arePlain(parts []*part) bool {
 	for _, p := range parts {
 		if !p.plain {
@@ -173,6 +174,8 @@ func placed(err error, file string, before int64, p *part) error {
 	return err
 }
 
+// walkFile reads the headers of a container on disk. Its size and checksums are taken before the walk, so that what is
+// written during it is found by whoever opens the dataset.
 func walkFile(path, name string, walk func(*part) error, o *Options) (p *part, shard catalog.ShardInfo, err error) {
 	f, err := mmap.OpenRegular(path)
 	if err != nil {

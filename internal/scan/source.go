@@ -223,6 +223,8 @@ func foldersOfContainers(dir string) []string {
 	return found
 }
 
+// openSplitFolder opens one of the folders below a source, each of which holds containers. With a single one that is no
+// split, as "data", it goes on inside of it.
 func openSplitFolder(source string, splits []string, o Options) (*catalog.Dataset, error) {
 	if aloneWith(splits, o.Split) {
 		return openFolder(filepath.Join(source, splits[0]), o)
