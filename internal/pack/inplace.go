@@ -128,6 +128,7 @@ type inPlace struct {
 }
 
 const (
+	// Names with a dot in front, which a scan of the folder and a listing of classes pass over.
 	temporaryIndex    = ".headrace-index.partial"
 	temporarySeek     = ".headrace-seek.partial"
 	temporaryManifest = ".headrace-manifest.partial"

@@ -116,6 +116,7 @@ func (v *verifier) endsOf(ctx context.Context, f io.ReaderAt, n int, size int64)
 	return catalog.EndsOf(f, size)
 }
 
+// readerAt is a function that reads a range whole as an io.ReaderAt.
 type readerAt func(to []byte, offset int64) error
 
 func (read readerAt) ReadAt(to []byte, offset int64) (int, error) {
@@ -125,6 +126,7 @@ func (read readerAt) ReadAt(to []byte, offset int64) (int, error) {
 	return len(to), nil
 }
 
+// keyOf is empty of no record, and where the index itself is damaged, which checkRows says.
 func (v *verifier) keyOf(record int64) string {
 	if record < 0 {
 		return ""

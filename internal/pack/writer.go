@@ -80,6 +80,7 @@ func NewWriter(c WriterConfig) (*Writer, error) {
 			return nil, catalog.NewError(fault.KindArgument, "", "classes[%d] has %d bytes (expected at most %d)", i, len(name), formats.MaxNameBytes)
 		}
 	}
+	// Of no call: samples come one by one, and Abort may come from another thread while Finish waits.
 	ctx, cancel := context.WithCancel(context.Background())
 	o, err := newOutput(ctx, c.Destination, c.ShardBytes, c.Overwrite, c.Storage)
 	if err != nil {
