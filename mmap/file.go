@@ -91,6 +91,7 @@ func Open(path string, o Options) (*File, error) {
 	return f, nil
 }
 
+// Size, Path and Backend are what the file was opened with; of a file that changes they do not.
 func (f *File) Size() int64      { return f.size }
 func (f *File) Path() string     { return f.path }
 func (f *File) Backend() Backend { return f.backend }

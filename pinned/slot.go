@@ -12,6 +12,7 @@ const (
 	Held
 )
 
+// String is the state's word in docs and errors.
 func (s State) String() string { return [...]string{"free", "filling", "ready", "held"}[s] }
 
 // Slot is one batch's tenancy of a piece of memory, from Acquire to Release or Abandon.

@@ -58,6 +58,7 @@ func (c *ChunkConfig) place(inner int64) BlockPlace {
 	return BlockPlace{Stored: uint32(c.Stored), Size: uint32(c.Size), Inner: uint32(inner), Codec: c.codec}
 }
 
+// String is what a fingerprint is made of: all that says where the rows lie.
 func (s *Stretch) String() string {
 	text := fmt.Sprintf("%d %d %d %d", s.File, s.Offset, s.Stride, s.Rows)
 	if s.Tiles != nil {
