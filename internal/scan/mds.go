@@ -197,9 +197,15 @@ func (p *part) decodeMDS(c *cell, encoding string) error {
 	return nil
 }
 
+// mostDigits is what Python reads of an int (sys.int_info.default_max_str_digits), and so what streaming reads of str_int.
+const mostDigits = 4300
+
 // decodeWord reads a number that is written in digits.
 func (p *part) decodeWord(c *cell, whole bool) (err error) {
-	data, err := p.bytes(c, 64)
+	if c.length > mostDigits {
+		return fmt.Errorf("%w: a number of %d bytes (expected at most %d)", formats.ErrLimit, c.length, mostDigits)
+	}
+	data, err := p.bytes(c, mostDigits)
 	if err != nil {
 		return err
 	}

@@ -317,19 +317,28 @@ func TestSubfoldersOfContainersAreSplits(t *testing.T) {
 }
 
 func TestAWholeNumberOfMoreThan64BitsInAnMDSIsNoFieldAndLeavesTheRestReadable(t *testing.T) {
-	file := put(t, map[string][]byte{"shard.00000.mds": shardOf(t, []string{"image", "many", "real"}, []string{"jpeg", "str_int", "str_float"},
-		[][]string{{"\xff\xd8\xff", "7", "1.5"}, {"\xff\xd8\xff", "18446744073709551616", "1e999"}})}) + "/shard.00000.mds"
-	d := open(t, file, Options{})
-	require.Equal(t, int64(2), d.Len())
-	real, err := d.FieldValue(1, "real")
-	require.NoError(t, err)
-	require.Equal(t, math.Inf(1), real)
-	for _, f := range d.Fields() {
-		require.NotEqual(t, "many", f.Name)
+	for _, long := range []string{"18446744073709551616", strings.Repeat("7", 100)} {
+		file := put(t, map[string][]byte{"shard.00000.mds": shardOf(t, []string{"image", "many", "real"}, []string{"jpeg", "str_int", "str_float"},
+			[][]string{{"\xff\xd8\xff", "7", "1.5"}, {"\xff\xd8\xff", long, "1e999"}})}) + "/shard.00000.mds"
+		d := open(t, file, Options{})
+		require.Equal(t, int64(2), d.Len())
+		real, err := d.FieldValue(1, "real")
+		require.NoError(t, err)
+		require.Equal(t, math.Inf(1), real)
+		for _, f := range d.Fields() {
+			require.NotEqual(t, "many", f.Name)
+		}
+		_, err = Open(file, Options{Fields: []string{"many"}})
+		require.ErrorContains(t, err, `the column "many" holds lists, or values of several types`)
+		require.Equal(t, fault.KindUnsupported, fault.KindOf(err))
 	}
-	_, err = Open(file, Options{Fields: []string{"many"}})
-	require.ErrorContains(t, err, `the column "many" holds lists, or values of several types`)
-	require.Equal(t, fault.KindUnsupported, fault.KindOf(err))
+}
+
+func TestANumberOfMoreDigitsThanPythonReadsIsALimit(t *testing.T) {
+	file := put(t, map[string][]byte{"shard.00000.mds": shardOf(t, []string{"image", "many"}, []string{"jpeg", "str_int"},
+		[][]string{{"\xff\xd8\xff", strings.Repeat("7", 4301)}})}) + "/shard.00000.mds"
+	_, err := Open(file, Options{})
+	require.ErrorContains(t, err, `the column "many": limit: a number of 4301 bytes (expected at most 4300)`)
 }
 
 // shardOf is a shard of columns of varying length.
