@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, cast, overload
 
 from headrace import functional
 from headrace._arrays import held, opening
+from headrace._dataset.configured import BACKENDS, Configured
 from headrace._dataset.files import of_files
-from headrace._dataset.opened import BACKENDS, Opened
 from headrace._dataset.parts import concatenated
 from headrace._dataset.sample import Sample, tell_whose
 from headrace._engine import _lib, arguments, away, containers, located, pairs
@@ -26,7 +26,7 @@ __all__ = ["Dataset", "Sample"]
 _MANY_IMAGES = 1 << 17  # bytes that most encoded images fit in; others are asked for again
 
 
-class Dataset(Opened):
+class Dataset(Configured):
     """A packed dataset, a folder of images used in place, or containers in other formats.
 
     ``len(ds)`` is the number of samples and ``ds[i]`` a ``Sample``. Negative numbers count from the

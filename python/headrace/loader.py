@@ -13,14 +13,14 @@ from headrace._batch.moved import Moved
 from headrace._engine import abi, arguments, away, containers, scarce, tracing
 from headrace._epoch import datasets, devices, feed, options, ranks, states
 from headrace._epoch.epoch import Batches, Epoch, Source
-from headrace._epoch.opened import Opened
+from headrace._epoch.passes import Passes
 from headrace._transforms.multiview import Views
 from headrace._transforms.schedule import Schedule
 from headrace.dataset import Dataset
 from headrace.errors import ArgumentTypeError
 
 
-class Loader(Opened):
+class Loader(Passes):
     """Batches of a dataset, decoded and augmented by native threads.
 
     Each ``iter(loader)`` is one epoch: epoch 0 first, then the next one, or the one given to

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from headrace._arrays import held
-from headrace._dataset.opened import BACKENDS, Opened
+from headrace._dataset.configured import BACKENDS, Configured
 from headrace._engine import arguments
 from headrace.errors import ArgumentError
 
@@ -61,7 +61,7 @@ def concatenated(datasets: Iterable[Any], classes: Sequence[str] | None) -> Conc
 
 
 def _part(name: str, part: Any) -> _Part:
-    if not isinstance(part, Opened):
+    if not isinstance(part, Configured):
         return _Part({"path": arguments.path(name, part)}, {}, None)
     state = part.__getstate__()
     config = state["config"]

@@ -1,4 +1,4 @@
-"""The engine of a ``Loader``, opened where it is needed, and what each iteration over it is."""
+"""The engine of a ``Loader``, opened where it is needed, and the passes over it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from headrace.dataset import Dataset
 from headrace.errors import ArgumentError
 
 
-class Opened:
+class Passes:
     """The base of ``Loader``: what of it concerns the engine and the order, and no tensor."""
 
     dataset: Dataset

@@ -11,7 +11,7 @@ from headrace._engine import _lib, arguments, away, pairs, scanning
 BACKENDS = ("auto", "mmap", "pread")
 
 
-class Opened:
+class Configured:
     """The base of ``Dataset``: what of it does not depend on how its configuration was made.
 
     It pickles as that configuration, and opens again where it is unpickled.
