@@ -37,8 +37,9 @@ func (s *stream) Write(p []byte) (int, error) {
 // advance sends the window that is full to the disk and lets the one before it go.
 func (s *stream) advance() error {
 	fd := int(s.file.Fd())
-	// WRITE alone begins and does not wait; the window before, with WAIT_BEFORE and WAIT_AFTER, is then on disk
-	// (sync_file_range(2)), and DONTNEED lets go only of pages that are (posix_fadvise(2)).
+	// WRITE alone begins the write-out and does not wait for its end. The window before, with WAIT_BEFORE and
+	// WAIT_AFTER, is then on disk (sync_file_range(2)), and DONTNEED lets go only of pages that are
+	// (posix_fadvise(2)).
 	err := unix.SyncFileRange(fd, s.begun, windowBytes, unix.SYNC_FILE_RANGE_WRITE)
 	if before := s.begun - windowBytes; err == nil && before >= 0 {
 		err = unix.SyncFileRange(fd, before, windowBytes, unix.SYNC_FILE_RANGE_WAIT_BEFORE|
