@@ -65,8 +65,8 @@ def pack(
     Args:
         source: a folder with one folder of images for each class; a CSV, JSON lines or Parquet list
             of files with a path, and optionally a label and fields, in each row; containers, as
-            ``Dataset`` accepts them; a ``Dataset``; or any map-style Python dataset of pairs of image and
-            label, or of dicts (docs/formats.md).
+            ``Dataset`` accepts them; a ``Dataset``; or any map-style Python dataset of pairs of
+            image and label, or of dicts (docs/formats.md).
         destination: a directory that does not exist yet; or an s3://, gs:// or az:// address
             below which there is nothing.
         format, image, label, fields, classes, split: as for ``Dataset``, for containers and (except
