@@ -10,6 +10,8 @@ import PIL.Image
 from headrace._deferred import pixels, recording
 from headrace._deferred.chain import Chain
 from headrace._deferred.source import File, bytes_of
+from headrace._torch import trailing
+from headrace.errors import ChangedError
 
 
 class Opened:
@@ -18,9 +20,12 @@ class Opened:
     Attributes:
         behind: where Pillow has read to, once it has opened the file: behind the header.
         kind: Pillow's name of its format; "": it is not known yet.
+        ends: nothing stands behind the pixels, as far as Pillow has opened the file.
     """
 
     kind = ""
+    ends = True
+    _more: dict[Any, Any] | None = None
 
     def __init__(self, source: File | bytes, name: str | bytes) -> None:
         self._source, self.name = source, name
@@ -35,10 +40,42 @@ class Opened:
             file = io.BytesIO(data)
             with recording.paused():
                 self._image = PIL.Image.open(file)
-            self.behind = file.tell()
+            self.behind, self.ends = file.tell(), not trailing.has_more(data)
             if self.name:
                 self._image.filename = self.name
         return self._image
+
+    def info(self, loaded: bool) -> dict[Any, Any]:
+        """What Pillow's image says of itself: a copy.
+
+        Args:
+            loaded: with what it says only once it has read the pixels.
+
+        Raises:
+            OSError, SyntaxError: it cannot read them.
+        """
+        info = copied(self.image)
+        return info | self.more() if loaded else info
+
+    def more(self) -> dict[Any, Any]:
+        """What Pillow adds to ``info`` when it reads the pixels.
+
+        Raises:
+            OSError, SyntaxError: it cannot.
+        """
+        if self._more is None:
+            own = self.image
+            try:
+                # Not `own` itself, which the program may have closed.
+                with recording.paused():
+                    data = b"" if self.ends else bytes_of(self._source)
+                    self._more = trailing.found_in(data, own.format)
+            except ChangedError:
+                raise
+            except Exception:
+                recording.decoding_failed()
+                raise
+        return self._more
 
     def holding(self, image: PIL.Image.Image) -> Any:
         """Another object of Pillow's for the file, with these pixels in place of its own."""
@@ -74,9 +111,13 @@ def copied(image: Any) -> dict[Any, Any]:
     return made
 
 
-def info(chain: Chain) -> dict[Any, Any]:
-    """What an image says of itself: the file's, but for a colour that was transparent there."""
-    found = copied(header(chain))
+def info(chain: Chain, loaded: bool) -> dict[Any, Any]:
+    """What an image says of itself: the file's, but for a colour that was transparent there.
+
+    Args:
+        loaded: Pillow would have read the pixels by now.
+    """
+    found = (chain.header or Opened(chain.source, "")).info(loaded)
     colour = found.get("transparency")
     if colour is None and any(op.anew for op in chain.ops):
         return {}

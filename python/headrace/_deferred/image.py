@@ -20,7 +20,9 @@ from PIL._util import DeferredError
 from PIL.Image import Resampling
 
 from headrace._deferred import behind, pixels, recording
+from headrace._deferred.altering import Altering
 from headrace._deferred.chain import Chain
+from headrace._deferred.curing import OTHER_MODE
 from headrace._deferred.methods import RecordedImage
 
 _IM_IS_A_PROPERTY = isinstance(vars(PIL.Image.Image).get("im"), property)
@@ -94,6 +96,8 @@ class DeferredImage(RecordedImage):
             own.__exit__(None, None, None)
             with recording.paused():
                 own.load()
+        if not self.loaded and self._file is not None and "info" in self.__dict__:
+            self.info.update(self._file.more())  # the program's own dict, as Pillow's
         self.loaded = True
 
     @property
@@ -195,7 +199,7 @@ class DeferredImage(RecordedImage):
         chain, file = self.__dict__.get("chain"), self.__dict__.get("_file")
         chain = chain or self.__dict__.get("_left")  # of one that was closed
         if name == "info" and chain is not None:
-            self.info = behind.info(chain)
+            self.info = behind.info(chain, self.has_pixels)
             return self.info
         if file is None or name.startswith("__"):
             raise AttributeError(f"'Image' object has no attribute {name!r}")
@@ -241,7 +245,15 @@ class DeferredImage(RecordedImage):
         return made
 
     def getexif(self) -> Any:
-        return super().getexif() if self._file is None else self._own(self._file).getexif()
+        if self._file is None:
+            return super().getexif()
+        own = self._own(self._file)
+        if own.format == "PNG" and "exif" not in own.info and "_left" not in self.__dict__:
+            # Pillow decodes it now, for EXIF may stand behind the pixels.
+            self.begin_to_load()
+            if self._file.ends:
+                return PIL.Image.Image.getexif(own)
+        return own.getexif()
 
     def verify(self) -> None:
         if self.chain is not None and self.format:

@@ -14,6 +14,7 @@ import PIL.Image
 from PIL.Image import Dither, Palette, Resampling, Transform, Transpose
 from PIL.ImageFilter import GaussianBlur
 
+from headrace._deferred import palettes
 from headrace._deferred.chain import Chain, Op, op
 from headrace._deferred.numeric import exact, number, whole
 
@@ -91,6 +92,8 @@ class RecordedImage(PIL.Image.Image):
             chain = None
         # Pillow, too, asks for the matrix' truth.
         if chain is not None and mode == "RGB" and not matrix:
+            if chain.mode == "P":
+                palettes.warn_of(chain)
             return self.of(chain.in_colours())
         # Of a palette Pillow makes L with a rounding of its own.
         if chain is not None and mode == "L" and not matrix and chain.mode in ("RGB", "RGBA", "LA"):

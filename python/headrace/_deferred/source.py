@@ -76,6 +76,12 @@ class File:
                 raise self._changed("replaced or written to")
             return data
 
+    def first(self, count: int) -> bytes:
+        """So many bytes of its beginning, while it is open."""
+        if self.data is not None:
+            return self.data[:count]
+        return b"" if self._file is None else os.pread(self._file.fileno(), count, 0)
+
     def last(self, count: int) -> bytes:
         """So many bytes of its end, while it is open."""
         if self.data is not None:
@@ -100,6 +106,11 @@ def bytes_of(source: Source) -> bytes:
         ChangedError: the file is another than the one that was opened.
     """
     return source if isinstance(source, bytes) else source.read()
+
+
+def beginning(source: Source, count: int) -> bytes:
+    """The first bytes of an image that the program has open; b"" where they are not at hand."""
+    return source[:count] if isinstance(source, bytes) else source.first(count)
 
 
 def opened(path: bytes, name: bytes) -> tuple[File, Header] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import io
 import sys
@@ -11,6 +12,7 @@ from typing import Any
 import torch
 
 from headrace._engine import _lib, abi
+from headrace._torch import trailing
 from headrace._torch.failures import joined
 from headrace._torch.recipe import Recipe
 from headrace._translate.result import Translation
@@ -113,6 +115,8 @@ def _info(data: bytearray, mode: str) -> dict[Any, Any]:
     try:
         with Image.open(io.BytesIO(data)) as opened:
             info: dict[Any, Any] = opened.info
+            with contextlib.suppress(OSError, SyntaxError):  # as far as Pillow reads it
+                info |= trailing.found_in(data, opened.format)
             if opened.mode != mode:
                 info.pop("transparency", None)
             return info
