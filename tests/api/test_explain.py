@@ -19,12 +19,14 @@ from PIL import Image
 from torch.utils import data
 from torchvision import datasets
 from torchvision import transforms as tv
+from torchvision.io import read_image
 
 import forking
 import headrace as hr
 import images
 from headrace import errors
 
+NEAREST = tv.InterpolationMode.NEAREST
 STEPS = tv.Compose([tv.Resize(20), tv.CenterCrop(16), tv.ToTensor()])
 
 
@@ -395,6 +397,43 @@ def test_every_cause_has_its_cure(root: Path, tmp_path: Path) -> None:
     assert ended.reasons[0].text.endswith("<lambda> needs the pixels")
     assert ended.reasons[0].place.startswith(__file__)
     assert "headrace.from_torchvision" in ended.cure
+
+
+def resized_in_floats(path: Path) -> Any:
+    steps = torch.nn.Sequential(tv.Resize([20, 20]), tv.CenterCrop([16, 16]))
+    return steps(read_image(str(path)))
+
+
+def of_a_palette(path: Path) -> Any:
+    mask = Image.open(path.with_suffix(".png"))
+    return F.pil_to_tensor(tv.RandomResizedCrop(16, interpolation=NEAREST)(mask))
+
+
+def pasted(path: Path) -> Any:
+    canvas = Image.new("RGB", (99, 99))
+    canvas.paste(opened(path), (3, 4))
+    return F.to_tensor(canvas)
+
+
+@pytest.mark.parametrize(
+    ("make", "why", "cure"),
+    [
+        (resized_in_floats, "resizes a tensor with version 1", "torchvision.transforms.v2.Resize"),
+        (of_a_palette, "needs the pixels of an image of mode P", "The numbers of a palette"),
+        (pasted, "PIL.Image.Image.paste needs the pixels", "PIL.ImageOps.pad"),
+    ],
+)
+def test_what_no_translated_transform_would_cure_has_a_sentence_of_its_own(
+    root: Path, make: Any, why: str, cure: str
+) -> None:
+    for path in root.rglob("*.jpg"):
+        Image.open(path).quantize(200).save(path.with_suffix(".png"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torchvision's, of its decoders
+        found = hr.explain(data.DataLoader(Listed(root, make)))
+    assert [why in reason.text for reason in found.reasons] == [True]
+    assert cure in found.cure
+    assert "headrace.from_torchvision" not in found.cure
 
 
 def test_subclasses_streams_and_single_samples_are_explained(root: Path) -> None:

@@ -19,6 +19,9 @@ BAD = "cannot be decoded"
 TOO_LARGE = "and Image.MAX_IMAGE_PIXELS is"
 OTHER_ARRAY = "an array that is not 8-bit RGB or grey is made into an image"
 NOT_WHOLE = "may be truncated or damaged, and a stream's sample cannot be made again"
+OTHER_MODE = "of an image of mode"
+PASTED = "PIL.Image.Image.paste needs the pixels"
+FLOATS = "resizes a tensor with version 1 of torchvision's transforms"
 OWN_THREAD = "an image is opened in a thread of the program's own, where Pillow decodes it"
 _NOT_OPENED = (
     "Images are native if the dataset's code opens them with PIL.Image.open, or makes them with "
@@ -45,6 +48,19 @@ _BY_CAUSE = {
     ),
     NOT_WHOLE: (
         "In a stream, JPEG, PNG and WebP files are native if their end is intact; save it again."
+    ),
+    OTHER_MODE: (
+        "The engine makes images of mode RGB and L, and Pillow makes this one. Where its colours "
+        'are wanted, call convert("RGB") right after opening it. The numbers of a palette (the '
+        "classes of a mask) and transparency stay with Pillow."
+    ),
+    FLOATS: (
+        "It computes that in floats. torchvision.transforms.v2.Resize (antialiased, bilinear or "
+        "bicubic) of the tensor is native, and so is a Resize of the PIL image."
+    ),
+    PASTED: (
+        "The engine makes the image up to that line. PIL.ImageOps.pad and PIL.ImageOps.expand put "
+        "an image on a plain canvas natively."
     ),
     OTHER_ARRAY: "Give PIL.Image.fromarray uint8 arrays (height, width, 3) or (height, width).",
 }

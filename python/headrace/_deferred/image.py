@@ -181,12 +181,26 @@ class DeferredImage(RecordedImage):
         self.begin_to_load()
         altering = None
         if self._twin is None:
-            altering = pixels.asked(what)
+            altering = self._asked(what)
             self._twin = pixels.image_of(self.chain)
             self._twin.info = self.info
         elif (found := recording.current()) is not None and found.explains:
-            altering = pixels.note(what)
+            altering = self._note(what)
         return self._twin if altering is None else altering.of_image(self._twin)
+
+    def _asked(self, what: str) -> Altering | None:
+        """As ``pixels.asked``."""
+        if (found := recording.current()) is not None:
+            found.refuse()
+        return self._note(what)
+
+    def _note(self, what: str) -> Altering | None:
+        """As ``pixels.note``, with the mode of an image that the engine does not transform."""
+        found, chain = recording.current(), self.chain
+        if found is None:
+            return None
+        of = "" if chain is None or chain.native else f" {OTHER_MODE} {chain.mode}"
+        return found.note(f"{what} needs the pixels{of}" if what else "", of)
 
     @property
     def __array_interface__(self) -> Any:

@@ -195,14 +195,17 @@ class Recording:
             for reason in self.reasons
         }
 
-    def note(self, text: str = "") -> Altering | None:
+    def note(self, text: str = "", of: str = "") -> Altering | None:
         """Remembers that pixels are needed in Python, by what, and at which line of the program.
+
+        Args:
+            of: what is special about the image.
 
         Returns:
             how they are to be others for that line; None: they are the image's own.
         """
         needing, line = _caller()
-        self.reasons[Reason(text or f"{needing} needs the pixels", line)] = None
+        self.reasons[Reason(text or f"{needing} needs the pixels{of}", line)] = None
         altering = self.altering
         return altering if altering is not None and altering.place == line else None
 
@@ -297,9 +300,9 @@ def _of_a_library(module: str) -> bool:
 
 
 def _says_little(frame: Any) -> bool:
-    """Whether it is a Compose's, or a switched function's: what those call says more."""
+    """Whether it is a list of transforms, or a switched function: what those call says more."""
     return (
-        type(frame.f_locals.get("self")).__name__ == "Compose"
+        type(frame.f_locals.get("self")).__name__ in ("Compose", "Sequential")
         or frame.f_code.co_filename == SWITCHED
     )
 

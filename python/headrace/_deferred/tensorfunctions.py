@@ -17,6 +17,7 @@ import PIL.Image
 from headrace._deferred import numeric, pixels
 from headrace._deferred.arriving import kind_of, wrapped
 from headrace._deferred.chain import Form, Op
+from headrace._deferred.curing import FLOATS
 from headrace._deferred.image import DeferredImage, native_chain
 from headrace._deferred.methods import LARGEST
 from headrace._deferred.recording import Recording
@@ -128,6 +129,26 @@ def _resize(
     return _then(part, (width, height), resized, name="Resize", **op)
 
 
+def _resized_in_floats(
+    found: Recording,
+    original: Any,
+    img: Any,
+    size: Any,
+    interpolation: Any = "bilinear",
+    antialias: Any = True,
+) -> Any:
+    """Version 1's: it needs the values, and the reason says why."""
+    if not isinstance(img, PendingTensor):
+        return NOT_RECORDED
+    before = dict(found.reasons)
+    made = original(img, size, interpolation, antialias)
+    for reason in [one for one in found.reasons if one not in before]:
+        del found.reasons[reason]
+        text = reason.text.replace("needs the pixels", FLOATS)
+        found.reasons[reason._replace(text=text)] = None
+    return made
+
+
 def _to_image(found: Recording, original: Any, inpt: Any) -> Any:
     """v2's ToImage, of a PIL image or of a tensor."""
     chain = native_chain(inpt)
@@ -227,6 +248,7 @@ def image_kind() -> Any:
 KERNELS: dict[str, dict[str, Handler]] = {
     "torchvision.tv_tensors": {"wrap": _wrap},
     "torchvision.tv_tensors._image": {"Image.__new__": _image},
+    "torchvision.transforms._functional_tensor": {"resize": _resized_in_floats},
     "torchvision.transforms.v2.functional._type_conversion": {"to_image": _to_image},
     "torchvision.transforms.v2.functional._geometry": {
         "center_crop_image": _center_crop,
