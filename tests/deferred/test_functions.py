@@ -46,6 +46,7 @@ def normalized(image: Any) -> Any:
 NORMALIZED = tv.Compose([tv.ToTensor(), tv.Normalize((0.5, 0.4, 0.3), (0.2, 0.3, 0.4))])
 GREY = tv.Compose([tv.Resize(30), tv.CenterCrop(28), tv.ToTensor(), tv.Normalize((0.5,), (0.2,))])
 BOX = np.array([5, 6, 40, 42])
+EVERY = np.arange(256, dtype=np.uint8).reshape(16, 16, 1).repeat(3, axis=2)
 RECORDED: dict[str, Callable[[Any], Any]] = {
     "solarize": ImageOps.solarize,
     "solarize above": lambda image: ImageOps.solarize(image, threshold=100.5),
@@ -142,6 +143,29 @@ RECORDED: dict[str, Callable[[Any], Any]] = {
     "flipped, then erased": lambda image: F.erase(
         F2.horizontal_flip(normalized(image)), 3, 4, 10, 12, filled(0.5)
     ),
+    "an image of a tensor": lambda image: tv.ToPILImage()(F.to_tensor(image)).resize((20, 21)),
+    "an image of bytes": lambda image: F2.to_pil_image(F.pil_to_tensor(image)).rotate(9),
+    "an image of one channel": lambda image: F.to_pil_image(
+        F.to_tensor(image.convert("L")), "L"
+    ).convert("RGB"),
+    "an image of a part of a tensor": lambda image: F.to_pil_image(
+        F2.crop(F.to_tensor(image), 3, 4, 20, 21), "RGB"
+    ),
+    "an image of every byte": lambda image: F.to_pil_image(F.to_tensor(Image.fromarray(EVERY))),
+    "a normalized stack": lambda image: F.normalize(
+        torch.stack([F.to_tensor(image), F.to_tensor(ImageOps.mirror(image))]),
+        [0.5, 0.4, 0.3],
+        [0.2, 0.3, 0.4],
+    ),
+    "a normalized stack, v2": lambda image: v2.Normalize([0.5], [0.2])(
+        torch.stack([F2.to_dtype(F2.pil_to_tensor(image), scale=True)] * 3)
+    ),
+    "a scaled stack": lambda image: v2.Normalize([0.5], [0.2])(
+        F.convert_image_dtype(torch.stack([F.pil_to_tensor(image)] * 2))
+    ),
+    "normalized in place": lambda image: tv.Normalize([0.5], [0.2], inplace=True)(
+        F.to_tensor(image)
+    ),
     "plain tensors, of v1": lambda image: F.normalize(
         F.convert_image_dtype(F2.to_image(image)), [0.4], [0.3]
     ),
@@ -226,6 +250,18 @@ MATERIALISED: dict[str, Callable[[Any], Any]] = {
     "finished, then cropped": lambda image: F2.crop(NORMALIZED(image), 3, 4, 20, 30),
     "finished, then cropped beyond": lambda image: F2.crop(NORMALIZED(image), -3, 4, 20, 30),
     "finished, then its middle": lambda image: F2.center_crop(NORMALIZED(image), [70, 20]),
+    "an image of multiplied values": lambda image: F.to_pil_image(
+        F2.to_dtype(F2.to_image(image), scale=True)
+    ),
+    "an image of normalized values": lambda image: F.to_pil_image(normalized(image)),
+    "an image of finished values": lambda image: F.to_pil_image(NORMALIZED(image)),
+    "an image of other colours": lambda image: F.to_pil_image(F.pil_to_tensor(image), "YCbCr"),
+    "a stack, normalized twice": lambda image: F.normalize(
+        torch.stack([normalized(image)] * 2), [0.5], [0.2]
+    ),
+    "a stack with plain values, normalized": lambda image: F.normalize(
+        torch.stack([F.to_tensor(image), torch.zeros(3, 47, 61)]), [0.5], [0.2]
+    ),
     "not scaled": of_bytes(F2.to_dtype, torch.float32),
     "halves": of_bytes(F.convert_image_dtype, torch.float64),
 }
@@ -273,6 +309,30 @@ def test_other_arguments_of_the_same_functions_are_not_recorded() -> None:
         for place, name in enumerate(MATERIALISED):
             assert not loader.explain(place).native, name
         assert equal(list(loader), [every[place] for place in range(len(every))])
+
+
+def in_place(image: Any) -> Any:
+    first = F.to_tensor(image)
+    stacked = torch.stack([first, first])
+    other = first
+    F.normalize(first, [0.5], [0.2], inplace=True)
+    F2.normalize(stacked, [0.1], [0.3], inplace=True)
+    return first, other, stacked, other is first
+
+
+def in_place_beside_a_part(image: Any) -> Any:
+    whole = F2.to_dtype(F2.pil_to_tensor(image), scale=True)
+    part = F2.crop(whole, 3, 4, 20, 21)
+    F.normalize(whole, [0.5], [0.2], inplace=True)
+    return whole, part
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_normalization_in_place_is_seen_by_every_name_and_in_no_stack(workers: int) -> None:
+    both = {"names": in_place, "a view": in_place_beside_a_part}
+    compared(Does(both, lambda made: made), strict=False, batch_size=None, num_workers=workers)
+    with contextlib.closing(hr.DataLoader(Does(both, lambda made: made))) as loader:
+        assert loader.explain(0).native
 
 
 CONTRASTS: dict[str, Callable[[Any], Any]] = {

@@ -22,7 +22,7 @@ from headrace._deferred.image import DeferredImage, native_chain
 from headrace._deferred.methods import LARGEST, colour_of
 from headrace._deferred.recording import Recording
 from headrace._deferred.switches import NOT_RECORDED, Handler
-from headrace._deferred.tensor import PendingTensor, pending
+from headrace._deferred.tensor import Part, PendingTensor, pending
 from headrace._deferred.tensorfunctions import KERNELS, part_of, whole
 
 # What keeps all of an image's ``info`` in Pillow, a transparent colour included.
@@ -299,20 +299,63 @@ def _pil_to_tensor(found: Recording, original: Any, pic: Any) -> Any:
     return NOT_RECORDED if chain is None else pending(chain, Form("uint8", channels=chain.channels))
 
 
+def _to_pil_image(found: Recording, original: Any, pic: Any, mode: Any = None) -> Any:
+    """Of a tensor of one image, whose bytes it has still: multiplied by 255 they are whole again,
+    divided before."""
+    part = part_of(pic)
+    form = Form() if part is None else part.form
+    if part is None or part.chain.finished or form.normalize:
+        return NOT_RECORDED
+    known = form.dtype == "uint8" or (form.dtype == "float32" and form.scale == "div")
+    made = "RGB" if form.channels == 3 else "L"
+    if not known or made != part.chain.mode or mode not in (None, made):
+        return NOT_RECORDED
+    chain = part.chain.then(Op("", _as_image, anew=True), part.chain.size)
+    image = DeferredImage(chain._replace(header=None))
+    image.info = {}
+    return image
+
+
+def _as_image(value: Any) -> Any:
+    """The replay: what stands before it may have been done to a tensor."""
+    if not isinstance(value, torch.Tensor):
+        return value
+    rows = value.permute(1, 2, 0).contiguous().numpy()
+    return PIL.Image.fromarray(rows[:, :, 0] if rows.shape[2] == 1 else rows)
+
+
 def _scaling(scale: str, scales: Callable[[tuple[Any, ...]], bool]) -> Handler:
     """The handler of what makes numbers from 0 to 1 of bytes, dividing or multiplying."""
 
     def handler(
         found: Recording, original: Any, image: Any, dtype: Any = torch.float, *more: Any
     ) -> Any:
-        part = part_of(image)
-        if part is None or part.form != Form(channels=part.form.channels) or dtype != torch.float32:
+        if dtype != torch.float32 or not scales(more):
             return NOT_RECORDED
-        if not scales(more):
+        parts = _in_form(image, partial(_scaled, scale))
+        if parts is None:
             return NOT_RECORDED
-        return pending(part.chain, part.form._replace(dtype="float32", scale=scale))
+        return PendingTensor(parts, image.form[0], torch.float32)
 
     return handler
+
+
+def _scaled(scale: str, form: Form) -> Form | None:
+    if form != Form(channels=form.channels):
+        return None
+    return form._replace(dtype="float32", scale=scale)
+
+
+def _in_form(value: Any, change: Callable[[Form], Form | None]) -> tuple[Part, ...] | None:
+    """The images of a tensor, of one or stacked, each in another form; None where one has none."""
+    parts = value.parts if isinstance(value, PendingTensor) else ()
+    made = []
+    for part in parts:
+        form = change(part.form) if isinstance(part, Part) else None
+        if form is None or not isinstance(part, Part):
+            return None
+        made.append(part._replace(form=form))
+    return tuple(made) or None
 
 
 _always = _scaling("div", lambda more: not more)
@@ -365,13 +408,20 @@ def _erased(original: Any, form: Form, box: tuple[Any, ...], value: Any) -> Any:
 def _normalize(
     found: Recording, original: Any, tensor: Any, mean: Any, std: Any, inplace: bool = False
 ) -> Any:
-    part = part_of(tensor)
-    if part is None or inplace:
+    parts = _in_form(tensor, partial(_normalized, mean, std))
+    if parts is None or any("Normalize" in part.chain.finished for part in parts):
         return NOT_RECORDED
-    op = part.form.dtype == "float32" and _normalization(mean, std, part.form.channels)
-    if not op or part.form.normalize or "Normalize" in part.chain.finished:
+    if not inplace:
+        return PendingTensor(parts, *tensor.form)
+    if "shared" in tensor.__dict__:  # views of it would have to change, too
         return NOT_RECORDED
-    return pending(part.chain, part.form._replace(normalize=op))
+    tensor.parts = parts
+    return tensor
+
+
+def _normalized(mean: Any, std: Any, form: Form) -> Form | None:
+    op = form.dtype == "float32" and _normalization(mean, std, form.channels)
+    return form._replace(normalize=op) if op and not form.normalize else None
 
 
 def _normalization(mean: Any, std: Any, channels: int) -> str:
@@ -426,6 +476,7 @@ FUNCTIONS: dict[str, dict[str, Handler]] = {
         "gaussian_blur": _blur,
         "normalize": _normalize,
         "pil_to_tensor": _pil_to_tensor,
+        "to_pil_image": _to_pil_image,
         "to_tensor": _to_tensor,
     },
     "torchvision.transforms.v2.functional._augment": {"erase_image": _erase},
