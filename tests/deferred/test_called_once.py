@@ -6,9 +6,11 @@ programs keep of deferred images.
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import io
 import itertools
+import os
 import pickle
 import random
 from array import array
@@ -30,8 +32,9 @@ from torch.utils import data
 from torchvision import io as tv_io
 from torchvision.transforms import v2
 
+import headrace as hr
 import images
-from deferred.test_own_code import EVALUATION, Opens, compared
+from deferred.test_own_code import EVALUATION, Opens, compared, equal
 
 WORKERS = pytest.mark.parametrize("workers", [0, 2])
 MIRROR = tv.RandomHorizontalFlip(1.0)  # drawn, and always the same
@@ -144,6 +147,46 @@ def test_a_collate_function_that_catches_everything_is_asked_again(
 ) -> None:
     dataset = Opens(paths, lambda path, index: (EVALUATION(opened(path)), index))
     compared(dataset, collate_fn=keeps_everything, num_workers=workers)
+
+
+@WORKERS
+def test_files_that_a_collate_function_opens_are_closed_with_its_batch(
+    paths: list[str], workers: int
+) -> None:
+    def opens(chosen: list[str]) -> Any:
+        return torch.stack([EVALUATION(opened(path)) for path in chosen])
+
+    compared(paths, collate_fn=opens, num_workers=workers)
+    with contextlib.closing(hr.DataLoader(paths, 2, collate_fn=opens)) as loader:
+        iterator = iter(loader)
+        next(iterator)
+        kept = {os.path.realpath(f"/proc/self/fd/{name}") for name in os.listdir("/proc/self/fd")}
+        assert not kept & {*map(os.path.realpath, paths)}
+
+
+class Keeps(data.Dataset[Any]):
+    """Makes each sample once, and keeps it."""
+
+    def __init__(self, paths: list[str]) -> None:
+        self.paths = paths
+        self.made: list[Any] = [None] * len(paths)
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def __getitem__(self, index: int) -> Any:
+        if self.made[index] is None:
+            self.made[index] = EVALUATION(opened(self.paths[index]))
+        return self.made[index]
+
+
+@pytest.mark.filterwarnings("error")
+def test_images_that_a_dataset_has_kept_are_not_said_to_be_made_in_python(
+    paths: list[str],
+) -> None:
+    expected = list(data.DataLoader(Keeps(paths), 5)) * 2
+    with contextlib.closing(hr.DataLoader(Keeps(paths), 5, strict=True)) as loader:
+        assert equal([*loader, *loader], expected)
 
 
 class Slotted:

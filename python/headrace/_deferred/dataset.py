@@ -333,6 +333,8 @@ class Collating:
         except Exception:  # may have come of what it was not given
             if not found.refused:
                 raise
+        finally:
+            found.settle()  # the files that it opened
         if not found.refused:
             return data
         if before is not None:

@@ -97,6 +97,7 @@ class Deferring:
         self._number: int | None = None  # among the loaders of the process, from the first epoch on
         self._trace: str | None = None
         self._pins = False  # torch's iterator pins batches
+        self._has_opened = False  # the program's code, images
         self._told = 0  # images of Pillow's before the epoch; -1: it was said in this one
         self.refused = ""  # why the engine does not read the array that the dataset is
 
@@ -304,12 +305,14 @@ class Deferring:
             UnsupportedError: the loader is strict.
         """
         native = bool(recorded.pending) or recorded.engine_made
+        self._has_opened |= recorded.opened
         if recorded.reasons:
             first, *others = recorded.reasons
             what = f"{first.text} ({first.place})"
             more = f"; explain() lists {len(others)} more" if others else ""
             mended = self.cure(first.text, recorded.opened)
-        elif not recorded.opened and may_have_images(self._dataset):
+        # A batch may have images that the dataset has kept of an earlier one.
+        elif not self._has_opened and may_have_images(self._dataset):
             what, more = self.unseen(opened=False), ""
             mended = self.cure(what, opened=False)
         else:
