@@ -125,6 +125,11 @@ def saved(image: Any) -> bytes:
     return buffer.getvalue()
 
 
+def shrunk(image: Any) -> Any:
+    image.thumbnail((20, 20))
+    return image
+
+
 def without(image: Any) -> Any:
     image.info.pop("transparency", None)
     return image
@@ -140,6 +145,8 @@ COLOURS: dict[str, Callable[[Any], Any]] = {
     "RGBA of what was flipped": lambda image: tv.RandomHorizontalFlip(1.0)(
         image.convert("RGB")
     ).convert("RGBA"),
+    "RGB of a thumbnail": lambda image: (image.thumbnail((20, 20)), image.convert("RGB"))[1],
+    "RGBA of a copy's thumbnail": lambda image: shrunk(image.copy()).convert("RGBA"),
     "RGBA without it": lambda image: without(image).convert("RGB").convert("RGBA"),
     "RGBA without it later": lambda image: without(image.convert("RGB")).rotate(9).convert("RGBA"),
     "what it says of itself": lambda image: repr(

@@ -123,7 +123,9 @@ class DeferredImage(RecordedImage):
     @im.setter
     def im(self, im: Any) -> None:
         if self.chain is not None:
-            self.info  # noqa: B018  # as long as the chain leads to it
+            # As long as the chain leads to them.
+            self.info  # noqa: B018
+            self.palette  # noqa: B018
             self.chain = None
         self._im = im
 
