@@ -126,6 +126,36 @@ def test_a_loader_whose_images_the_engine_makes_for_numpy_is_partly_native(
     assert told == [["Arrays", "partly", *needs], ["Arrays", "torch's", *needs]], found.stderr
 
 
+PICTURES = """
+import sys
+from PIL import Image
+from torch.utils.data import DataLoader, Dataset
+from pathlib import Path
+
+class Pictures(Dataset):
+    def __init__(self):
+        self.paths = sorted(Path(sys.argv[1]).glob("*/*.jpg"))
+    def __len__(self):
+        return len(self.paths)
+    def __getitem__(self, index):
+        return Image.open(self.paths[index]).convert("RGB").resize((8, 8))
+
+if __name__ == "__main__":
+    for workers in (0, 1):
+        list(DataLoader(Pictures(), 4, num_workers=workers, collate_fn=list))
+"""
+
+
+def test_a_loader_whose_batches_hold_pil_images_of_the_engine_is_native(
+    root: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "pictures.py").write_text(PICTURES)
+    found = run("pictures.py", root, cwd=tmp_path)
+    assert found.returncode == 0, found.stderr
+    told = [row.split()[1:] for row in found.stderr.splitlines() if row.startswith("  pictures.py")]
+    assert told == [["(2", "times)", "Pictures", "native"]], found.stderr
+
+
 TELLS = """
 import sys, os
 print(sys.argv, sys.path, sys.flags.dev_mode, sys.warnoptions)

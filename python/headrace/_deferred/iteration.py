@@ -304,7 +304,7 @@ class Deferring:
         Raises:
             UnsupportedError: the loader is strict.
         """
-        native = bool(recorded.pending) or recorded.engine_made
+        native = bool(recorded.pending or recorded.engine_made or images_of(recorded))
         self._has_opened |= recorded.opened
         if recorded.reasons:
             first, *others = recorded.reasons

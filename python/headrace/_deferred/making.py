@@ -63,7 +63,6 @@ class Batch:
         self.data, self.asked, self._means = recorded.data, recorded.asked, means
         self.collated, self._limits = recorded.collated, recorded.limits
         self.worker, self.pins = recorded.worker, recorded.pins
-        self.native = bool(recorded.pending)
         self.number = -1  # of those that the engine has had work of; in a trace it is the batch
         self.why: list[str] = []
         # The pending tensors, and what takes their place.
@@ -81,6 +80,7 @@ class Batch:
             for image, chain in images_of(recorded)
         ]
         wanted += [_of_an_image(*one) for one in self._images]
+        self.native = bool(recorded.pending or self._images)
         self._parts, tasks = _together(wanted, means.mode, self._limits.text)
         # Of each task where its values go. As numbers: of objects that wait Python's collector
         # looks at each again and again.
