@@ -45,18 +45,6 @@ class Opened:
                 self._image.filename = self.name
         return self._image
 
-    def info(self, loaded: bool) -> dict[Any, Any]:
-        """What Pillow's image says of itself: a copy.
-
-        Args:
-            loaded: with what it says only once it has read the pixels.
-
-        Raises:
-            OSError, SyntaxError: it cannot read them.
-        """
-        info = copied(self.image)
-        return info | self.more() if loaded else info
-
     def more(self) -> dict[Any, Any]:
         """What Pillow adds to ``info`` when it reads the pixels.
 
@@ -117,7 +105,9 @@ def info(chain: Chain, loaded: bool) -> dict[Any, Any]:
     Args:
         loaded: Pillow would have read the pixels by now.
     """
-    found = (chain.header or Opened(chain.source, "")).info(loaded)
+    found = copied(header(chain))
+    if loaded and chain.header is not None:
+        found |= chain.header.more()
     colour = found.get("transparency")
     if colour is None and any(op.anew for op in chain.ops):
         return {}
