@@ -15,7 +15,8 @@ from headrace._deferred import image, making, pixels, recording, tensor
 from headrace._deferred.chain import Chain, Form
 from headrace._deferred.image import DeferredImage
 from headrace._deferred.making import Batch
-from headrace._deferred.tensor import Part, PendingTensor
+from headrace._deferred.parts import Derived, Part, leaves_of
+from headrace._deferred.tensor import PendingTensor
 
 _PIXELS = Form(layout="NHWC")
 _MOST = 256  # images that wait to be compared; those of three batches are fewer here
@@ -56,6 +57,22 @@ class AtOnce:
             assert late == data, f"{chain} was another image at once"
             self.compared += 1
 
+    def compare_derived(self, part: Derived, late: torch.Tensor) -> None:
+        """The operators, one after the other, on all of what was made at once."""
+        leaf = part.leaf
+        kept, data = self._made.get((id(leaf.chain), leaf.form), (None, None))
+        if kept is leaf.chain and data is not None:
+            shape, dtype = leaf.described()
+            made = torch.frombuffer(bytearray(data), dtype=torch.uint8).view(dtype).view(shape)
+            for op in part.ops:
+                made = op.of(made)
+            assert _bits(made) == _bits(late), f"{part} was another tensor at once"
+            self.compared += 1
+
+
+def _bits(tensor: torch.Tensor) -> bytes:
+    return tensor.contiguous().view(-1).view(torch.uint8).numpy().tobytes()
+
 
 def compare_all(monkeypatch: pytest.MonkeyPatch) -> AtOnce:
     """From here on."""
@@ -67,11 +84,10 @@ def compare_all(monkeypatch: pytest.MonkeyPatch) -> AtOnce:
         image_made(self, chain, format)
         found.make(chain, _PIXELS)
 
-    def make_pending(cls: Any, parts: Any, shape: Any, dtype: torch.dtype) -> Any:
-        for part in parts:
-            if isinstance(part, Part):
-                found.make(part.chain, part.form)
-        return pending_made(cls, parts, shape, dtype)
+    def make_pending(cls: Any, parts: Any, *form: Any) -> Any:
+        for leaf in leaves_of(parts):
+            found.make(leaf.chain, leaf.form)
+        return pending_made(cls, parts, *form)
 
     def compared_twin(self: Any, what: str = "") -> PIL.Image.Image:
         chain = self.chain
@@ -82,6 +98,11 @@ def compare_all(monkeypatch: pytest.MonkeyPatch) -> AtOnce:
 
     def compared_finish(self: Batch) -> list[int]:
         values = [(value, value.parts) for value, _ in self._pairs if type(value) is PendingTensor]
+        derived = [
+            (value, parts, value.stacked)
+            for value, parts in self._derived._pending
+            if type(value) is PendingTensor
+        ]
         bad = finish(self)
         for value, parts in values if not bad and self._means.mode == "exact" else ():
             # The value has become a plain tensor.
@@ -89,6 +110,10 @@ def compare_all(monkeypatch: pytest.MonkeyPatch) -> AtOnce:
             for part, row in zip(parts, rows, strict=True):
                 if isinstance(part, Part):
                     found.compare(part.chain, part.form, row.numpy().tobytes())
+        for value, parts, stacked in derived if not bad and self._means.mode == "exact" else ():
+            for part, made in zip(parts, value if stacked else [value], strict=True):
+                if isinstance(part, Derived):
+                    found.compare_derived(part, made)
         return bad
 
     monkeypatch.setattr(DeferredImage, "__init__", make_image)

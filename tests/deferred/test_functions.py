@@ -169,6 +169,9 @@ RECORDED: dict[str, Callable[[Any], Any]] = {
     "plain tensors, of v1": lambda image: F.normalize(
         F.convert_image_dtype(F2.to_image(image)), [0.4], [0.3]
     ),
+    "finished, then cropped": lambda image: F2.crop(NORMALIZED(image), 3, 4, 20, 30),
+    "not scaled": of_bytes(F2.to_dtype, torch.float32),
+    "doubles": of_bytes(F.convert_image_dtype, torch.float64),
 }
 
 
@@ -247,7 +250,6 @@ MATERIALISED: dict[str, Callable[[Any], Any]] = {
         F.erase(normalized(image), 3, 4, 5, 6, filled(0))
     ),
     "finished, then turned": lambda image: F2.vflip(NORMALIZED(image)),
-    "finished, then cropped": lambda image: F2.crop(NORMALIZED(image), 3, 4, 20, 30),
     "finished, then cropped beyond": lambda image: F2.crop(NORMALIZED(image), -3, 4, 20, 30),
     "finished, then its middle": lambda image: F2.center_crop(NORMALIZED(image), [70, 20]),
     "an image of multiplied values": lambda image: F.to_pil_image(
@@ -262,8 +264,6 @@ MATERIALISED: dict[str, Callable[[Any], Any]] = {
     "a stack with plain values, normalized": lambda image: F.normalize(
         torch.stack([F.to_tensor(image), torch.zeros(3, 47, 61)]), [0.5], [0.2]
     ),
-    "not scaled": of_bytes(F2.to_dtype, torch.float32),
-    "halves": of_bytes(F.convert_image_dtype, torch.float64),
 }
 
 

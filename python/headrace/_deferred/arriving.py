@@ -21,9 +21,10 @@ from headrace._deferred.behind import Given, Opened
 from headrace._deferred.chain import Chain, Form, Key, Op
 from headrace._deferred.image import DeferredImage
 from headrace._deferred.limits import Limits
+from headrace._deferred.parts import AnyPart, Part
 from headrace._deferred.recording import Asked, Draws, Reason
 from headrace._deferred.source import File, bytes_of
-from headrace._deferred.tensor import Part, PendingTensor
+from headrace._deferred.tensor import PendingTensor
 from headrace._torch.failures import noted
 
 
@@ -226,18 +227,15 @@ def _image_anew(
 
 # ---- tensors -------------------------------------------------------------------------------------
 
-_Plain = tuple[Any, str, tuple[int, int], Key | None, Form, int]
-
 
 def _sent(tensor: PendingTensor) -> Any:
-    shape, dtype = tensor.described()
-    parts = [part if isinstance(part, torch.Tensor) else _plain(part) for part in tensor.parts]
-    return _made_anew, (parts, shape, dtype, tensor.plain)
+    return _made_anew, (tensor.parts, *tensor.described(), tensor.stacked, tensor.plain)
 
 
-def _plain(part: Part) -> _Plain:
+def _sent_part(part: Part) -> Any:
+    # One that several tensors are made of is sent once, and is one object where it arrives.
     chain = part.chain
-    return _where(chain), _text(chain), chain.size, chain.key, part.form, part.place
+    return _part, (_where(chain), _text(chain), chain.size, chain.key, part.form, part.place)
 
 
 def _where(chain: Chain) -> Any:
@@ -250,16 +248,20 @@ def _text(chain: Chain) -> str:
 
 
 def _made_anew(
-    parts: list[Any], shape: tuple[int, ...], dtype: torch.dtype, plain: type[torch.Tensor]
+    parts: tuple[AnyPart, ...],
+    shape: tuple[int, ...],
+    dtype: torch.dtype,
+    stacked: bool,
+    plain: type[torch.Tensor],
 ) -> PendingTensor:
-    made_parts = (part if isinstance(part, torch.Tensor) else _part(part) for part in parts)
-    made = kind_of(plain)(tuple(made_parts), shape, dtype)
+    made = kind_of(plain)(parts, shape, dtype, stacked)
     _arriving.pending.append(made)
     return made
 
 
-def _part(plain: _Plain) -> Part:
-    where, text, size, key, form, place = plain
+def _part(
+    where: Any, text: str, size: tuple[int, int], key: Key | None, form: Form, place: int
+) -> Part:
     source = where if isinstance(where, bytes) else File.known(*where)
     chain = Chain(source, "RGB", "RGB", size, _ops(text), key, None)
     return Part(chain, form, place)
@@ -293,4 +295,5 @@ def kind_of(plain: type[torch.Tensor]) -> type[PendingTensor]:
 
 
 ForkingPickler.register(PendingTensor, _sent)
+ForkingPickler.register(Part, _sent_part)
 ForkingPickler.register(DeferredImage, _sent_image)

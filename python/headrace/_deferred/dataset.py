@@ -27,6 +27,7 @@ from headrace._deferred.arriving import Recorded, Sent, pickles, sendable
 from headrace._deferred.drawn import go_back, states
 from headrace._deferred.keeping import Keeping
 from headrace._deferred.known import Transforms
+from headrace._deferred.parts import leaves_of
 from headrace._deferred.recording import Asked, Draws, Recording, ValuesNeeded
 from headrace._deferred.source import bytes_of
 from headrace._torch.failures import noted
@@ -196,8 +197,7 @@ class RecordedDataset(torch.utils.data.Dataset[Any]):
 def _has_bad_file(found: Recording) -> bool:
     """Whether an image that is still to be decoded cannot be: Pillow would have raised earlier."""
     alive = [value for value in found.pending if isinstance(value, tensor.PendingTensor)]
-    parts = [part for value in alive for part in value.parts]
-    chains = [part.chain for part in parts if not isinstance(part, torch.Tensor)]
+    chains = [part.chain for value in alive for part in leaves_of(value.parts)]
     for known in found.made:
         if (image := known()) is not None and image.chain is not None:
             chains.append(image.chain)

@@ -19,6 +19,7 @@ from headrace._deferred.chain import Chain
 from headrace._deferred.curing import BAD, IN_PYTHON
 from headrace._deferred.drawn import go_back, states
 from headrace._deferred.image import DeferredImage
+from headrace._deferred.parts import leaves_of
 from headrace._deferred.recording import Reason
 from headrace._deferred.source import File, bytes_of
 from headrace._deferred.tensor import PendingTensor
@@ -131,7 +132,7 @@ def _bad(value: Any) -> str:
     """What is wrong with the files of something that is yet to be decoded; "": nothing."""
     chains: list[Chain] = []
     if isinstance(value, PendingTensor):
-        chains = [part.chain for part in value.parts if not isinstance(part, torch.Tensor)]
+        chains = [part.chain for part in leaves_of(value.parts)]
     elif isinstance(value, DeferredImage) and value.chain is not None:
         chains = [value.chain]
     for source in (chain.source for chain in chains):

@@ -15,11 +15,13 @@ import torch
 from headrace._deferred import tensor
 from headrace._deferred.arriving import Recorded
 from headrace._deferred.chain import Chain, Form, Key, config
+from headrace._deferred.derived import Derivations, empty, is_derived
 from headrace._deferred.image import DeferredImage
 from headrace._deferred.leftover import Pillows
 from headrace._deferred.memory import Blocks
+from headrace._deferred.parts import AnyPart, Part
 from headrace._deferred.source import Source
-from headrace._deferred.tensor import Part, PendingTensor
+from headrace._deferred.tensor import PendingTensor
 from headrace._engine import decoder
 from headrace._engine.decoder import AnyTask, Decoder, Work
 from headrace._torch.failures import joined, noted
@@ -67,13 +69,19 @@ class Batch:
         self.why: list[str] = []
         # The pending tensors, and what takes their place.
         alive = _alive(recorded.pending)
-        self._pairs = [(value, _empty(value, means.blocks)) for value in alive]
+        self._pairs = [
+            (value, empty(value, means.blocks)) for value in alive if not is_derived(value)
+        ]
+        self._derived = Derivations(
+            [value for value in alive if is_derived(value)], self._pairs, means.blocks
+        )
         self._work: Work | None = None
         # By their numbers, the tasks that the engine failed at, and why; and what Pillow is at.
         self._failures: dict[int, HeadraceError] = {}
         self._left: dict[int, Result] | None = None
         self._bad: list[int] | None = None  # what finish returns, once it is known
         wanted = [one for value, made in self._pairs for one in _wanted(value.parts, made)]
+        wanted += [(leaf, made.data_ptr(), made.nbytes) for leaf, made in self._derived.wanted]
         # With torch's loader these have their pixels by now, whatever becomes of their files.
         self._images = [
             (image, chain, np.empty(_bytes(chain), np.uint8))
@@ -87,6 +95,7 @@ class Batch:
         self._addresses, self._sizes = [task[3] for task in tasks], [task[4] for task in tasks]
         if tasks and means.threads is not None:
             kept = [*(made for _, made in self._pairs), *(data for *_, data in self._images)]
+            kept += [made for _, made in self._derived.wanted]
             self._work = means.threads.submit(tasks, keep=kept)
             self.number = means.threads.submitted - 1
 
@@ -136,6 +145,7 @@ class Batch:
             self.why = [self._told(number) for number in bad]
             self._bad = [self._parts[number].place for number in bad]
         if not self._bad:
+            self._derived.make()
             for value, made in self._pairs:
                 tensor.replace(value, made)
             for image, chain, data in self._images:
@@ -143,6 +153,7 @@ class Batch:
                     image.become(PIL.Image.frombytes(chain.mode, chain.size, data))
         self.close()
         self._pairs, self._images = [], []
+        self._derived.close()
         return self._bad
 
     def _by_pillow(self, number: int) -> bool:
@@ -217,14 +228,14 @@ def _of_an_image(image: DeferredImage, chain: Chain, data: Any) -> _Wanted:
 _Wanted = tuple[Part, int, int]  # an image, and the address and the bytes of its place in memory
 
 
-def _wanted(parts: tuple[Part | torch.Tensor, ...], made: torch.Tensor) -> Iterator[_Wanted]:
+def _wanted(parts: tuple[AnyPart, ...], made: torch.Tensor) -> Iterator[_Wanted]:
     """The images of one tensor, one behind the other in its memory."""
     address, size = made.data_ptr(), made.nbytes // len(parts)
     for place, part in enumerate(parts):
         if isinstance(part, torch.Tensor):
             made[place] = part
         else:
-            yield part, address + place * size, size
+            yield part.leaf, address + place * size, size
 
 
 def _together(wanted: list[_Wanted], mode: str, limits: str) -> tuple[list[Part], list[AnyTask]]:
@@ -274,10 +285,3 @@ def _source(source: Source) -> Any:
     if isinstance(source, bytes):
         return source
     return source.data or decoder.File(source.path, -1, source.identity)
-
-
-def _empty(value: PendingTensor, blocks: Blocks) -> torch.Tensor:
-    shape, dtype = value.described()
-    if value.pinned:
-        return torch.empty(shape, dtype=dtype, pin_memory=True)
-    return blocks.tensor(shape, dtype)

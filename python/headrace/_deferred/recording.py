@@ -6,6 +6,7 @@ knows of Pillow or of how images are decoded.
 
 from __future__ import annotations
 
+import itertools
 import sys
 import threading
 import weakref
@@ -70,10 +71,14 @@ class ValuesNeeded(BaseException):
     """
 
 
+_numbers = itertools.count(1)
+
+
 class Recording:
     """The images of one batch.
 
     Attributes:
+        number: among the recordings of the process.
         pending: every pending tensor that was made, alive or not.
         files: every file that was opened.
         reasons: why pixels were needed in Python, once each.
@@ -112,7 +117,7 @@ class Recording:
     ) -> None:
         self.draws, self.engine, self.transforms, self.asked = draws, engine, transforms, asked
         self.limits = limits
-        self.engine_made = False
+        self.engine_made, self.number = False, next(_numbers)
         self.failed: set[int] = set()
         self.eager_open, self.before, self.travels = False, current(), False
         self.pending: list[Any] = []

@@ -6,47 +6,28 @@ into a plain tensor first, in place: every reference to it then holds the values
 
 from __future__ import annotations
 
+import sys
 import weakref
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import torch
 
-from headrace._deferred import pixels, recording
+from headrace._deferred import parts as made_of
+from headrace._deferred import pixels, recording, tensorops
 from headrace._deferred.chain import Chain, Form
+from headrace._deferred.parts import DTYPES, AnyPart, Derived, Part
 
-DTYPES = {
-    "uint8": torch.uint8,
-    "float32": torch.float32,
-    "float16": torch.float16,
-    "bfloat16": torch.bfloat16,
-}
+if TYPE_CHECKING:
+    from headrace._deferred.altering import Altering
 
-
-View = Callable[[torch.Tensor], torch.Tensor]
-
-
-class Part(NamedTuple):
-    """One image of a tensor: plain data, which goes from process to process.
-
-    Attributes:
-        chain: what to decode, and how.
-        form: dtype and scale.
-        place: of its sample in the batch.
-    """
-
-    chain: Chain
-    form: Form
-    place: int
-
-    def described(self) -> tuple[tuple[int, ...], torch.dtype]:
-        """Shape and dtype."""
-        width, height = self.chain.size
-        return (self.form.channels, height, width), DTYPES[self.form.dtype]
+Making = Callable[[torch.Tensor], torch.Tensor]
 
 
 class PendingTensor(torch.Tensor):
-    """Values to come: of one image (channels, height, width), or of several stacked.
+    """Values to come: of one image, (channels, height, width) or what torch's operators make of
+    these; or of several stacked.
 
     Attributes:
         parts: the images in their order; where others are stacked with them, tensors among them.
@@ -54,47 +35,95 @@ class PendingTensor(torch.Tensor):
         pinned: pin_memory() was called.
         form: shape and dtype.
         plain: the class that it has once it has values.
-        shared: the tensors with which it will have its memory in common, where there are some.
+        shared: the tensors that get their values with it, where there are some.
+        recorded: the number of the recording in which it was made.
     """
 
     shared: Shared
     plain: type[torch.Tensor] = torch.Tensor
-    parts: tuple[Part | torch.Tensor, ...]
+    parts: tuple[AnyPart, ...]
+    stacked: bool
     pinned = False
     form: tuple[tuple[int, ...], torch.dtype]
+    recorded = 0
 
     @staticmethod
     def __new__(
-        cls, parts: tuple[Part | torch.Tensor, ...], shape: tuple[int, ...], dtype: torch.dtype
+        cls,
+        parts: tuple[AnyPart, ...],
+        shape: tuple[int, ...],
+        dtype: torch.dtype,
+        stacked: bool = False,
     ) -> PendingTensor:
         make: Any = torch.Tensor._make_wrapper_subclass
-        made: PendingTensor = make(cls, shape, dtype=dtype)
-        made.parts, made.form = parts, (shape, dtype)
+        first = None if stacked else parts[0]
+        stride = first.last.stride if isinstance(first, Derived) else None
+        made: PendingTensor = make(cls, shape, strides=stride, dtype=dtype)
+        made.parts, made.form, made.stacked = parts, (shape, dtype), stacked
         _refuse_pointers(made)
         if (found := recording.current()) is not None:
             found.pending.append(made)
+            made.recorded = found.number
         return made
 
     def __init__(self, *_: Any) -> None:
         pass
 
-    @property
-    def stacked(self) -> bool:
-        return len(self.form[0]) == 4
-
     def of_kind(self, kind: type[PendingTensor]) -> PendingTensor:
         """The same values as another kind of pending tensor."""
-        return self if type(self) is kind else self.seen_as(kind(self.parts, *self.form), _all)
+        if type(self) is kind:
+            return self
+        return self.seen_as(kind(self.parts, *self.form, self.stacked), _all)
 
-    def seen_as(self, made: PendingTensor, view: View) -> PendingTensor:
+    def seen_as(self, made: PendingTensor, view: Making) -> PendingTensor:
         """Another tensor that torch gives as a view of this one: what is written to one is seen in
         the other."""
+        return self._together_with(made, view, False)
+
+    def _together_with(self, made: PendingTensor, making: Making, copies: bool) -> PendingTensor:
         shared = self.__dict__.get("shared")
         if shared is None:
             self.shared = shared = Shared(self)
-        shared.add(self, made, view)
+        shared.add(self, made, making, copies)
         made.shared = shared
         return made
+
+    def _derived(self, func: Any, args: Any, kwargs: Any) -> PendingTensor | None:
+        """What an operator of torch's gives; None: it needs values."""
+        name = tensorops.NAMES.get(func)
+        found = recording.current()
+        if name is None or found is None or found.eager or found.number != self.recorded:
+            return None
+        if self.stacked or self.pinned or torch.is_inference_mode_enabled():
+            return None
+        kind, (part,) = self._kind_behind(func), self.parts
+        assert not isinstance(part, torch.Tensor), "which only stacks have"
+        if kind is None:
+            return None
+        if _makes_fractions(part, name, args[1:], kwargs):
+            form = part.leaf.form._replace(dtype="float32", scale="div")
+            return pending(part.leaf.chain, form).of_kind(kind)
+        stride = part.last.stride if isinstance(part, Derived) else None
+        ops = tensorops.ops_of(name, (*self.form, stride), args[1:], kwargs)
+        if not ops:
+            return None if ops is None else self.of_kind(kind)
+        behind = (part if isinstance(part, Derived) else Derived(part, ())).then(ops)
+        made = kind((behind,), *behind.described())
+        return self._together_with(made, partial(made_of.values, ops), not ops[-1].view)
+
+    def _kind_behind(self, func: Any) -> type[PendingTensor] | None:
+        """The class of what an operator gives; None: it is not known.
+
+        Of a tv_tensors.Image plain tensors but for a few (TVTensor.__torch_function__).
+        """
+        if self.plain is torch.Tensor:
+            return PendingTensor
+        told: Any = sys.modules.get("torchvision.tv_tensors._torch_function_helpers")
+        try:
+            keeps = told._must_return_subclass() or func in told._FORCE_TORCHFUNCTION_SUBCLASS
+        except AttributeError:
+            return None
+        return type(self) if keeps else PendingTensor
 
     def as_subclass(self, cls: Any) -> Any:
         """Of torch.Tensor: the same values, to come as well. torch asks nobody else here."""
@@ -122,6 +151,10 @@ class PendingTensor(torch.Tensor):
         elif func is torch.Tensor.pin_memory:
             args[0].pinned = True
             return args[0]
+        elif args and isinstance(args[0], PendingTensor):
+            made = args[0]._derived(func, args, kwargs)
+            if made is not None:
+                return made
         for value in (*args, *kwargs.values()):
             _materialise(value)
         return func(*args, **kwargs)
@@ -147,27 +180,51 @@ class PendingTensor(torch.Tensor):
 
 
 class Shared:
-    """Tensors to come that are views of the first of them, made together."""
+    """Tensors to come that are made together: what they see, they see in one memory, and an image
+    is decoded once for what was made of it.
+
+    A member is a view of a memory: of the first tensor's, or of one that an operator fills.
+    """
 
     def __init__(self, first: PendingTensor) -> None:
-        self._parts, self._form = first.parts, first.form
-        self._members: list[tuple[weakref.ref[PendingTensor], View]] = [(weakref.ref(first), _all)]
+        self._first = first.parts, first.form, first.stacked
+        # Of each memory but the first, what it is made of, and how.
+        self._memories: list[tuple[int, Making]] = []
+        self._members: list[tuple[weakref.ref[PendingTensor], int, Making]] = [
+            (weakref.ref(first), 0, _all)
+        ]
 
-    def add(self, base: PendingTensor, made: PendingTensor, view: View) -> None:
-        """Adds a view of one of them."""
-        (of_first,) = (seen for member, seen in self._members if member() is base)
-        self._members.append((weakref.ref(made), lambda first: view(of_first(first))))
+    def add(self, base: PendingTensor, made: PendingTensor, making: Making, copies: bool) -> None:
+        """Adds what is made of a member: a view of it, or a copy."""
+        ((memory, seen),) = ((at, seen) for one, at, seen in self._members if one() is base)
+        whole: Making = partial(_behind, seen, making)
+        if copies:
+            self._memories.append((memory, whole))
+            memory, whole = len(self._memories), _all
+        self._members.append((weakref.ref(made), memory, whole))
 
-    def alive(self) -> list[tuple[PendingTensor, View]]:
+    def alive(self) -> list[tuple[PendingTensor, int, Making]]:
         """Those that are pending still, and that somebody refers to."""
-        members = [(member(), view) for member, view in self._members]
-        return [(one, view) for one, view in members if isinstance(one, PendingTensor)]
+        members = [(known(), memory, view) for known, memory, view in self._members]
+        return [one for one in members if isinstance(one[0], PendingTensor)]  # type: ignore[misc]
 
     def make(self) -> None:
-        """Gives all of them their values, in one memory."""
-        first = _values(PendingTensor(self._parts, *self._form))
-        for one, view in self.alive():
-            replace(one, view(first))
+        """Gives all of them their values."""
+        alive = self.alive()
+        wanted = {memory for _, memory, _ in alive}
+        for number in range(len(self._memories), 0, -1):
+            if number in wanted:
+                wanted.add(self._memories[number - 1][0])
+        memories = {0: _values_of(*self._first)}
+        for number, (of, making) in enumerate(self._memories, 1):
+            if number in wanted:
+                memories[number] = making(memories[of])
+        for one, memory, view in alive:
+            replace(one, view(memories[memory]))
+
+
+def _behind(first: Making, second: Making, tensor: torch.Tensor) -> torch.Tensor:
+    return second(first(tensor))
 
 
 # What exports a tensor in C++ alone would give memory at address 0 of it.
@@ -191,11 +248,17 @@ def swap(found: recording.Recording, original: Any, t1: Any, t2: Any) -> Any:
 
 
 def _all(first: torch.Tensor) -> torch.Tensor:
-    return first.view(first.shape)
+    return first[...]  # with its strides: view() gives axes of one value other ones
 
 
 class _NoStorage:
-    """Stands for the memory of a stack that needs none."""
+    """Stands for the memory of a stack that needs none.
+
+    Attributes:
+        asked: the next stack is to lie in it, and so to be contiguous.
+    """
+
+    asked = False
 
     def _new_shared(self, *_: Any, **__: Any) -> _NoStorage:
         return self
@@ -206,6 +269,7 @@ class _NoStorage:
 
     def resize_(self, *_: Any) -> None:
         """As the ``out`` of a stack, None: it makes a tensor of its own."""
+        self.asked = True
 
 
 _NO_STORAGE = _NoStorage()
@@ -224,7 +288,8 @@ def _stacked(tensors: Any, dim: int = 0, *, out: Any = None) -> PendingTensor | 
     needed."""
     if dim or out is not None:
         return None
-    parts: list[Part | torch.Tensor] = []
+    in_rows, _NO_STORAGE.asked = _NO_STORAGE.asked, False
+    parts: list[AnyPart] = []
     first: Any = None
     for tensor in tensors:
         if isinstance(tensor, PendingTensor) and not tensor.stacked:
@@ -242,12 +307,30 @@ def _stacked(tensors: Any, dim: int = 0, *, out: Any = None) -> PendingTensor | 
         if found != first:
             return None
         parts.append(part)
+    if not (in_rows or all(map(_in_rows, parts)) or _stacks_in_rows(parts)):
+        return None
     # torch's stack is a copy: what becomes of a tensor later is not seen in it.
     kept = (part.clone() if isinstance(part, torch.Tensor) else part for part in parts)
-    return PendingTensor(tuple(kept), (len(parts), *first[0]), first[1])
+    return PendingTensor(tuple(kept), (len(parts), *first[0]), first[1], True)
 
 
-def _form(part: Part | torch.Tensor) -> tuple[tuple[int, ...], torch.dtype]:
+def _in_rows(part: AnyPart) -> bool:
+    return not isinstance(part, Derived) or part.last.contiguous
+
+
+def _stacks_in_rows(parts: list[AnyPart]) -> bool:
+    """Whether torch's stack is contiguous: it may lay out what all its tensors lay out so."""
+    rows = []
+    for part in parts:
+        shape, dtype = _form(part)
+        row = torch.empty(shape, dtype=dtype, device="meta")
+        if isinstance(part, Derived):
+            row = torch.empty_strided(shape, part.last.stride, dtype=dtype, device="meta")
+        rows.append(row)
+    return torch.stack(rows).is_contiguous()
+
+
+def _form(part: AnyPart) -> tuple[tuple[int, ...], torch.dtype]:
     """Shape and dtype."""
     if isinstance(part, torch.Tensor):
         return tuple(part.shape), part.dtype
@@ -273,30 +356,61 @@ def _materialise(value: Any) -> None:
 def make(value: PendingTensor, which: Callable[[Part], bool]) -> None:
     """Gives a tensor its values now if it is pending, and any of its images is such a one."""
     parts = value.parts if isinstance(value, PendingTensor) else ()
-    if any(which(part) for part in parts if isinstance(part, Part)):
+    if any(which(part) for part in made_of.leaves_of(parts)):
         _materialise(value)
+
+
+def _makes_fractions(part: Part | Derived, name: str, arguments: Any, named: Any) -> bool:
+    """Whether an operator makes numbers from 0 to 1 of an image's bytes, as the engine does."""
+    if name != "div" or named or len(arguments) != 1 or type(arguments[0]) not in (int, float):
+        return False
+    if arguments[0] != 255 or part.leaf.form != Form(channels=part.leaf.form.channels):
+        return False
+    if isinstance(part, Part):
+        return torch.get_default_dtype() == torch.float32
+    return [op.name in tensorops.CONVERSIONS and op.dtype for op in part.ops] == [torch.float32]
 
 
 def _values(value: Any) -> Any:
     """The values of a pending tensor, decoded one after the other in this thread."""
     if not isinstance(value, PendingTensor):
         return value
+    return _values_of(value.parts, value.form, value.stacked)
+
+
+def _values_of(
+    parts: tuple[AnyPart, ...], form: tuple[tuple[int, ...], torch.dtype], stacked: bool
+) -> torch.Tensor:
     found = recording.current()
     if found is not None:
         found.refuse()
-    altering = pixels.note()
-    parts, engine = value.parts, pixels.engine_here()
-    shape, dtype = value.described()
+    altering, engine = pixels.note(), pixels.engine_here()
+    rows = (
+        part if isinstance(part, torch.Tensor) else _value_of(part, engine, altering)
+        for part in parts
+    )
+    if not stacked:
+        (made,) = rows
+        return made
+    made = torch.empty(form[0], dtype=form[1])
+    for place, row in enumerate(rows):
+        made[place] = row
+    return made
+
+
+def _value_of(part: Part | Derived, engine: bool, altering: Altering | None) -> torch.Tensor:
+    leaf = part.leaf
+    shape, dtype = leaf.described()
     made = torch.empty(shape, dtype=dtype)
-    for row, part in zip(made.view(len(parts), -1), parts, strict=True):
-        if isinstance(part, torch.Tensor):
-            row.copy_(part.reshape(-1))
-        elif not engine:
-            row.copy_(pixels.values_of(part.chain, part.form).reshape(-1))
-        else:
-            _, data = pixels.decoded(part.chain, part.form)
-            row.view(torch.uint8).copy_(torch.frombuffer(bytearray(data), dtype=torch.uint8))
-    return made if altering is None else altering.of_tensor(made)
+    if engine:
+        _, data = pixels.decoded(leaf.chain, leaf.form)
+        row = made.view(-1).view(torch.uint8)
+        row.copy_(torch.frombuffer(bytearray(data), dtype=torch.uint8))
+    else:
+        made.copy_(pixels.values_of(leaf.chain, leaf.form).reshape(shape))
+    if altering is not None:
+        made = altering.of_tensor(made)
+    return made_of.values(part.ops, made) if isinstance(part, Derived) else made
 
 
 def replace(value: PendingTensor, made: torch.Tensor) -> None:
@@ -310,7 +424,7 @@ def replace(value: PendingTensor, made: torch.Tensor) -> None:
     if torch._C._dispatch_keys(value).has(torch._C.DispatchKey.Python):  # still a wrapper
         torch._C._swap_tensor_impl(value, made)
     value.__class__ = value.plain  # type: ignore[assignment]
-    for name in ("parts", "pinned", "form", "shared"):
+    for name in ("parts", "stacked", "pinned", "form", "shared", "recorded"):
         value.__dict__.pop(name, None)
 
 

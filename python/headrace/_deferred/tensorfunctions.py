@@ -20,9 +20,10 @@ from headrace._deferred.chain import Form, Op
 from headrace._deferred.curing import FLOATS
 from headrace._deferred.image import DeferredImage, native_chain
 from headrace._deferred.methods import LARGEST
+from headrace._deferred.parts import Part
 from headrace._deferred.recording import Recording
 from headrace._deferred.switches import NOT_RECORDED, Handler
-from headrace._deferred.tensor import Part, PendingTensor, pending
+from headrace._deferred.tensor import PendingTensor, pending
 from headrace._translate import tensors
 from headrace._translate.values import name_of
 

@@ -1,0 +1,230 @@
+"""What a tensor to come consists of: images, and what torch's operators are to make of them.
+
+All of it is plain data, which goes from process to process. What shares memory in torch is one
+object here, and stays one when it is sent.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+
+from headrace._deferred.chain import Chain, Form
+
+DTYPES = {
+    "uint8": torch.uint8,
+    "float32": torch.float32,
+    "float16": torch.float16,
+    "bfloat16": torch.bfloat16,
+}
+
+
+class Part(NamedTuple):
+    """One image of a tensor.
+
+    Attributes:
+        chain: what to decode, and how.
+        form: dtype and scale.
+        place: of its sample in the batch.
+    """
+
+    chain: Chain
+    form: Form
+    place: int
+
+    def described(self) -> tuple[tuple[int, ...], torch.dtype]:
+        """Shape and dtype."""
+        width, height = self.chain.size
+        return (self.form.channels, height, width), DTYPES[self.form.dtype]
+
+    @property
+    def leaf(self) -> Part:
+        """Itself: its memory is filled by the engine."""
+        return self
+
+
+class Constant(NamedTuple):
+    """A small tensor that an operator takes, with the values that it had then."""
+
+    data: bytes
+    dtype: torch.dtype
+    shape: tuple[int, ...]
+
+    def tensor(self) -> torch.Tensor:
+        """A tensor of them."""
+        return torch.frombuffer(bytearray(self.data), dtype=self.dtype).view(self.shape)
+
+
+class TensorOp(NamedTuple):
+    """A method of torch.Tensor, what it is called with, and what it gives.
+
+    Attributes:
+        name: of the method.
+        arguments: numbers, dtypes, slices, and tuples of them; constants.
+        named: the same, by name.
+        view: it gives a view of the memory that it takes.
+        pointwise: each value is made of the value in the same place.
+        contiguous: its result is.
+    """
+
+    name: str
+    arguments: tuple[Any, ...]
+    named: tuple[tuple[str, Any], ...]
+    view: bool
+    pointwise: bool
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+    stride: tuple[int, ...]
+    contiguous: bool
+
+    def of(self, tensor: torch.Tensor) -> torch.Tensor:
+        """What it makes of a tensor."""
+        given = [one.tensor() if type(one) is Constant else one for one in self.arguments]
+        return called(self.name, tensor, given, self.named)
+
+
+def called(name: str, tensor: torch.Tensor, given: Any, named: Any = ()) -> torch.Tensor:
+    """What a method of a tensor gives."""
+    made: torch.Tensor = getattr(tensor, name)(*given, **dict(named))
+    return made
+
+
+class Memory(NamedTuple):
+    """Values that operators make of an image's, in memory of their own.
+
+    Attributes:
+        leaf: the image.
+        ops: the last one is no view.
+    """
+
+    leaf: Part
+    ops: tuple[TensorOp, ...]
+
+
+class Derived(NamedTuple):
+    """What operators make of an image: a memory, and how it is seen.
+
+    Attributes:
+        memory: the image's own, or another.
+        views: of it; each is seen in the one before.
+    """
+
+    memory: Part | Memory
+    views: tuple[TensorOp, ...]
+
+    @property
+    def leaf(self) -> Part:
+        """The image."""
+        return self.memory.leaf
+
+    @property
+    def ops(self) -> tuple[TensorOp, ...]:
+        """All that is done to the image's values."""
+        return (self.memory.ops if isinstance(self.memory, Memory) else ()) + self.views
+
+    @property
+    def last(self) -> TensorOp:
+        """The operator whose result it is."""
+        return self.views[-1] if self.views else self.ops[-1]
+
+    def described(self) -> tuple[tuple[int, ...], torch.dtype]:
+        """Shape and dtype."""
+        return self.last.shape, self.last.dtype
+
+    def then(self, ops: tuple[TensorOp, ...]) -> Derived:
+        """With operators more."""
+        if ops[-1].view:
+            return Derived(self.memory, self.views + ops)
+        return Derived(Memory(self.leaf, self.ops + ops), ())
+
+
+AnyPart = Part | Derived | torch.Tensor
+
+
+def leaves_of(parts: tuple[AnyPart, ...]) -> list[Part]:
+    """The images among parts."""
+    return [part.leaf for part in parts if not isinstance(part, torch.Tensor)]
+
+
+def values(
+    ops: tuple[TensorOp, ...], tensor: torch.Tensor, row: torch.Tensor | None = None
+) -> torch.Tensor:
+    """What operators make of values.
+
+    Args:
+        row: where the result goes, of its shape and dtype; None: to memory of its own, but a view
+            stays where it is.
+    """
+    place = 0
+    while place < len(ops):
+        end = place
+        while end < len(ops) and ops[end].pointwise:
+            end += 1
+        if end == place:
+            tensor = ops[place].of(tensor)
+            place += 1
+            continue
+        last = ops[end - 1]
+        made = row if end == len(ops) else None
+        if made is None:
+            made = torch.empty_strided(last.shape, last.stride, dtype=last.dtype, device="cpu")
+        fill(made, tensor, ops[place:end])
+        tensor, place = made, end
+    if row is None or tensor is row:
+        return tensor
+    fill(row, tensor)
+    return row
+
+
+# torch shares out what has more values among threads of its own (GRAIN_SIZE in
+# aten/src/ATen/TensorIterator.h). Those and the engine's wait for one another at each operator; and
+# so few values stay in a core's cache from one operator to the next.
+_MOST_AT_ONCE = (1 << 15) - 1
+
+_Call = tuple[str, list[Any], Any]
+
+
+def fill(made: torch.Tensor, tensor: torch.Tensor, ops: tuple[TensorOp, ...] = ()) -> None:
+    """Puts into memory what pointwise operators make of values, some of them at a time.
+
+    Bytes are the same however many there are at a time: each operator rounds a value once.
+    """
+    calls: list[_Call] = []
+    for op in ops:
+        given = [_spread(one, made) if type(one) is Constant else one for one in op.arguments]
+        calls.append((op.name, given, op.named))
+    _fill(made, tensor, calls)
+
+
+def _spread(constant: Constant, made: torch.Tensor) -> torch.Tensor:
+    """A constant in the shape of what it is combined with; a number stays one, for torch's rules of
+    dtypes are others for it."""
+    tensor = constant.tensor()
+    return tensor.expand(made.shape) if tensor.dim() else tensor
+
+
+def _fill(made: torch.Tensor, tensor: torch.Tensor, calls: list[_Call]) -> None:
+    count = made.numel()
+    if count <= _MOST_AT_ONCE:
+        for name, given, named in calls:
+            tensor = called(name, tensor, given, named)
+        made.copy_(tensor)
+        return
+    # Along the dimension whose values lie farthest apart.
+    size, stride = made.shape, made.stride()
+    along = max((dim for dim in range(len(size)) if size[dim] > 1), key=stride.__getitem__)
+    step = max(1, size[along] * _MOST_AT_ONCE // count)
+    for begin in range(0, size[along], step):
+        length = min(step, size[along] - begin)
+        cut = [
+            (name, [_narrowed(one, along, begin, length) for one in given], named)
+            for name, given, named in calls
+        ]
+        _fill(made.narrow(along, begin, length), tensor.narrow(along, begin, length), cut)
+
+
+def _narrowed(value: Any, along: int, begin: int, length: int) -> Any:
+    if isinstance(value, torch.Tensor) and value.dim():
+        return value.narrow(along, begin, length)
+    return value

@@ -1,0 +1,241 @@
+"""Which of torch's operators wait for a tensor's values, and what they give, without the values.
+
+Views, other dtypes and arithmetic with numbers need shape and dtype alone. torch itself says what
+each gives, of a tensor without memory; where it raises, or may, the operator gets values at once.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from headrace._deferred.parts import Constant, TensorOp, called
+
+# By the names of methods, each with another that does the same.
+_ARITHMETIC = {
+    **{name: name for name in ("add", "sub", "mul", "div", "neg", "__rsub__")},
+    **{f"__{name}__": name for name in ("add", "sub", "mul", "neg")},
+    "subtract": "sub",
+    "multiply": "mul",
+    "divide": "div",
+    "true_divide": "div",
+    "negative": "neg",
+    "__truediv__": "div",
+    "__radd__": "add",
+    "__rmul__": "mul",
+    "rsub": "__rsub__",  # of torch alone
+}
+_TAKEN = {*_ARITHMETIC.values()} - {"neg"}  # a number, or a small tensor
+CONVERSIONS = {"to", "float", "double", "half", "bfloat16", "int", "long"}
+_LAYOUTS = {
+    *("permute", "transpose", "swapaxes", "swapdims", "movedim", "moveaxis"),
+    *("unsqueeze", "squeeze", "view", "reshape", "flatten", "__getitem__", "contiguous", "clone"),
+}
+_NAMED = ("dim", "dims", "dim0", "dim1", "start_dim", "end_dim", "shape", "size")
+_POINTWISE = {*CONVERSIONS, "contiguous", "clone"}
+
+# Of narrower floats torch rounds more than once in an operator.
+_COUNTED = {torch.uint8, torch.int32, torch.int64, torch.float32, torch.float64}
+_FLOATS = {torch.float16, torch.bfloat16, torch.float32, torch.float64}
+_LARGEST = 1 << 31  # larger numbers may be errors
+_MOST_CONSTANT = 64  # values of a tensor that an operator takes
+
+# Shape, dtype, and stride; None: it is contiguous.
+Layout = tuple[tuple[int, ...], torch.dtype, tuple[int, ...] | None]
+
+
+def _names() -> dict[Any, str]:
+    same = {**_ARITHMETIC, **{name: name for name in (*CONVERSIONS, *_LAYOUTS)}}
+    found = {
+        getattr(owner, name, None): method
+        for name, method in same.items()
+        for owner in (torch, torch.Tensor)
+    }
+    return {function: method for function, method in found.items() if callable(function)}
+
+
+NAMES = _names()  # of the methods, by torch's functions
+
+
+class _NotPlainError(Exception):
+    """An argument is something else than numbers, dtypes, slices and small tensors."""
+
+
+# What operators give, by themselves, their arguments, and what they take: ``()`` is the tensor
+# itself, None that it is not known.
+_known: dict[Any, tuple[TensorOp, ...] | None] = {}
+_forms: dict[Any, tuple[TensorOp, ...] | None] = {}  # with any numbers
+_MOST_KNOWN = 4096
+
+
+def ops_of(
+    name: str, layout: Layout, arguments: tuple[Any, ...], named: dict[str, Any]
+) -> tuple[TensorOp, ...] | None:
+    """What a method does to a tensor of this layout.
+
+    Returns:
+        operators, each with what it gives; none of them: it gives the tensor itself. None: values
+        are needed.
+    """
+    try:
+        plain = tuple(_plain(name, value) for value in arguments)
+        plain_named = tuple((key, _plain(name, value)) for key, value in named.items())
+    except _NotPlainError:
+        return None
+    key = (name, layout, torch.get_default_dtype(), _key(plain), _key(plain_named))
+    try:
+        return _known[key]
+    except KeyError:
+        pass
+    if len(_known) >= _MOST_KNOWN:
+        _known.clear()
+        _forms.clear()
+    # Numbers that a program draws are others each time; what they give has the same form.
+    form = (*key[:3], *map(_kind, plain)) if name in _TAKEN and not named else key
+    if form not in _forms:
+        _forms[form] = _found(name, layout, plain, plain_named)
+    found = _forms[form]
+    if found and form is not key:
+        found = (*found[:-1], found[-1]._replace(arguments=plain))
+    _known[key] = found
+    return found
+
+
+def _plain(name: str, value: Any) -> Any:
+    """An argument as plain data."""
+    kind = type(value)
+    if kind is int:
+        return value
+    if name in _LAYOUTS:
+        if kind in (tuple, torch.Size) or (kind is list and name != "__getitem__"):
+            return tuple(_plain(name, one) for one in value)
+        if name == "__getitem__":
+            if value is None or value is Ellipsis:
+                return value
+            bounds = (value.start, value.stop, value.step) if kind is slice else (0.0,)
+            if all(bound is None or type(bound) is int for bound in bounds):
+                return value
+    elif name in CONVERSIONS:
+        if kind is torch.dtype:
+            return value
+    elif kind is float:
+        return value
+    elif kind is torch.Tensor:
+        return _constant(value)
+    raise _NotPlainError
+
+
+def _constant(value: torch.Tensor) -> Constant:
+    if (
+        value.layout != torch.strided
+        or value.device.type != "cpu"
+        or value.numel() > _MOST_CONSTANT
+        or not value.numel()
+        or value.requires_grad
+        or value.dtype not in _COUNTED
+        or value.is_neg()
+    ):
+        raise _NotPlainError
+    return Constant(value.contiguous().numpy().tobytes(), value.dtype, tuple(value.shape))
+
+
+def _key(value: Any) -> Any:
+    """What tells plain data apart, to the sign of a zero."""
+    kind = type(value)
+    if kind is float:
+        return float, value.hex()
+    if kind is slice:
+        return slice, value.start, value.stop, value.step
+    return tuple(map(_key, value)) if kind is tuple else value
+
+
+def _kind(value: Any) -> Any:
+    """What an operator's form depends on of a number or a constant."""
+    if type(value) is Constant:
+        return Constant, value.dtype, value.shape
+    return value if type(value) is int and abs(value) > _LARGEST else type(value)
+
+
+def _found(
+    name: str, layout: Layout, arguments: tuple[Any, ...], named: tuple[tuple[str, Any], ...]
+) -> tuple[TensorOp, ...] | None:
+    arithmetic = name in _TAKEN or name == "neg"
+    if not _as_expected(name, arguments, named):
+        return None
+    shape, dtype, stride = layout
+    known = torch.empty(shape, dtype=dtype, device="meta")
+    if stride is not None:
+        known = torch.empty_strided(shape, stride, dtype=dtype, device="meta")
+    try:
+        given = [_without_memory(one) for one in arguments]
+        result = called(name, known, given, named)
+        if arithmetic and _of_one(name, layout, arguments, named) != result.dtype:
+            return None
+    except Exception:
+        return None  # which torch raises again of values
+    if result is known:
+        return ()
+    made = TensorOp(
+        name,
+        arguments,
+        named,
+        result._is_view(),
+        arithmetic or name in _POINTWISE,
+        tuple(result.shape),
+        result.dtype,
+        tuple(result.stride()),
+        result.is_contiguous(),
+    )
+    if not known.numel() or not result.numel():
+        return None
+    if made.pointwise and (made.view or made.shape != shape):
+        return None
+    if made.dtype == dtype:
+        return (made,) if not arithmetic or dtype in _COUNTED else None
+    if not arithmetic:
+        return (made,) if _converts(dtype, made.dtype) else None
+    if made.dtype not in _COUNTED or not _converts(dtype, made.dtype):
+        return None
+    # Of bytes and a fraction: torch's default dtype, which may be another when values come.
+    before = ops_of("to", layout, (made.dtype,), {})
+    behind = before and _found(name, (shape, made.dtype, before[0].stride), arguments, named)
+    return before + behind if before and behind and behind[0].dtype == made.dtype else None
+
+
+def _as_expected(name: str, arguments: tuple[Any, ...], named: tuple[tuple[str, Any], ...]) -> bool:
+    """Whether arguments are of the kind that is known to need no values."""
+    if name in _LAYOUTS:
+        return all(key in _NAMED for key, _ in named) and (
+            name not in ("contiguous", "clone") or not (arguments or named)
+        )
+    if name == "to":
+        given = (*arguments, *(value for _, value in named))
+        is_dtype = len(given) == 1 and type(given[0]) is torch.dtype
+        return is_dtype and all(key == "dtype" for key, _ in named)
+    if name in CONVERSIONS:
+        return not arguments and not named
+    return not named and len(arguments) == (name != "neg")
+
+
+def _without_memory(value: Any) -> Any:
+    if type(value) is not Constant:
+        return value
+    tensor = value.tensor()
+    return tensor.to("meta") if tensor.dim() else tensor
+
+
+def _of_one(
+    name: str, layout: Layout, arguments: tuple[Any, ...], named: tuple[tuple[str, Any], ...]
+) -> torch.dtype:
+    """The dtype that arithmetic gives, of one value: numbers that are too large are errors."""
+    one = torch.ones((1,) * len(layout[0]), dtype=layout[1], device="cpu")
+    given = [value.tensor() if type(value) is Constant else value for value in arguments]
+    return called(name, one, given, named).dtype
+
+
+def _converts(before: torch.dtype, behind: torch.dtype) -> bool:
+    """Whether a conversion is the same for any values: not of fractions to whole numbers."""
+    if before in _FLOATS:
+        return behind in _FLOATS
+    return before == torch.uint8 or behind in (torch.float32, torch.float64, torch.int64)
