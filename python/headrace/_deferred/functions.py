@@ -20,9 +20,10 @@ from headrace._deferred import decoding, numeric, pixels
 from headrace._deferred.chain import Form, Op
 from headrace._deferred.image import DeferredImage, native_chain
 from headrace._deferred.methods import LARGEST, colour_of
+from headrace._deferred.parts import Part
 from headrace._deferred.recording import Recording
 from headrace._deferred.switches import NOT_RECORDED, Handler
-from headrace._deferred.tensor import Part, PendingTensor, pending
+from headrace._deferred.tensor import PendingTensor, pending
 from headrace._deferred.tensorfunctions import KERNELS, part_of, whole
 
 # What keeps all of an image's ``info`` in Pillow, a transparent colour included.
