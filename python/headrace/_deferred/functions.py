@@ -336,7 +336,7 @@ def _scaling(scale: str, scales: Callable[[tuple[Any, ...]], bool]) -> Handler:
         parts = _in_form(image, partial(_scaled, scale))
         if parts is None:
             return NOT_RECORDED
-        return PendingTensor(parts, image.form[0], torch.float32)
+        return PendingTensor(parts, image.form[0], torch.float32, image.stacked)
 
     return handler
 
@@ -413,7 +413,7 @@ def _normalize(
     if parts is None or any("Normalize" in part.chain.finished for part in parts):
         return NOT_RECORDED
     if not inplace:
-        return PendingTensor(parts, *tensor.form)
+        return PendingTensor(parts, *tensor.form, tensor.stacked)
     if "shared" in tensor.__dict__:  # views of it would have to change, too
         return NOT_RECORDED
     tensor.parts = parts
