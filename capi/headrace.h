@@ -84,6 +84,7 @@ int32_t hr_abi_version(void);
  * Batches still held stay valid until hr_release; the handle of one is HR_BAD_HANDLE here, and the
  * batch stays held. Closing twice is HR_BAD_HANDLE. Returns within the time one image takes to
  * decode; where a read hangs, after half a second, and the rest is given back when that read ends.
+ * It waits for a read of a mapped file ("backend": "mmap") while memory of the program's is in use.
  * A job or an unfinished writer, which removes what it had begun, may take five; where that is in a
  * store that does not answer, half a second. What of it could not be removed stands in error->text,
  * beside HR_OK. */

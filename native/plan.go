@@ -85,12 +85,12 @@ type Output struct {
 // Plan is a checked and compiled sequence of ops. It is immutable: any number of contexts may use
 // it at once. Its memory is C memory, freed by Close.
 type Plan struct {
-	c      *C.hrn_plan
-	size   Size
-	output Output
-	mix    *Mix
-	boxes  bool // it has an IoUCrop
-	calls  bool // it has a User
+	c        *C.hrn_plan
+	size     Size
+	output   Output
+	mix      *Mix
+	boxes    bool // it has an IoUCrop
+	programs bool // it has a User or a Displaced
 }
 
 // Size is that of a finished sample; Fixed when it is the same for every image.
@@ -141,7 +141,13 @@ func NewPlan(ops []Op, output Output) (*Plan, error) {
 	}
 	p := &Plan{c: plan, output: output}
 	p.boxes = slices.ContainsFunc(ops, func(op Op) bool { _, ok := op.(IoUCrop); return ok })
-	p.calls = slices.ContainsFunc(ops, func(op Op) bool { _, ok := op.(User); return ok })
+	p.programs = slices.ContainsFunc(ops, func(op Op) bool {
+		switch op.(type) {
+		case User, Displaced:
+			return true
+		}
+		return false
+	})
 	if size, err := p.Size(1, 1); err == nil && size.Fixed {
 		p.size = size
 	}
@@ -160,8 +166,8 @@ func (p *Plan) Output() Output { return p.output }
 // LooksAtBoxes is whether what it draws depends on the boxes of a sample: it has an IoUCrop.
 func (p *Plan) LooksAtBoxes() bool { return p.boxes }
 
-// CallsProgram is whether it calls a function of the program's: it has a User.
-func (p *Plan) CallsProgram() bool { return p.calls }
+// UsesProgram is whether it calls a function of the program's or reads memory of it: it has a User or a Displaced.
+func (p *Plan) UsesProgram() bool { return p.programs }
 
 // FixedSize is the size of every sample, and whether there is one: a batch needs it.
 func (p *Plan) FixedSize() (Size, bool) { return p.size, p.size.Fixed }

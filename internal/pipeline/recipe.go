@@ -54,7 +54,7 @@ func stepsUntil(epoch, step, steps int64) int64 {
 	return epoch*steps + step
 }
 
-// callsProgram says whether a function of the program's is among its ops.
-func (r Recipe) callsProgram() bool {
-	return slices.ContainsFunc(r.Phases, func(p Phase) bool { return slices.ContainsFunc(p.Views, (*native.Plan).CallsProgram) })
+// usesProgram says whether an op calls a function of the program's, or reads memory of it.
+func (r Recipe) usesProgram() bool {
+	return slices.ContainsFunc(r.Phases, func(p Phase) bool { return slices.ContainsFunc(p.Views, (*native.Plan).UsesProgram) })
 }

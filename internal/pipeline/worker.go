@@ -46,7 +46,7 @@ func (w *worker) untouch() { w.touches.Store(false) }
 // rest waits until no worker of a cancelled stream has to do with what is the program's: an image of each at
 // most.
 func (l *Loader) rest() {
-	if !l.pool.Lent() && !inMemory(l.config.Dataset) && !l.config.Recipe.callsProgram() {
+	if !l.pool.Lent() && !inMemory(l.config.Dataset) && !l.config.Recipe.usesProgram() {
 		return
 	}
 	for _, w := range l.workers {

@@ -33,6 +33,7 @@ func scanImageFiles(p *part) error {
 		case m.Link != "":
 			err = links.add(&m)
 		case formats.HasImageExtension(m.Name) && !isDesktops(m.Name):
+			links.drop(m.Name)
 			err = p.addFile(m.Name, m.Offset, m.Size)
 		}
 		if err != nil {

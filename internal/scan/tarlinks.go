@@ -36,6 +36,13 @@ func (l tarLinks) add(m *formats.TarMember) error {
 	return nil
 }
 
+// drop forgets a link whose name a later file has: extraction puts the file in its place.
+func (l tarLinks) drop(name string) {
+	if len(l) > 0 {
+		delete(l, path.Clean(name))
+	}
+}
+
 // end is the file that a link leads to by others; "" where it leads round.
 func (l tarLinks) end(name string) string {
 	for range mostHops {

@@ -2,8 +2,10 @@ package scan
 
 import (
 	"archive/tar"
+	"archive/zip"
 	"bytes"
 	"hash/crc32"
+	"io/fs"
 	"strings"
 	"testing"
 
@@ -118,4 +120,37 @@ func TestFilesBesideClassFoldersLeaveATarOneOfClassFolders(t *testing.T) {
 	d = open(t, put(t, map[string][]byte{"a.tar": linked(t, file("cat/1.jpg", "cat/1.txt", "dog/2.jpg")...)})+"/a.tar", Options{})
 	require.Equal(t, "webdataset", d.Source().Format, "a caption lies beside an image")
 	require.Len(t, d.Fields(), 1)
+}
+
+// tar --append and zipfile's mode "a" put a file behind a link of its name.
+func TestAFileBehindALinkOfItsNameIsTheImageAsOnceExtracted(t *testing.T) {
+	tarred, zipped := new(bytes.Buffer), new(bytes.Buffer)
+	w, z := tar.NewWriter(tarred), zip.NewWriter(zipped)
+	link := &zip.FileHeader{Name: "a/x.jpg"}
+	link.SetMode(fs.ModeSymlink | 0o777)
+	f, err := z.CreateHeader(link)
+	require.NoError(t, err)
+	f.Write([]byte("../b/y.jpg"))
+	require.NoError(t, w.WriteHeader(&tar.Header{Name: "a/x.jpg", Typeflag: tar.TypeSymlink, Linkname: "../b/y.jpg"}))
+	for i, name := range []string{"b/y.jpg", "a/x.jpg", "b/z.jpg"} {
+		data := []byte("\xff\xd8\xff" + strings.Repeat("x", i))
+		f, err := z.CreateHeader(&zip.FileHeader{Name: name})
+		require.NoError(t, err)
+		f.Write(data)
+		require.NoError(t, w.WriteHeader(&tar.Header{Name: name, Size: int64(len(data)), Mode: 0o644}))
+		w.Write(data)
+	}
+	require.NoError(t, w.WriteHeader(&tar.Header{Name: "b/z.jpg", Typeflag: tar.TypeLink, Linkname: "a/x.jpg"}))
+	require.NoError(t, w.Close())
+	require.NoError(t, z.Close())
+	dir := put(t, map[string][]byte{"a.zip": zipped.Bytes(), "a.tar": tarred.Bytes()})
+	for name, want := range map[string][]int64{"a.zip": {4, 3, 5}, "a.tar": {4, 3, 4}} { // in the tar a link is b/z.jpg's last
+		d := open(t, dir+"/"+name, Options{})
+		require.Equal(t, []string{"a/x", "b/y", "b/z"}, keys(t, d), name)
+		for i, length := range want {
+			s, err := d.Sample(int64(i))
+			require.NoError(t, err)
+			require.Equal(t, length, s.Length, "%s %d", name, i)
+		}
+	}
 }

@@ -74,6 +74,7 @@ func scanZip(p *part) error {
 		if f.Method == zip.Deflate {
 			p.blocks = append(grown(p.blocks, p.rows()), catalog.BlockPlace{Stored: uint32(f.CompressedSize64), Size: uint32(f.UncompressedSize64), Codec: blocks.Deflate})
 		}
+		links.drop(name)
 		if err := p.addFile(name, offset, int64(f.UncompressedSize64)); err != nil {
 			return at(err, offset)
 		}

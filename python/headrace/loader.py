@@ -91,7 +91,7 @@ class Loader(Passes):
             part of a batch: masks and images as one tensor, boxes and points as a list with one
             tensor for each image. Colour ops, erasing and JPEG do not change them. Policies,
             ``FiveCrop`` and mixing are refused together with labels, as in torchvision; so are
-            resizes, and turns by other than 90 degrees, together with an ``Image`` of another
+            resizes, and other rotations than quarter turns, together with an ``Image`` of another
             scale. Making the loader searches the whole index for the longest list of boxes and
             points.
         rank, world_size: this process's part; None: from torch.distributed or the environment. All

@@ -538,3 +538,17 @@ def test_an_address_in_capitals_is_one_and_its_secrets_are_in_no_text(
         texts.append(str(caught.value))
     assert [text for text in texts if SECRET in text] == []
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("address", "text"),
+    [
+        ("https://name:secret@host/train.hr?sig=secret#x", "https://host/train.hr"),
+        ("s3://bucket/train.hr", "s3://bucket/train.hr"),
+        ("/data/train.hr", "/data/train.hr"),
+    ],
+)
+def test_an_address_is_told_without_its_secrets_and_a_path_as_it_is(
+    address: str, text: str
+) -> None:
+    assert away.shown(address) == text

@@ -72,9 +72,8 @@ Images = Annotated[
         metavar="SOURCE",
         parser=path,
         help="A folder with one folder of images for each class; a CSV, JSON lines or Parquet list "
-        "of files with the columns path and label, and others as fields; or containers, as for "
-        "headrace "
-        f"info. {_SEVERAL}",
+        "of files with a column path or file_name, perhaps label, and others as fields; or "
+        f"containers, as for headrace info. {_SEVERAL}",
     ),
 ]
 Pairs = Annotated[

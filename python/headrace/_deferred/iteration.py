@@ -326,8 +326,7 @@ class Deferring:
             return  # `tell` says it, and how many they are
         self._notices.say(
             f"{what}, so this is done in Python, one image at a time{more} (strict=True makes this "
-            f"an error). "
-            f"{mended}",
+            f"an error). {mended}",
             stacklevel=0,
             topic="in Python",
         )

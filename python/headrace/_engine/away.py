@@ -35,7 +35,9 @@ def is_url(path: Any) -> bool:
 
 def shown(address: str) -> str:
     """An address as texts have it: of http and https without name, password and query."""
-    scheme, _, rest = address.partition("://")
+    scheme, colon, rest = address.partition("://")
+    if not colon:  # an index here, of containers there
+        return address
     if scheme.lower().startswith("http"):
         host, slash, path = rest.partition("?")[0].partition("#")[0].partition("/")
         rest = host.rpartition("@")[2] + slash + path
