@@ -69,9 +69,7 @@ class Batch:
         self.why: list[str] = []
         # The pending tensors, and what takes their place.
         alive = _alive(recorded.pending)
-        self._pairs = [
-            (value, empty(value, means.blocks)) for value in alive if not is_derived(value)
-        ]
+        self._pairs, filled = _places([value for value in alive if not is_derived(value)], means)
         self._derived = Derivations(
             [value for value in alive if is_derived(value)], self._pairs, means.blocks
         )
@@ -80,7 +78,7 @@ class Batch:
         self._failures: dict[int, HeadraceError] = {}
         self._left: dict[int, Result] | None = None
         self._bad: list[int] | None = None  # what finish returns, once it is known
-        wanted = [one for value, made in self._pairs for one in _wanted(value.parts, made)]
+        wanted = [one for value, made in filled for one in _wanted(value.parts, made)]
         wanted += [(leaf, made.data_ptr(), made.nbytes) for leaf, made in self._derived.wanted]
         # With torch's loader these have their pixels by now, whatever becomes of their files.
         self._images = [
@@ -193,6 +191,28 @@ class Batch:
             result.cancel()
         if self._work is not None:
             self._work.close()
+
+
+_Pair = tuple[PendingTensor, torch.Tensor]
+
+
+def _places(pending: list[PendingTensor], means: Means) -> tuple[list[_Pair], list[_Pair]]:
+    """The memory for each tensor's values, and those pairs whose memory is to be filled: tensors
+    of another class for the same image (``tv_tensors.Image(x)``) are views of one memory."""
+    pairs, filled = [], []
+    known: dict[int, torch.Tensor] = {}
+    for value in pending:
+        one = value.parts[0]
+        alone = not (value.stacked or value.pinned)
+        if alone and id(one) in known:
+            pairs.append((value, known[id(one)][...]))
+            continue
+        made = empty(value, means.blocks)
+        if alone:
+            known[id(one)] = made
+        pairs.append((value, made))
+        filled.append(pairs[-1])
+    return pairs, filled
 
 
 def _alive(pending: list[PendingTensor]) -> list[PendingTensor]:

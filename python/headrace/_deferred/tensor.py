@@ -7,6 +7,7 @@ into a plain tensor first, in place: every reference to it then holds the values
 from __future__ import annotations
 
 import sys
+import threading
 import weakref
 from collections.abc import Callable
 from functools import partial
@@ -188,6 +189,8 @@ class Shared:
 
     def __init__(self, first: PendingTensor) -> None:
         self._first = first.parts, first.form, first.stacked
+        self._lock = threading.RLock()
+        self.made: dict[int, torch.Tensor] = {}  # memories that some members may have already
         # Of each memory but the first, what it is made of, and how.
         self._memories: list[tuple[int, Making]] = []
         self._members: list[tuple[weakref.ref[PendingTensor], int, Making]] = [
@@ -209,18 +212,21 @@ class Shared:
         return [one for one in members if isinstance(one[0], PendingTensor)]  # type: ignore[misc]
 
     def make(self) -> None:
-        """Gives all of them their values."""
-        alive = self.alive()
-        wanted = {memory for _, memory, _ in alive}
-        for number in range(len(self._memories), 0, -1):
-            if number in wanted:
-                wanted.add(self._memories[number - 1][0])
-        memories = {0: _values_of(*self._first)}
-        for number, (of, making) in enumerate(self._memories, 1):
-            if number in wanted:
-                memories[number] = making(memories[of])
-        for one, memory, view in alive:
-            replace(one, view(memories[memory]))
+        """Gives all of them their values. An interrupted one is called again, and goes on."""
+        with self._lock:  # the program's threads may each ask for one of them
+            alive, made = self.alive(), self.made
+            wanted = {memory for _, memory, _ in alive} - set(made)
+            for number in range(len(self._memories), 0, -1):
+                if number in wanted and self._memories[number - 1][0] not in made:
+                    wanted.add(self._memories[number - 1][0])
+            if 0 in wanted:
+                made[0] = _values_of(*self._first)
+            for number, (of, making) in enumerate(self._memories, 1):
+                if number in wanted:
+                    made[number] = making(made[of])
+            for one, memory, view in alive:
+                replace(one, view(made[memory]))
+            self.made = {}
 
 
 def _behind(first: Making, second: Making, tensor: torch.Tensor) -> torch.Tensor:
@@ -315,6 +321,8 @@ def _stacked(tensors: Any, dim: int = 0, *, out: Any = None) -> PendingTensor | 
 
 
 def _in_rows(part: AnyPart) -> bool:
+    if isinstance(part, torch.Tensor):
+        return part.is_contiguous()
     return not isinstance(part, Derived) or part.last.contiguous
 
 
@@ -324,8 +332,11 @@ def _stacks_in_rows(parts: list[AnyPart]) -> bool:
     for part in parts:
         shape, dtype = _form(part)
         row = torch.empty(shape, dtype=dtype, device="meta")
-        if isinstance(part, Derived):
-            row = torch.empty_strided(shape, part.last.stride, dtype=dtype, device="meta")
+        stride = part.last.stride if isinstance(part, Derived) else None
+        if isinstance(part, torch.Tensor):
+            stride = part.stride()
+        if stride is not None:
+            row = torch.empty_strided(shape, stride, dtype=dtype, device="meta")
         rows.append(row)
     return torch.stack(rows).is_contiguous()
 
@@ -341,7 +352,7 @@ def _materialise(value: Any) -> None:
     """Makes plain tensors of what is pending in an argument, in place."""
     if isinstance(value, PendingTensor):
         shared = value.__dict__.get("shared")
-        if shared is not None and len(shared.alive()) > 1:
+        if shared is not None and (shared.made or len(shared.alive()) > 1):
             shared.make()
         else:
             replace(value, _values(value))

@@ -102,13 +102,16 @@ def ops_of(
     return found
 
 
-def _plain(name: str, value: Any) -> Any:
-    """An argument as plain data."""
+def _plain(name: str, value: Any, inside: bool = False) -> Any:
+    """An argument as plain data, or what stands inside of a tuple of them."""
     kind = type(value)
     if kind is int:
         return value
     if name in _LAYOUTS:
-        if kind in (tuple, torch.Size) or (kind is list and name != "__getitem__"):
+        # A tuple inside an index says which of them, and tensors without memory do not check that.
+        if name == "__getitem__" and kind is tuple and not inside:
+            return tuple(_plain(name, one, True) for one in value)
+        if name != "__getitem__" and kind in (tuple, list, torch.Size):
             return tuple(_plain(name, one) for one in value)
         if name == "__getitem__":
             if value is None or value is Ellipsis:
@@ -166,7 +169,10 @@ def _found(
     shape, dtype, stride = layout
     known = torch.empty(shape, dtype=dtype, device="meta")
     if stride is not None:
+        in_rows = known.stride()
         known = torch.empty_strided(shape, stride, dtype=dtype, device="meta")
+        if arithmetic and 1 in shape and known.stride() != in_rows:
+            return None  # of a dimension of one value it has other strides than with memory
     try:
         given = [_without_memory(one) for one in arguments]
         result = called(name, known, given, named)

@@ -1,0 +1,120 @@
+"""What tensors to come share: memory, strides, and the moment in which they get their values."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+import torch
+import torchvision.transforms.functional as F
+from torchvision import tv_tensors
+
+from deferred.test_own_code import Opens, paths
+from deferred.test_tensor_ops import MEAN, WORKERS, compared, opened
+from headrace._deferred import recording, tensor
+
+__all__ = ["paths"]  # a fixture
+
+
+def floats(path: str) -> Any:
+    return F.to_tensor(opened(path))
+
+
+@WORKERS
+def test_an_index_out_of_bounds_is_an_error_in_the_datasets_own_line(
+    paths: list[str], workers: int
+) -> None:
+    def of(path: str, index: int) -> Any:
+        try:
+            return floats(path)[:, (2, 1, 9 + index)]
+        except IndexError:
+            return torch.zeros(3)
+
+    compared(Opens(paths[:4], of), batch_size=2, num_workers=workers, strict=False)
+
+
+@WORKERS
+def test_arithmetic_of_one_channel_behind_the_others_has_torchs_strides(
+    paths: list[str], workers: int
+) -> None:
+    def of(path: str, index: int) -> Any:
+        one = floats(path)[:1].permute(1, 2, 0)
+        return one * 2, 1 - one, one + MEAN[0, 0], one.double(), one[None] / 3
+
+    compared(Opens(paths[:3], of), batch_size=None, num_workers=workers, strict=False)
+
+
+@WORKERS
+def test_an_image_of_tv_tensors_and_the_tensor_that_it_was_made_of_are_one_memory(
+    paths: list[str], workers: int
+) -> None:
+    def of(path: str, index: int) -> Any:
+        plain, image = floats(path), tv_tensors.Image(floats(path))
+        return plain, tv_tensors.Image(plain), plain[0], image, image.float(), image[:, 1:]
+
+    found = compared(Opens(paths[:2], of), batch_size=None, num_workers=workers)
+    for batch in found:
+        batch[1].zero_()
+        batch[4].zero_()
+        assert not any(part.any() for part in batch)
+
+
+def test_a_stack_of_layouts_of_which_some_have_values_has_torchs_strides(paths: list[str]) -> None:
+    def of(path: str, index: int) -> Any:
+        x = floats(path)[None].permute(0, 2, 3, 1).contiguous().permute(0, 3, 1, 2)
+        if index % 2:
+            float(x.mean())
+        return x
+
+    compared(Opens(paths[:4], of), batch_size=2, strict=False)
+
+
+def test_views_that_threads_ask_for_at_once_are_one_memory(paths: list[str]) -> None:
+    def of(path: str, index: int) -> Any:
+        x = floats(path)
+        tensors = [x, x[0], x * 2, x[1:]]
+        together = threading.Barrier(len(tensors))
+
+        def asked(one: Any) -> None:
+            together.wait()
+            float(one.sum())
+
+        threads = [threading.Thread(target=asked, args=(one,)) for one in tensors]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        tensors[1].zero_()
+        return tuple(tensors)
+
+    for _ in range(5):
+        compared(Opens(paths, of), batch_size=None, strict=False)
+
+
+def test_an_exception_between_two_of_them_leaves_them_one_memory(
+    paths: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def of(path: str, index: int) -> Any:
+        x = floats(path)
+        view = x[0]
+        replaced = 0
+
+        def interrupted(value: Any, made: Any) -> None:
+            nonlocal replaced
+            own(value, made)
+            replaced += 1
+            if replaced == 1:
+                raise KeyboardInterrupt
+
+        with monkeypatch.context() as patched:
+            if recording.current() is not None:
+                patched.setattr(tensor, "replace", interrupted)
+                with pytest.raises(KeyboardInterrupt):
+                    float(x.sum())
+                assert replaced == 1
+        view.zero_()
+        return x, view
+
+    own = tensor.replace
+    compared(Opens(paths[:2], of), batch_size=None, strict=False)
