@@ -119,12 +119,7 @@ func newUpload(ctx context.Context, url string, overwrite bool, storage remote.S
 		_ = remote.DropUploads(ctx, url+"/", storage, ownName)
 	} else {
 		// They may as well be those of a packing that is at work, so they are counted and left.
-		_ = remote.DropUploads(ctx, url+"/", storage, func(name string) bool {
-			if ownName(name) {
-				u.others++
-			}
-			return false
-		})
+		u.others = remote.CountUploads(ctx, url+"/", storage, ownName)
 	}
 	return u, nil
 }

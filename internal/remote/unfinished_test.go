@@ -3,9 +3,12 @@
 package remote
 
 import (
+	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -46,4 +49,42 @@ func TestUploadsThatWereNotFinishedAreDroppedAndThoseOfOtherObjectsAreNot(t *tes
 		require.NoError(t, w.Commit())
 	}
 	assert.Zero(t, parts(server))
+}
+
+func TestUploadsThatWereNotFinishedAreCountedFromOneWholeAnswerOrNotAtAll(t *testing.T) {
+	t.Setenv("AWS_ACCESS_KEY_ID", "key")
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")
+	t.Setenv("AWS_REGION", "us-east-1")
+	page := func(cut bool, keys ...string) string {
+		text := fmt.Sprintf("<ListMultipartUploadsResult><IsTruncated>%t</IsTruncated><NextKeyMarker>n</NextKeyMarker><NextUploadIdMarker>m</NextUploadIdMarker>", cut)
+		for _, key := range keys {
+			text += "<Upload><Key>train.hr/" + key + "</Key><UploadId>u</UploadId></Upload>"
+		}
+		return text + "</ListMultipartUploadsResult>"
+	}
+	first, second := page(true, "shard-00000.tar", "notes.txt"), page(false, "shard-00001.tar")
+	for name, c := range map[string]struct {
+		second      http.HandlerFunc
+		count       int
+		mostSeconds float64
+	}{
+		"whole":           {func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte(second)) }, 2, 30},
+		"a page is amiss": {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }, 0, 30},
+		"no answer":       {func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, 0, 1},
+	} {
+		var asked atomic.Int64
+		s := hasty()
+		s.PathStyle = true
+		s.Endpoint = answering(t, func(w http.ResponseWriter, r *http.Request) {
+			if asked.Add(1)%2 == 1 {
+				w.Write([]byte(first))
+				return
+			}
+			c.second(w, r)
+		})
+		began := time.Now()
+		assert.Equal(t, c.count, CountUploads(t.Context(), "s3://photos/train.hr/", s, func(name string) bool { return strings.HasPrefix(name, "shard-") }), name)
+		assert.EqualValues(t, 2, asked.Load(), name)
+		assert.Less(t, time.Since(began).Seconds(), c.mostSeconds, name)
+	}
 }

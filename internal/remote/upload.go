@@ -135,20 +135,52 @@ func Remove(ctx context.Context, url string, s Storage) error {
 // one of ours. No list of objects shows them, and they take room all the same. Where a store has no such uploads, or
 // removes them itself, it does nothing.
 func DropUploads(ctx context.Context, prefixURL string, s Storage, ours func(name string) bool) error {
-	o, err := newObject(prefixURL, s)
-	if err != nil {
+	o, from, err := uploadsOf(prefixURL, s)
+	if from == nil {
 		return err
-	}
-	from, ok := o.store.(interface {
-		drop(context.Context, address, func(string) bool) error
-	})
-	if !ok {
-		return nil
 	}
 	return o.client.try(ctx, o.goal("list the uploads of", fault.None), 0, func(ctx context.Context) (int, error) {
 		o.count(func(c *counter) { c.requests.Add(1) })
 		return 0, from.drop(ctx, o.address, ours)
 	})
+}
+
+// CountUploads is how many uploads DropUploads would remove. It is asked once and not for long: where no answer comes,
+// or not all of it, it is 0.
+func CountUploads(ctx context.Context, prefixURL string, s Storage, ours func(name string) bool) int {
+	o, from, _ := uploadsOf(prefixURL, s)
+	if from == nil {
+		return 0
+	}
+	ctx, stop := context.WithTimeout(ctx, o.client.stall())
+	defer stop()
+	o.count(func(c *counter) { c.requests.Add(1) })
+	found := 0
+	err := from.drop(ctx, o.address, func(name string) bool {
+		if ours(name) {
+			found++
+		}
+		return false
+	})
+	if err != nil {
+		return 0
+	}
+	return found
+}
+
+// dropper is a store that keeps the parts of uploads that were not finished.
+type dropper interface {
+	drop(ctx context.Context, prefix address, ours func(name string) bool) error
+}
+
+// uploadsOf is nil for a store that keeps none.
+func uploadsOf(prefixURL string, s Storage) (*Object, dropper, error) {
+	o, err := newObject(prefixURL, s)
+	if err != nil {
+		return nil, nil, err
+	}
+	from, _ := o.store.(dropper)
+	return o, from, nil
 }
 
 // Writable refuses an address where nothing can be written, before any work.
