@@ -256,8 +256,8 @@ func (x *inPlace) name(m *catalog.Manifest) error {
 	return nil
 }
 
-// publish renames index and manifest, in this order and each on disk before the next; the manifest's rename is the last
-// thing it does.
+// publish renames index, seek points and manifest, in this order. One sync puts the names of the first two on disk before
+// the manifest says so; its rename is the last thing that publish does.
 func (x *inPlace) publish(m *catalog.Manifest) error {
 	data, err := encodeManifest(m, x.dir)
 	if err != nil {
