@@ -43,7 +43,7 @@ func noClass(root string) error {
 			return fmt.Errorf("%w: couldn't find any class folder in %s; %s is a list of images, as Hugging Face's ImageFolder has it, which headrace.pack takes: headrace pack %s", ErrEmpty, root, name, list)
 		}
 	}
-	return fmt.Errorf("%w: couldn't find any class folder in %s (images lie in a folder for each class, as %s; headrace.pack takes a list of paths, too, as a CSV file)", ErrEmpty, root, strings.TrimSuffix(root, "/")+"/cat/1.jpg")
+	return fmt.Errorf("%w: couldn't find any class folder in %s (images lie in a folder for each class, as %s; headrace.pack takes a list of files, too: CSV, JSON lines or Parquet)", ErrEmpty, root, strings.TrimSuffix(root, "/")+"/cat/1.jpg")
 }
 
 // ListImageFolder applies torchvision's rule: a class is a directory directly below root, links

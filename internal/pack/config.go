@@ -52,7 +52,7 @@ type PackConfig struct {
 	RecodeOptions
 	SeekOptions
 	ContainerOptions
-	Source      string `json:"source"`      // a class folder, a manifest (*.csv, *.jsonl, *.parquet), or containers
+	Source      string `json:"source"`      // a class folder, a list of files (*.csv, *.jsonl, *.ndjson, *.parquet), or containers
 	Destination string `json:"destination"` // a directory that does not exist yet, or a URL
 	ShardBytes  int64  `json:"shard_bytes"` // 0: 256 MB
 	Overwrite   bool   `json:"overwrite"`   // replace a packed dataset at destination

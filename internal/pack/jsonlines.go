@@ -17,7 +17,7 @@ import (
 	"github.com/headrace/headrace/mmap"
 )
 
-// jsonLines is a manifest of an object a line, such as the metadata.jsonl of Hugging Face's ImageFolder. A column of
+// jsonLines is a list of files with an object a line, such as the metadata.jsonl of Hugging Face's ImageFolder. A column of
 // whole numbers and booleans alone is int, one of numbers float, else text; lists and objects are their JSON. Opening
 // reads the file once to find out.
 type jsonLines struct {
@@ -27,6 +27,7 @@ type jsonLines struct {
 	cols  []catalog.Field
 	at    map[string]int // of a column, its place in cols
 	seen  []jsonColumn
+	found []json.RawMessage // of the row read last, the value of each column; nil where it has none
 	row   int64
 	line  int64 // of the row read last, and where it begins
 	from  int64
@@ -50,7 +51,7 @@ const (
 func openJSONLines(file string) (_ tableFile, err error) {
 	j := &jsonLines{file: file, at: make(map[string]int)}
 	if j.f, err = mmap.OpenRegular(file); err != nil {
-		return nil, catalog.IOError(file, "cannot open the manifest", err)
+		return nil, catalog.IOError(file, "cannot open the list of files", err)
 	}
 	defer func() {
 		if err != nil {
@@ -61,17 +62,20 @@ func openJSONLines(file string) (_ tableFile, err error) {
 		return nil, err
 	}
 	for {
-		err := j.object(j.learn)
+		err := j.object(j.column)
 		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {
 			return nil, err
 		}
+		for i, value := range j.found {
+			j.seen[i].learn(value)
+		}
 		j.row++
 	}
 	if len(j.cols) == 0 {
-		return nil, catalog.NewError(fault.KindEmpty, file, "the manifest is empty")
+		return nil, catalog.NewError(fault.KindEmpty, file, "the list of files is empty")
 	}
 	for i := range j.cols {
 		j.cols[i].Type = j.seen[i].typeOf(j.cols[i].Name, j.row)
@@ -84,30 +88,56 @@ func openJSONLines(file string) (_ tableFile, err error) {
 
 func (j *jsonLines) rewind() error {
 	if _, err := j.f.Seek(0, io.SeekStart); err != nil {
-		return catalog.IOError(j.file, "cannot read the manifest", err)
+		return catalog.IOError(j.file, "cannot read the list of files", err)
 	}
 	j.r = bufio.NewScanner(j.f)
 	j.r.Buffer(nil, maxJSONLine)
+	j.r.Split(j.split)
 	j.row, j.line, j.from, j.after = 0, 0, 0, 0
 	return nil
 }
 
-// object reads the next line that is not blank, and hands on each member; io.EOF behind the last.
-func (j *jsonLines) object(each func(name string, value json.RawMessage) error) error {
+// split is bufio.ScanLines that notes where the next line begins: an end of "\r\n" is two bytes, and the last line has none.
+func (j *jsonLines) split(data []byte, atEOF bool) (int, []byte, error) {
+	advance, line, err := bufio.ScanLines(data, atEOF)
+	j.after += int64(advance)
+	return advance, line, err
+}
+
+// object reads the next line that is not blank into found; io.EOF behind the last. Of two members of one name the last
+// holds, as in Python. The function says in which column a member is.
+func (j *jsonLines) object(column func(name string) (int, error)) error {
 	for {
+		from := j.after
 		if !j.r.Scan() {
 			return j.ended()
 		}
 		text := j.r.Bytes()
-		j.line, j.from, j.after = j.line+1, j.after, j.after+int64(len(text))+1
+		j.line, j.from = j.line+1, from
+		if from == 0 { // spreadsheets put a byte order mark
+			text = bytes.TrimPrefix(text, []byte("\xef\xbb\xbf"))
+		}
 		if text = bytes.TrimSpace(text); len(text) == 0 {
 			continue
 		}
-		if err := eachMember(text, each); err != nil {
-			return &catalog.Error{Kind: fault.KindBadFile, File: j.file, Record: j.row, Offset: j.from, Text: fmt.Sprintf("line %d: %v", j.line, err)}
+		clear(j.found)
+		err := eachMember(text, func(name string, value json.RawMessage) error {
+			i, err := column(name)
+			if err == nil {
+				j.found[i] = value
+			}
+			return err
+		})
+		if err != nil {
+			return j.wrong("%v", err)
 		}
 		return nil
 	}
+}
+
+// wrong is an error of the line that was read last.
+func (j *jsonLines) wrong(format string, a ...any) error {
+	return &catalog.Error{Kind: fault.KindBadFile, File: j.file, Record: j.row, Offset: j.from, Text: fmt.Sprintf("line %d: ", j.line) + fmt.Sprintf(format, a...)}
 }
 
 func (j *jsonLines) ended() error {
@@ -115,7 +145,7 @@ func (j *jsonLines) ended() error {
 	case errors.Is(err, bufio.ErrTooLong):
 		return &catalog.Error{Kind: fault.KindLimit, File: j.file, Record: j.row, Offset: j.after, Text: fmt.Sprintf("line %d has more than %d bytes", j.line+1, maxJSONLine)}
 	case err != nil:
-		return catalog.IOError(j.file, "cannot read the manifest", err)
+		return catalog.IOError(j.file, "cannot read the list of files", err)
 	}
 	return io.EOF
 }
@@ -152,21 +182,28 @@ func eachMember(text []byte, each func(name string, value json.RawMessage) error
 	return nil
 }
 
-// learn notes what a value says of its column.
-func (j *jsonLines) learn(name string, value json.RawMessage) error {
+// column is where a member is in the first pass, which makes a column of each new name.
+func (j *jsonLines) column(name string) (int, error) {
 	i, known := j.at[name]
 	if !known {
 		if len(j.cols) >= maxJSONColumns {
-			return fmt.Errorf("more than %d members, %.40q is one more", maxJSONColumns, name)
+			return 0, fmt.Errorf("more than %d members, %.40q is one more", maxJSONColumns, name)
 		}
 		i = len(j.cols)
 		j.at[name] = i
-		j.cols, j.seen = append(j.cols, catalog.Field{Name: name}), append(j.seen, jsonColumn{})
+		j.cols, j.seen, j.found = append(j.cols, catalog.Field{Name: name}), append(j.seen, jsonColumn{}), append(j.found, nil)
 	}
-	c := &j.seen[i]
+	return i, nil
+}
+
+// learn notes what a row's value says of its column.
+func (c *jsonColumn) learn(value json.RawMessage) {
+	if value == nil {
+		return
+	}
 	switch value[0] {
 	case 'n': // null, as a member that is not there
-		return nil
+		return
 	case '"', '{', '[':
 		c.text = true
 	case 't', 'f':
@@ -176,7 +213,6 @@ func (j *jsonLines) learn(name string, value json.RawMessage) error {
 		c.fraction = c.fraction || errors.Is(err, strconv.ErrSyntax)
 	}
 	c.rows++
-	return nil
 }
 
 // typeOf is the type of a column of so many rows. Whole numbers that are too large are identifiers, as in CSV.
@@ -201,17 +237,12 @@ func (j *jsonLines) close()                      { j.f.Close() }
 
 // next turns a line into cells of the columns' types.
 func (j *jsonLines) next(cells []any) (bool, error) {
-	for i := range cells {
-		cells[i] = nil
-	}
-	err := j.object(func(name string, value json.RawMessage) error {
+	err := j.object(func(name string) (int, error) {
 		i, known := j.at[name]
 		if !known {
-			return fmt.Errorf("the member %.40q came while the manifest was read", name)
+			return 0, fmt.Errorf("the member %.40q came while the list of files was read", name)
 		}
-		var err error
-		cells[i], err = jsonCell(j.cols[i].Type, value)
-		return err
+		return i, nil
 	})
 	if errors.Is(err, io.EOF) {
 		return false, nil
@@ -220,12 +251,18 @@ func (j *jsonLines) next(cells []any) (bool, error) {
 		return false, err
 	}
 	for i, f := range j.cols {
+		cells[i] = nil
+		if j.found[i] != nil {
+			if cells[i], err = jsonCell(f.Type, j.found[i]); err != nil {
+				return false, j.wrong("%v", err)
+			}
+		}
 		if cells[i] != nil {
 			continue
 		}
 		var ok bool
 		if cells[i], ok = missing(f); !ok {
-			return false, &catalog.Error{Kind: fault.KindBadFile, File: j.file, Record: j.row, Offset: j.from, Text: fmt.Sprintf("line %d: the member %.40q is missing, which it was not when the manifest was read first", j.line, f.Name)}
+			return false, j.wrong("the member %.40q is missing, which it was not when the list of files was read first", f.Name)
 		}
 	}
 	j.row++

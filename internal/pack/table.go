@@ -16,7 +16,7 @@ import (
 	"github.com/headrace/headrace/internal/remote"
 )
 
-// tableFile is a manifest as rows of typed cells: CSV, JSON lines or Parquet.
+// tableFile is a list of files as rows of typed cells: CSV, JSON lines or Parquet.
 type tableFile interface {
 	columns() []catalog.Field
 	next(cells []any) (more bool, err error) // fills one cell a column; types as columns says
@@ -24,7 +24,7 @@ type tableFile interface {
 	close()
 }
 
-// table is a manifest: a column of paths, perhaps one of labels and one of keys; every further
+// table is a list of files: a column of paths, perhaps one of labels and one of keys; every further
 // column becomes a field. It is gone through twice, once to learn classes and keys and to
 // refuse what is wrong before any image was read, once to pack.
 type table struct {

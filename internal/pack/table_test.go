@@ -60,6 +60,7 @@ func TestAListOfHuggingFacesImageFolderIsPackedAsItStands(t *testing.T) {
 	}
 	_, err := Pack(context.Background(), PackConfig{Source: root + "/img", Destination: filepath.Join(t.TempDir(), "x")}, NewTracker())
 	require.ErrorContains(t, err, "couldn't find any class folder")
+	require.ErrorContains(t, err, "headrace.pack takes a list of files, too: CSV, JSON lines or Parquet")
 	put(t, root, "img/metadata.jsonl", []byte("{}"))
 	_, err = Pack(context.Background(), PackConfig{Source: root + "/img", Destination: filepath.Join(t.TempDir(), "x")}, NewTracker())
 	require.ErrorContains(t, err, "metadata.jsonl is a list of images, as Hugging Face's ImageFolder has it")
@@ -78,22 +79,53 @@ func TestAMistakeInJSONLinesIsNamedWithItsLine(t *testing.T) {
 	root := tableFolder(t)
 	good := `{"path": "img/a.jpg", "label": 1}` + "\n"
 	for name, c := range map[string]struct{ text, want string }{
-		"no object":     {good + "[1]\n", "record 1 at byte 34: bad: line 2: \"[1]\" is no JSON object"},
-		"cut":           {good + "\n" + `{"path": "img/b.j`, "record 1 at byte 35: bad: line 3: "},
-		"two objects":   {good + `{"path": "img/b.jpg", "label": 1} {}`, "line 2: something stands behind the object"},
-		"no UTF-8":      {good + "{\"path\": \"\xff\"}", "line 2: it is no UTF-8"},
-		"empty":         {"\n\n", "the manifest is empty"},
-		"fraction":      {good + `{"path": "img/b.jpg", "label": 0.5}`, `the column "label" is of type float`},
-		"too wide":      {good + `{"path": "img/b.jpg", "label": 9223372036854775808}`, `the column "label" has whole numbers beyond`},
-		"negative":      {good + `{"path": "img/b.jpg", "label": -2}`, "record 1 at byte 34: bad: the label is -2 (expected 0 or more, or -1 for none), in line 2"},
-		"no such image": {good + `{"path": "img/z.jpg", "label": 2}`, "img/z.jpg"},
-		"no path":       {`{"label": 2}`, `there is no column "path" (found "label")`},
-		"long line":     {good + `{"path": "` + strings.Repeat("x", maxJSONLine) + `"}`, "record 1 at byte 34: unsupported: line 2 has more than 16777216 bytes"},
-		"many members":  {manyMembers(), "line 1: more than 1024 members"},
+		"no object":         {good + "[1]\n", "record 1 at byte 34: bad: line 2: \"[1]\" is no JSON object"},
+		"cut":               {good + "\n" + `{"path": "img/b.j`, "record 1 at byte 35: bad: line 3: "},
+		"two objects":       {good + `{"path": "img/b.jpg", "label": 1} {}`, "line 2: something stands behind the object"},
+		"no UTF-8":          {good + "{\"path\": \"\xff\"}", "line 2: it is no UTF-8"},
+		"empty":             {"\n\n", "the list of files is empty"},
+		"fraction":          {good + `{"path": "img/b.jpg", "label": 0.5}`, `the column "label" is of type float`},
+		"too wide":          {good + `{"path": "img/b.jpg", "label": 9223372036854775808}`, `the column "label" has whole numbers beyond`},
+		"negative":          {good + `{"path": "img/b.jpg", "label": -2}`, "record 1 at byte 34: bad: the label is -2 (expected 0 or more, or -1 for none), in line 2"},
+		"ends of two bytes": {strings.ReplaceAll(good, "\n", "\r\n") + "\r\n" + `{"path": "img/b.jpg", "label": -2}`, "record 1 at byte 37: bad: the label is -2 (expected 0 or more, or -1 for none), in line 3"},
+		"behind a mark":     {"\xef\xbb\xbf" + good + "[1]\n", "record 1 at byte 37: bad: line 2: \"[1]\" is no JSON object"},
+		"a mark in line 2":  {good + "\xef\xbb\xbf" + good, "record 1 at byte 34: bad: line 2: "},
+		"no such image":     {good + `{"path": "img/z.jpg", "label": 2}`, "img/z.jpg"},
+		"no path":           {`{"label": 2}`, `there is no column "path" (found "label")`},
+		"long line":         {good + `{"path": "` + strings.Repeat("x", maxJSONLine) + `"}`, "record 1 at byte 34: unsupported: line 2 has more than 16777216 bytes"},
+		"many members":      {manyMembers(), "line 1: more than 1024 members"},
 	} {
 		put(t, root, "list.jsonl", []byte(c.text))
 		_, err := Pack(context.Background(), PackConfig{Source: filepath.Join(root, "list.jsonl"), Destination: filepath.Join(t.TempDir(), "x")}, NewTracker())
 		require.ErrorContains(t, err, c.want, name)
+	}
+}
+
+func TestAByteOrderMarkBeforeJSONLinesIsSkipped(t *testing.T) {
+	emptyWorld(t)
+	root := tableFolder(t)
+	put(t, root, "list.jsonl", []byte("\xef\xbb\xbf{\"path\": \"img/b.jpg\", \"label\": 2}\n"))
+	dst, _ := packed(t, PackConfig{Source: filepath.Join(root, "list.jsonl")})
+	s, err := open(t, dst).Sample(0)
+	require.NoError(t, err)
+	require.EqualValues(t, 2, s.Label)
+}
+
+func TestOfAMemberThatStandsTwiceInAJSONLineTheLastHoldsAlone(t *testing.T) {
+	emptyWorld(t)
+	root := tableFolder(t)
+	put(t, root, "list.ndjson", []byte(`{"gap": 1, "null": 1, "path": "img/z.jpg", "gap": 2, "text": "one", "path": "img/a.jpg", "null": null, "text": 7}
+{"path": "img/b.jpg", "null": 3, "text": 8}
+`))
+	dst, _ := packed(t, PackConfig{Source: filepath.Join(root, "list.ndjson")})
+	d := open(t, dst)
+	require.Equal(t, []catalog.Field{{Name: "gap", Type: catalog.Float}, {Name: "null", Type: catalog.Float}, {Name: "text", Type: catalog.Int}}, d.Fields())
+	for field, want := range map[string][]string{"gap": {"2", "NaN"}, "null": {"NaN", "3"}, "text": {"7", "8"}} {
+		for i := range want {
+			value, err := d.FieldValue(int64(i), field)
+			require.NoError(t, err)
+			require.Equal(t, want[i], fmt.Sprint(value), field)
+		}
 	}
 }
 
@@ -200,7 +232,7 @@ func TestWholeNumbersBeyond64BitsStayTextUnlessTheirColumnMeasures(t *testing.T)
 
 func TestAManifestThatIsAFIFOIsRefusedAndNotWaitedFor(t *testing.T) {
 	emptyWorld(t)
-	for _, name := range []string{"list.csv", "list.parquet"} {
+	for _, name := range []string{"list.csv", "list.jsonl", "list.parquet"} {
 		list := filepath.Join(t.TempDir(), name)
 		require.NoError(t, unix.Mkfifo(list, 0o600))
 		_, err := Pack(context.Background(), PackConfig{Source: list, Destination: filepath.Join(t.TempDir(), "x")}, nil)
