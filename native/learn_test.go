@@ -185,9 +185,9 @@ func TestPointsOfMegabytesAreStillThereWhenTheSampleIsMade(t *testing.T) {
 	limits.MaxPixels = 1 << 31
 	c := newContext(t, limits)
 	file := flatJPEG(t, 65472, 16000)
-	_, points, crc, err := learning(t, c, cropPlan(t, 15990, 0, 8, 8), file, Seek{})
+	_, points, crc, err := learning(t, c, cropPlan(t, 15990, 65464, 8, 8), file, Seek{}) // to the last MCU
 	require.NoError(t, err)
 	require.Greater(t, len(points), 2<<20)
 	require.Equal(t, CRC32C(0, file), crc)
-	require.Equal(t, inspected(t, c, file), points)
+	require.True(t, bytes.Equal(inspected(t, c, file), points)) // too long to be shown
 }
