@@ -290,7 +290,7 @@ def test_packing_an_array_keeps_every_value(tmp_path, kind):
 
 
 def test_an_index_of_an_array_is_refused(tmp_path):
-    with pytest.raises(errors.ArgumentError, match="no use for an index"):
+    with pytest.raises(errors.ArgumentError, match="needs no index"):
         writing.index(written(tmp_path, "npz"), tmp_path / "index")
 
 

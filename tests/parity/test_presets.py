@@ -111,7 +111,7 @@ def test_a_preset_that_was_overridden_hooked_or_has_a_tensor_runs_in_python(fold
             hr.from_torchvision(preset)
     pipeline = v1.Compose([v1.PILToTensor(), _presets.ImageClassification(crop_size=8)])
     dataset = datasets.ImageFolder(str(folder), pipeline)
-    with pytest.warns(UserWarning, match="ImageClassification.*needs the pixels"):
+    with pytest.warns(UserWarning, match="ImageClassification.*resizes a tensor with version 1"):
         found = list(hr.DataLoader(dataset, 7))
     for mine, theirs in zip(found, DataLoader(dataset, 7), strict=True):
         assert torch.equal(mine[0], theirs[0])

@@ -353,7 +353,7 @@ def test_of_a_list_with_headraces_own_python_runs_none(folder: Path) -> None:
 
 def test_a_preset_of_torchvisions_in_a_list_is_not_taken_apart_in_python(folder: Path) -> None:
     pipeline = Preset(v1.PILToTensor(), _presets.ImageClassification(crop_size=20))
-    with pytest.warns(UserWarning, match="ImageClassification.*needs the pixels"):
+    with pytest.warns(UserWarning, match="ImageClassification.*resizes a tensor with version 1"):
         found = list(hr.DataLoader(datasets.ImageFolder(str(folder), pipeline), 5))
     wanted = DataLoader(datasets.ImageFolder(str(folder), pipeline), 5)
     for mine, theirs in zip(found, wanted, strict=True):

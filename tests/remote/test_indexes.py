@@ -245,7 +245,7 @@ def test_a_fetched_index_leads_to_no_container_that_is_not_below_it(
         shutil.copytree(root, tmp_path / "store" / "set.hr")
     store = Store(tmp_path / "store")
     try:
-        with pytest.raises(errors.ArgumentError, match="which is not below it; where they are"):
+        with pytest.raises(errors.ArgumentError, match="which is not below its own address"):
             hr.Dataset(store.url("set.hr"))
         assert not any("a.tar" in path for _, path, *_ in store.requests)
     finally:

@@ -10,7 +10,9 @@ from headrace.dataset import Dataset
 from headrace.errors import HeadraceError
 from headrace.loader import Loader
 
-_LEAST_DATA_S = 0.05
+_LEAST_DATA_S = 0.05  # in less the loader's dataset is not measured by itself
+# Nor of fewer images: the close of each loader that is tried waits for those that it has begun.
+_LEAST_IMAGES = 8
 # A loop keeps the batch in use and the one before it; more of them are held for good.
 HELD = 4
 
@@ -139,7 +141,7 @@ def _of_data(
     known = _recipe(training.loader)
     if known is None:
         return [], []
-    if seconds < _LEAST_DATA_S:
+    if seconds < _LEAST_DATA_S or seconds * training.alone < _LEAST_IMAGES:
         return [], ["there was no time to measure the loader's dataset by itself"]
     dataset, steps, options, batch_size = known
     asked = {"rate": None, "batch_size": batch_size, "size": 0}
