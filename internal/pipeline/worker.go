@@ -24,7 +24,7 @@ type worker struct {
 	number    int           // of the Loader's workers
 	timed     bool          // the context notes times, for a trace
 	blockTime time.Duration // of the last sample in a compressed block: what reading blocks took
-	touches   atomic.Bool   // it makes a sample, of memory and by functions that may be the program's
+	touches   atomic.Bool   // it is between touch and untouch
 	counters
 }
 

@@ -133,12 +133,7 @@ func TestAFileBehindALinkOfItsNameIsTheImageAsOnceExtracted(t *testing.T) {
 	f.Write([]byte("../b/y.jpg"))
 	require.NoError(t, w.WriteHeader(&tar.Header{Name: "a/x.jpg", Typeflag: tar.TypeSymlink, Linkname: "../b/y.jpg"}))
 	for i, name := range []string{"b/y.jpg", "a/x.jpg", "b/z.jpg"} {
-		data := []byte("\xff\xd8\xff" + strings.Repeat("x", i))
-		f, err := z.CreateHeader(&zip.FileHeader{Name: name})
-		require.NoError(t, err)
-		f.Write(data)
-		require.NoError(t, w.WriteHeader(&tar.Header{Name: name, Size: int64(len(data)), Mode: 0o644}))
-		w.Write(data)
+		addToBoth(t, z, w, name, "\xff\xd8\xff"+strings.Repeat("x", i))
 	}
 	require.NoError(t, w.WriteHeader(&tar.Header{Name: "b/z.jpg", Typeflag: tar.TypeLink, Linkname: "a/x.jpg"}))
 	require.NoError(t, w.Close())

@@ -77,18 +77,22 @@ func TestAMemberThatInflatesToMoreThanItsSizeOrTheLimitIsRefused(t *testing.T) {
 	require.Equal(t, fault.KindLimit, fault.KindOf(err))
 }
 
+// addToBoth writes a file as a member of a zip and of a tar.
+func addToBoth(t *testing.T, z *zip.Writer, w *tar.Writer, name, content string) {
+	f, err := z.CreateHeader(&zip.FileHeader{Name: name})
+	require.NoError(t, err)
+	f.Write([]byte(content))
+	require.NoError(t, w.WriteHeader(&tar.Header{Name: name, Size: int64(len(content)), Mode: 0o644}))
+	w.Write([]byte(content))
+}
+
 // tar --append and zipfile's mode "a" write a file that has changed behind the one before.
 func TestOfSeveralMembersOfOneNameTheLastIsTheImage(t *testing.T) {
 	members := []string{"a/1.jpg", "a/2.jpg", "b/1.jpg", "./a/1.jpg", "a/1.jpg"}
 	zipped, tarred := new(bytes.Buffer), new(bytes.Buffer)
 	z, w := zip.NewWriter(zipped), tar.NewWriter(tarred)
 	for i, name := range members {
-		data := []byte("\xff\xd8\xff" + strings.Repeat("x", i))
-		f, err := z.CreateHeader(&zip.FileHeader{Name: name})
-		require.NoError(t, err)
-		f.Write(data)
-		require.NoError(t, w.WriteHeader(&tar.Header{Name: name, Size: int64(len(data)), Mode: 0o644}))
-		w.Write(data)
+		addToBoth(t, z, w, name, "\xff\xd8\xff"+strings.Repeat("x", i))
 	}
 	require.NoError(t, z.Close())
 	require.NoError(t, w.Close())

@@ -10,6 +10,7 @@ import PIL.Image
 
 from headrace._deferred.chain import Chain
 from headrace._deferred.source import beginning
+from headrace._torch import trailing
 
 _TEXT = "Palette images with Transparency expressed in bytes should be converted to RGBA images"
 _ONE_COLOUR = re.compile(rb"^\xff*\x00\xff*$")  # PIL.PngImagePlugin: it is no bytes to Pillow
@@ -38,13 +39,11 @@ def warn_of(chain: Chain) -> None:
 
 def _alpha(data: bytes) -> bytes | None:
     """The alpha of a PNG's colours; b"": it has none. None: the bytes do not reach so far."""
-    at = 8
-    while at + 8 <= len(data):
-        end = at + 8 + int.from_bytes(data[at : at + 4], "big")
-        name = data[at + 4 : at + 8]
+    for name, begin, end in trailing.chunks(data):
+        if len(name) < 4:
+            break
         if name == b"IDAT":
             return b""
         if name == b"tRNS":
-            return data[at + 8 : end] if end <= len(data) else None
-        at = end + 4
+            return data[begin:end] if end <= len(data) else None
     return None

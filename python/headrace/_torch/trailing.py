@@ -7,6 +7,7 @@ which Pillow reads when it loads the pixels (``PngImageFile.load_end``).
 from __future__ import annotations
 
 import io
+from collections.abc import Iterator
 from typing import Any
 
 # Chunks that are looked at before Pillow has to read the file: of the 8 KiB that libpng writes as
@@ -17,18 +18,29 @@ _MOST_CHUNKS = 1 << 16
 _OF_A_FRAME = {"timestamp": 0, "duration": 0}
 
 
+def chunks(data: bytes | bytearray) -> Iterator[tuple[bytes | bytearray, int, int]]:
+    """Of each chunk of a PNG its name, and where what it holds begins and ends.
+
+    Bytes that are cut give a chunk that ends behind them, or a name of less than four bytes.
+    """
+    at = 8
+    for _ in range(_MOST_CHUNKS):
+        begin = at + 8
+        end = begin + int.from_bytes(data[at : at + 4], "big")
+        yield data[at + 4 : begin], begin, end
+        at = end + 4  # a checksum
+
+
 def has_more(data: bytes | bytearray) -> bool:
     """Whether encoded bytes are a PNG in which anything but its end stands behind its pixels."""
     if data[:8] != b"\x89PNG\r\n\x1a\n":
         return False
-    at, pixels = 8, False
-    for _ in range(_MOST_CHUNKS):
-        name = data[at + 4 : at + 8]
+    pixels = False
+    for name, _, _ in chunks(data):
         if name == b"IDAT":
             pixels = True
         elif pixels or len(name) < 4:  # of a truncated file Pillow raises
             return name != b"IEND"
-        at += 12 + int.from_bytes(data[at : at + 4], "big")
     return True
 
 
