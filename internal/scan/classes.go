@@ -20,7 +20,7 @@ func scanImageFiles(p *part) error {
 	w := formats.NewForeignTarWalker(p.file, p.size)
 	// ImageFolder over the extracted archive would follow them.
 	w.KeepLinks()
-	links := make(tarLinks)
+	links := make(archiveLinks)
 	for {
 		m, err := w.Next()
 		if errors.Is(err, io.EOF) {

@@ -39,7 +39,7 @@ func scanZip(p *part) error {
 		return fmt.Errorf("%w: the zip archive's directory: %w", formats.ErrBad, err)
 	}
 	var members []*zip.File
-	links := make(tarLinks)
+	links := make(archiveLinks)
 	for _, f := range archive.File {
 		// macOS puts a file of attributes beside each image, under the image's own name.
 		name := zipName(f)
@@ -91,7 +91,7 @@ func scanZip(p *part) error {
 }
 
 // addOfZip takes a symbolic link, whose content is the name that it leads to, as Info-ZIP's zip -y writes it.
-func (l tarLinks) addOfZip(f *zip.File, name string) error {
+func (l archiveLinks) addOfZip(f *zip.File, name string) error {
 	wrong := func(err error) error {
 		return fmt.Errorf("%w: the symbolic link %.80q: %w", formats.ErrBad, f.Name, err)
 	}
@@ -111,7 +111,7 @@ func (l tarLinks) addOfZip(f *zip.File, name string) error {
 }
 
 // addLinksOfZip notes the links that are images as the members that they lead to.
-func (p *part) addLinksOfZip(links tarLinks) error {
+func (p *part) addLinksOfZip(links archiveLinks) error {
 	if len(links) == 0 {
 		return nil
 	}

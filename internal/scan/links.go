@@ -11,20 +11,20 @@ import (
 	"github.com/headrace/headrace/internal/formats"
 )
 
-// tarLinks are the links of an archive, by their names: where each leads to. Names are clean paths below the archive's
+// archiveLinks are the links of an archive, by their names: where each leads to. Names are clean paths below the archive's
 // root, and only compared with each other.
-type tarLinks map[string]string
+type archiveLinks map[string]string
 
 const (
 	// Links are held until the archive's end is known, some hundred bytes each.
-	maxTarLinks = 1 << 22
-	mostHops    = 8 // of links to links
+	maxLinks = 1 << 22
+	mostHops = 8 // of links to links
 )
 
 // add takes a link. tar writes a file's second name as a hard link, which says its first one.
-func (l tarLinks) add(m *formats.TarMember) error {
-	if len(l) == maxTarLinks {
-		return fmt.Errorf("%w: more than %d links", formats.ErrLimit, maxTarLinks)
+func (l archiveLinks) add(m *formats.TarMember) error {
+	if len(l) == maxLinks {
+		return fmt.Errorf("%w: more than %d links", formats.ErrLimit, maxLinks)
 	}
 	// A hard link's target is a name in the archive, a symbolic link's is relative to the folder that it lies in (POSIX, pax,
 	// linkname; symlink(7)).
@@ -37,14 +37,14 @@ func (l tarLinks) add(m *formats.TarMember) error {
 }
 
 // drop forgets a link whose name a later file has: extraction puts the file in its place.
-func (l tarLinks) drop(name string) {
+func (l archiveLinks) drop(name string) {
 	if len(l) > 0 {
 		delete(l, path.Clean(name))
 	}
 }
 
 // end is the file that a link leads to by others; "" where it leads round.
-func (l tarLinks) end(name string) string {
+func (l archiveLinks) end(name string) string {
 	for range mostHops {
 		to, link := l[name]
 		if !link {
@@ -57,7 +57,7 @@ func (l tarLinks) end(name string) string {
 
 // addLinks notes the links that are images by their names. Their files may stand before or behind them, so the archive
 // is walked once more where there are any.
-func (p *part) addLinks(links tarLinks) error {
+func (p *part) addLinks(links archiveLinks) error {
 	type place struct{ offset, size int64 }
 	wanted := make(map[string]*place)
 	for name := range links {
@@ -94,7 +94,7 @@ func (p *part) addLinks(links tarLinks) error {
 
 // eachLink has the links added that are images by their names, each with the file that it leads to; what is found is false
 // where the archive has no such.
-func (p *part) eachLink(links tarLinks, add func(name, end string) (found bool, err error)) error {
+func (p *part) eachLink(links archiveLinks, add func(name, end string) (found bool, err error)) error {
 	lost, first := 0, ""
 	for _, name := range slices.Sorted(maps.Keys(links)) { // names that clean to one stand in one order
 		if !formats.HasImageExtension(name) {
