@@ -6,13 +6,14 @@
  * that goes gets none.
  *
  * What lies below is a sixth of a file with RandomResizedCrop, and 11 % of its time. Two things
- * bound it. The last twelfth of the rows is left out: windows reach it seldom, it takes as long as
- * any other twelfth, and a window that does reach it goes on from the last point. And there is an
- * allowance: each decode that learns adds an eighth of the work that its pixels took, and of a file
- * whose rest is more than what is there only the rows above are learned. A later decode goes by
- * their points. One whose window reaches below them goes on from the last one, and what it finds
- * there, or with an allowance the rest, is learned then. Whatever the transforms are, passing over
- * costs no more than that eighth, and nothing below known rows that no window reaches.
+ * bound it. The last twelfth of the rows is left out: random windows hold it less often than the
+ * rows in the middle, it takes as long as these, and a window that reaches it goes on from the last
+ * point. And there is an allowance: each decode that learns adds an eighth of the work that its
+ * pixels took, and of a file whose rest is more than what is there only the rows above are learned.
+ * A later decode goes by their points. One whose window reaches below them goes on from the last
+ * one, and what it finds there, or with an allowance the rest, is learned then. Whatever the
+ * transforms are, passing over costs no more than that eighth, and nothing below known rows that no
+ * window reaches.
  */
 #include "hook.h"
 
