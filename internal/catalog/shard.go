@@ -189,10 +189,22 @@ func (s *Shard) Identity(ctx context.Context) (string, error) {
 			return "", OutOfStore(err)
 		}
 	}
-	if object.Version() == "" {
-		return "", nil
+	return s.identity(object), nil
+}
+
+// Known is the Identity of an object that was opened already; empty of one that was not.
+func (s *Shard) Known() string {
+	if object := s.object.Load(); object != nil {
+		return s.identity(object)
 	}
-	return fmt.Sprintf("%s %d %s", object.Key(), s.size, object.Version()), nil
+	return ""
+}
+
+func (s *Shard) identity(object *remote.Object) string {
+	if object.Version() == "" {
+		return ""
+	}
+	return fmt.Sprintf("%s %d %s", object.Key(), s.size, object.Version())
 }
 
 // ReadAt fills to with the bytes from offset on. Its errors are those of a dataset, without a record.

@@ -191,6 +191,13 @@ func (f *Fetcher) Drop() []*Want {
 	return dropped
 }
 
+// Context is that of the Wants since the last Drop, for what their user reads itself.
+func (f *Fetcher) Context() context.Context {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.ctx
+}
+
 // Stop ends what is under way, and nothing is requested any more. Close follows when nobody uses a
 // Want's bytes.
 func (f *Fetcher) Stop() {

@@ -51,6 +51,7 @@ type Cache struct {
 	checked  int
 	followed int
 	left     claims // that were to end while the tables could not be had
+	hits     []hit  // whose uses are not in the tables yet
 
 	off     atomic.Bool // nothing is read or kept any more
 	full    atomic.Bool // nothing is kept any more

@@ -38,6 +38,7 @@ func (c *Cache) with(change func()) bool {
 				c.remove(e, l.at)
 			}
 		}
+		c.noteHits()
 		change()
 		c.head.busy = 0
 	}) {

@@ -53,6 +53,21 @@ func (s *source) one(t *testing.T, u *User, sample, length int64, next uint64) {
 	require.Equal(t, want, list[0].Bytes)
 }
 
+// hit reads a sample as a decode thread does; false where it is not in the cache.
+func (s *source) hit(t *testing.T, u *User, sample, length int64, next uint64) bool {
+	t.Helper()
+	offset := sample << 20
+	part := Part{Key: KeyOf("object", offset, length), Sample: sample, Next: next, Bytes: make([]byte, length)}
+	found := u.Hit(&part)
+	require.Equal(t, []bool{found}, u.Here([]Part{part}))
+	if found {
+		want := make([]byte, length)
+		content(offset, want)
+		require.Equal(t, want, part.Bytes)
+	}
+	return found
+}
+
 func allocated(t *testing.T, dir string) int64 {
 	t.Helper()
 	sum := int64(0)
@@ -101,6 +116,39 @@ func TestDamagedPartIsDroppedAndFetchedAnewOnce(t *testing.T) {
 	require.Equal(t, int64(1), u.Stats().Dropped)
 }
 
+func TestDamagedPartIsNoHit(t *testing.T) {
+	var s source
+	c := open(t, t.TempDir(), 8<<20)
+	defer c.Close()
+	u := c.Join(Plan{Bytes: 8 << 20, Dataset: "d", Job: "j"})
+	defer u.Leave()
+	require.False(t, s.hit(t, u, 1, 5000, 0))
+	s.one(t, u, 1, 5000, 0)
+	require.True(t, s.hit(t, u, 1, 5000, 0))
+	_, err := c.data.WriteAt([]byte("other bytes"), 100)
+	require.NoError(t, err)
+	require.False(t, u.Hit(&Part{Key: KeyOf("object", 1<<20, 5000), Bytes: make([]byte, 5000)}))
+	require.Equal(t, int64(1), u.Stats().Hits)
+}
+
+func TestOfWhatIsUsedWithoutAPlanTheLastUsedStayHowsoeverItIsRead(t *testing.T) {
+	const length, bound = 20_000, 4 << 20 // some 200 of them
+	var s source
+	c := open(t, t.TempDir(), bound)
+	defer c.Close()
+	u := c.Join(Plan{Bytes: bound, Dataset: "d"})
+	defer u.Leave()
+	for sample := range int64(150) {
+		s.one(t, u, sample, length, 0)
+	}
+	// The first ones are used again and again, and the others go.
+	for sample := int64(150); sample < 600; sample++ {
+		s.one(t, u, sample, length, 0)
+		require.True(t, s.hit(t, u, sample%50, length, 0), sample)
+	}
+	require.False(t, s.hit(t, u, 100, length, 0))
+}
+
 func TestAClaimThatCouldNotBeEndedHoldsUpNobodyOnceTheTablesCanBeHadAgain(t *testing.T) {
 	c := open(t, t.TempDir(), 8<<20)
 	defer c.Close()
@@ -146,8 +194,12 @@ func TestPartThatManyWantAtOnceIsFetchedOnce(t *testing.T) {
 }
 
 func TestAllocatedBytesStayWithinTheBoundAndFetchedOnesNearThoseOfFarthestNextUse(t *testing.T) {
-	for _, share := range []int64{10, 25, 50} {
-		t.Run(fmt.Sprint(share), func(t *testing.T) {
+	for _, run := range []struct {
+		share int64
+		hits  bool
+	}{{10, false}, {25, false}, {50, false}, {10, true}, {25, true}, {50, true}} {
+		t.Run(fmt.Sprint(run), func(t *testing.T) {
+			share := run.share
 			const samples, epochs = 2000, 3
 			random := rand.New(rand.NewPCG(1, uint64(share)))
 			lengths, whole := make([]int64, samples), int64(0)
@@ -181,7 +233,10 @@ func TestAllocatedBytesStayWithinTheBoundAndFetchedOnesNearThoseOfFarthestNextUs
 			var s source
 			for p, sample := range order {
 				u.At(uint64(p))
-				s.one(t, u, sample, lengths[sample], after(sample, uint64(p)+1))
+				next := after(sample, uint64(p)+1)
+				if !run.hits || !s.hit(t, u, sample, lengths[sample], next) {
+					s.one(t, u, sample, lengths[sample], next)
+				}
 			}
 			ideal := farthest(order, lengths, bound)
 			t.Logf("fetched %d, farthest next use %d: %.4f", s.bytes.Load(), ideal, float64(s.bytes.Load())/float64(ideal))

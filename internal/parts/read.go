@@ -88,7 +88,7 @@ func (u *User) Peek(p *Part) bool {
 	var crc uint32
 	c.mu.Lock()
 	ok := !c.off.Load() && c.guarded(func() {
-		e, _ := c.find(&p.Key)
+		e, at := c.find(&p.Key)
 		if e == nil {
 			return
 		}
@@ -100,9 +100,80 @@ func (u *User) Peek(p *Part) bool {
 		if e.gen.Load() != gen {
 			place = nil
 		}
+		p.at, p.gen = at, gen
 	})
 	c.mu.Unlock()
 	return ok && place != nil && c.read(place, p.Bytes) && p.is(crc)
+}
+
+// Here says of each part whether it is in the cache. As with Peek, it may be gone at the next moment.
+func (u *User) Here(list []Part) []bool {
+	c := u.cache
+	here := make([]bool, len(list))
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.off.Load() || !c.guarded(func() {
+		for i := range list {
+			e, _ := c.find(&list[i].Key)
+			here[i] = e != nil && e.gen.Load()%states == present
+		}
+	}) {
+		clear(here)
+	}
+	return here
+}
+
+const (
+	// hitsAtOnce uses are noted together: each takes the lock that the processes share, which is two calls of the
+	// system.
+	hitsAtOnce = 64
+	// mostHits wait to be noted while the tables cannot be had. What is forgotten counts as used longer ago than it was.
+	mostHits = 1024
+)
+
+// hit is a part that was read, whose use is to be noted.
+type hit struct {
+	user   *User
+	at     uint32
+	gen    uint64
+	sample int64
+	next   uint64
+}
+
+// Hit fills a part that is in the cache, for its use. The use is noted with the next change of the tables, or with
+// those of some others; what is chosen to go in between is not wrong by it, for a use that has passed is looked up anew.
+func (u *User) Hit(p *Part) bool {
+	if !u.Peek(p) {
+		return false
+	}
+	u.hit(p)
+	c := u.cache
+	c.mu.Lock()
+	if len(c.hits) < mostHits {
+		c.hits = append(c.hits, hit{u, p.at, p.gen, p.Sample, p.Next})
+	}
+	many := len(c.hits) >= hitsAtOnce
+	c.mu.Unlock()
+	if many {
+		c.with(func() {})
+	}
+	return true
+}
+
+// noteHits notes the uses of what was hit since the last change, with the tables locked.
+func (c *Cache) noteHits() {
+	for _, h := range c.hits {
+		if e := c.still(h.at, h.gen); e != nil {
+			h.user.used(e, &Part{Sample: h.sample, Next: h.next})
+		}
+	}
+	c.hits = c.hits[:0]
+}
+
+// hit counts a part that came from the cache.
+func (u *User) hit(p *Part) {
+	u.counts.hits.Add(1)
+	u.counts.bytes.Add(int64(len(p.Bytes)))
 }
 
 // Forget drops parts that turned out to be no good.
@@ -169,8 +240,7 @@ func (u *User) take(p *Part) {
 		}
 	})
 	if ok && c.read(list, p.Bytes) && p.is(crc) {
-		u.counts.hits.Add(1)
-		u.counts.bytes.Add(int64(len(p.Bytes)))
+		u.hit(p)
 		return
 	}
 	p.state = away

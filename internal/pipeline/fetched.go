@@ -74,9 +74,15 @@ func (a *readAhead) plan() {
 				return r.err
 			}
 		}
+		a.lookUp(batch)
 		l.mu.Lock()
 		for _, r := range batch {
 			if r.draft.stream.cancelled.Load() || closing {
+				a.arrived(r)
+				continue
+			}
+			if r.kept {
+				a.kept++
 				a.arrived(r)
 				continue
 			}
@@ -93,7 +99,7 @@ func (a *readAhead) plan() {
 // claimSome appends the next samples of the stream, with the lock held.
 func (a *readAhead) claimSome(batch []*record) []*record {
 	l := a.loader
-	for len(batch) < cap(batch) && !l.closing {
+	for len(batch) < cap(batch) && a.kept < keptAhead && !l.closing {
 		// Made as they are needed: a dataset may be smaller than the horizon.
 		if len(a.free) == 0 && len(a.all) < l.config.ReadAhead {
 			r := new(record)
@@ -121,6 +127,9 @@ func (a *readAhead) fetched(w *fetch.Want) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.readers.read(r.view.Length, w.Took)
+	if a.hits.slow() {
+		a.hits.readerRead()
+	}
 	a.arrived(r)
 }
 

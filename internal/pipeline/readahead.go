@@ -9,6 +9,7 @@ import (
 	"github.com/headrace/headrace/internal/catalog"
 	"github.com/headrace/headrace/internal/fault"
 	"github.com/headrace/headrace/internal/fetch"
+	"github.com/headrace/headrace/internal/parts"
 	"github.com/headrace/headrace/internal/processors"
 	"github.com/headrace/headrace/mmap"
 )
@@ -20,6 +21,8 @@ type record struct {
 	sample catalog.Sample
 	want   fetch.Want // of what lies in a store of objects
 	next   uint64     // the use behind this one, where what is fetched is kept
+	key    parts.Key  // of its bytes in the cache on disk, where that is known
+	kept   bool       // it was there when it was planned: the worker reads it
 	view   mmap.View
 	seek   points
 	err    error
@@ -49,13 +52,16 @@ type readAhead struct {
 	begun   bool
 	free    []*record
 	all     []*record
-	queue   []*record // read and waiting for a worker; their drafts are open
+	queue   []*record // read, or in the cache, and waiting for a worker; their drafts are open
+	head    int       // of the queue: those before it were taken
 	queued  atomic.Int64
 	reading int   // records in the hands of readers
 	bytes   int64 // of all records that are in use
 	most    int64 // what bytes may be, unless it is one record
 
 	fetcher *fetch.Fetcher // in the readers' place where the dataset lies in a store of objects, else nil
+	kept    int            // records that are planned and in the cache
+	hits    pace           // of reads from the cache
 }
 
 // init makes nothing yet: a Loader whose reads are fast never has a reader.
@@ -228,7 +234,7 @@ func (a *readAhead) charge(r *record, bytes int64) {
 // hand queues a record for the workers, with the lock held.
 func (a *readAhead) hand(r *record) {
 	a.queue = append(a.queue, r)
-	a.queued.Store(int64(len(a.queue)))
+	a.queued.Add(1)
 	if a.loader.idle > 0 {
 		a.loader.work.Signal()
 	}
@@ -236,12 +242,14 @@ func (a *readAhead) hand(r *record) {
 
 // pop takes a record from the queue, with the lock held.
 func (a *readAhead) pop() *record {
-	if len(a.queue) == 0 {
+	if a.head == len(a.queue) {
 		return nil
 	}
-	r := a.queue[0]
-	a.queue = a.queue[:copy(a.queue, a.queue[1:])] // short; and the array is reused for ever
-	a.queued.Store(int64(len(a.queue)))
+	r := a.queue[a.head]
+	if a.head++; 2*a.head >= len(a.queue) { // the array is reused for ever
+		a.queue, a.head = a.queue[:copy(a.queue, a.queue[a.head:])], 0
+	}
+	a.queued.Add(-1)
 	return r
 }
 
@@ -262,6 +270,10 @@ func (a *readAhead) recycle(r *record) {
 	a.charge(r, 0)
 	if a.fetcher != nil {
 		a.fetcher.Free(&r.want)
+	}
+	if r.kept {
+		r.kept = false
+		a.kept--
 	}
 	r.draft, r.view, r.seek, r.err = nil, mmap.View{}, points{}, nil
 	a.free = append(a.free, r)

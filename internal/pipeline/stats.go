@@ -91,7 +91,7 @@ func (l *Loader) Stats() Stats {
 		s.Ready++
 	}
 	s.Open = l.stream.opened
-	s.QueuedRecords = len(l.ahead.queue)
+	s.QueuedRecords = int(l.ahead.queued.Load())
 	s.Replaced, s.Warned = l.report.replacedInAll, l.report.warnedInAll
 	l.stalls.fill(&s)
 	return s

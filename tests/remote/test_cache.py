@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import shutil
@@ -51,6 +52,26 @@ def test_a_second_epoch_and_a_second_loader_fetch_no_record(store: Store, tmp_pa
     with loader(store.url("train.hr"), **kept) as made:
         assert samples(made) == first
         assert made.stats()["remote_bytes"] == 0
+
+
+def test_what_is_in_the_cache_is_read_by_the_threads_that_decode_it(
+    store: Store, tmp_path: Path
+) -> None:
+    def read_by_them(made: hr.Loader, path: Path) -> int:
+        made.trace(path)
+        samples(made)
+        made.trace(None)
+        events = json.loads(path.read_text())
+        return sum(e["name"] == "read" and e["ph"] == "X" for e in events)
+
+    kept = {"cache": tmp_path / "cache", "cache_size": "8MB", "shuffle": True}
+    with loader(store.url("train.hr"), **kept) as made:
+        samples(made)
+    with loader(store.url("train.hr"), **kept) as made:
+        assert read_by_them(made, tmp_path / "kept.json") > 0
+        assert made.stats()["remote_bytes"] == 0
+    with loader(store.url("train.hr"), shuffle=True) as made:
+        assert read_by_them(made, tmp_path / "fetched.json") == 0
 
 
 @pytest.mark.parametrize("how", ["503", "cut", "reset"])
