@@ -160,7 +160,12 @@ INLINE bool special(const hrn_mcu *mcu, stream *s) {
   s->block += HRN_BLOCK;
   if (++segment->block == (uint32_t)mcu->blocks) {
     segment->block = 0;
-    if (--segment->mcus == 0) return false;
+    if (--segment->mcus == 0) {
+      if (segment->more == NULL) return false;
+      segment->bit = s->bit;
+      segment->mcus = segment->more(segment);
+      if (segment->mcus == 0) return false;
+    }
   }
   begin_block(mcu, s);
   return true;
@@ -240,7 +245,9 @@ void hrn_decode_segments(const hrn_mcu *mcu, hrn_segment *first, hrn_segment *se
   }
 }
 
-size_t hrn_unstuff(uint8_t *to, const uint8_t *from, size_t length, size_t *taken) {
+size_t hrn_unstuff(uint8_t *to, const uint8_t *from, size_t length, size_t *taken,
+                   hrn_stuffing *stuffing) {
+  if (stuffing != NULL) stuffing->count = 0;
   uint8_t *out = to;
   const uint8_t *in = from, *end = from + length;
   while (in < end) {
@@ -252,6 +259,10 @@ size_t hrn_unstuff(uint8_t *to, const uint8_t *from, size_t length, size_t *take
     out += clean;
     in += clean;
     if (mark == NULL || end - in < 2 || in[1] != 0) break;
+    if (stuffing != NULL) {
+      if (stuffing->count < stuffing->room) stuffing->at[stuffing->count] = (uint32_t)(out - to);
+      stuffing->count++;
+    }
     *out++ = 0xFF;
     in += 2;
   }

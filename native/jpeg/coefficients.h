@@ -39,6 +39,10 @@ typedef struct hrn_segment {
   int32_t dc[HRN_MAX_COMPONENTS]; /* predictors */
   uint32_t irregular;             /* not 0: nothing of this segment may be used */
   uint32_t block;                 /* of the MCU, at work */
+  /* Asked when none is left, with `bit` and `dc` as they are there: how many MCUs follow at once.
+   * NULL: none. A decoder that went on by another call would leave its loop for it. */
+  uint32_t (*more)(struct hrn_segment *segment);
+  void *owner; /* of `more` */
 } hrn_segment;
 
 /* Decodes a whole segment; both segments, whose symbols are taken in turn so that one's table
@@ -46,9 +50,17 @@ typedef struct hrn_segment {
 void hrn_decode_segment(const hrn_mcu *mcu, hrn_segment *segment);
 void hrn_decode_segments(const hrn_mcu *mcu, hrn_segment *first, hrn_segment *second);
 
+/* Where bytes were left out: the places of the first `room` stuffed 0xFF in the unstuffed data, and
+ * how many there are. */
+typedef struct hrn_stuffing {
+  uint32_t *at;
+  size_t room, count;
+} hrn_stuffing;
+
 /* Copies entropy data without its stuffing up to the first marker or the end: returns the bytes
  * written, `*taken` those read. `to` holds `length` + HRN_UNSTUFFED_PADDING bytes, zeroed behind.
- */
-size_t hrn_unstuff(uint8_t *to, const uint8_t *from, size_t length, size_t *taken);
+ * `stuffing` may be NULL. */
+size_t hrn_unstuff(uint8_t *to, const uint8_t *from, size_t length, size_t *taken,
+                   hrn_stuffing *stuffing);
 
 #endif

@@ -214,7 +214,17 @@ typedef struct segment {
   uint64_t first, mcus;
 } segment;
 
-size_t hrn_stored(const uint8_t *scan, size_t length, hrn_place *at, uint64_t plain) {
+/* Where unstuffed data lies in the scan as stored. Begins as {0, the segment's first byte}. */
+typedef struct place {
+  uint64_t plain;   /* a place in the unstuffed data, behind all stuffed bytes that were met */
+  size_t stored;    /* the byte of the scan that it comes from */
+  uint64_t stuffed; /* the next 0xFF in the unstuffed data, where `looked`; UINT64_MAX for none */
+  bool looked;
+} place;
+
+/* The byte of the scan, which has `length` of them, that unstuffed byte `plain` comes from: none
+ * before the one that was asked for last, the end of the data at most. */
+static size_t stored(const uint8_t *scan, size_t length, place *at, uint64_t plain) {
   /* Points are closer to each other than stuffed bytes, so what memchr found is kept for more. */
   while (!at->looked || plain > at->stuffed) {
     if (at->looked) { /* past it, and the 0 behind it */
@@ -232,7 +242,7 @@ size_t hrn_stored(const uint8_t *scan, size_t length, hrn_place *at, uint64_t pl
 INLINE bool read_mcus(const hrn_scan *s, const segment *g, hrn_recorder *recorder) {
   reader r = {0, g->bytes, 63};
   int32_t predictors[HRN_MAX_COMPONENTS] = {0};
-  hrn_place at = {.stored = g->begin};
+  place at = {.stored = g->begin};
   const uint8_t *limit = g->bytes + g->length + sizeof r.window;
   uint64_t column = g->first % s->columns;
   for (uint64_t mcu = 0; mcu < g->mcus; mcu++) {
@@ -243,7 +253,7 @@ INLINE bool read_mcus(const hrn_scan *s, const segment *g, hrn_recorder *recorde
       uint64_t bit = used_bits(&r, g->bytes);
       if (bit >> 3 > g->length) return false;
       hrn_seek_point *point = recorder->points++;
-      point->byte = (uint32_t)hrn_stored(g->stored, g->stored_length, &at, bit >> 3);
+      point->byte = (uint32_t)stored(g->stored, g->stored_length, &at, bit >> 3);
       point->bit = bit & 7;
       memcpy(point->dc, predictors, sizeof point->dc);
     }
@@ -261,15 +271,18 @@ INLINE void skip_mcus(const hrn_scan *s, hrn_segment *g) {
   reader r = {0, g->bytes, 63};
   read_from(&r, g->bytes, g->bit < g->last_bit ? g->bit : g->last_bit);
   const uint8_t *limit = g->bytes + (g->last_bit >> 3) + sizeof r.window;
-  for (; g->mcus > 0; g->mcus--) {
-    for (int i = 0; i < s->blocks; i++) {
-      if (!block(&r, g->bytes, s->start[i], &g->dc[s->component[i]]) || r.next > limit) {
-        g->irregular = 1;
-        return;
+  do {
+    for (; g->mcus > 0; g->mcus--) {
+      for (int i = 0; i < s->blocks; i++) {
+        if (!block(&r, g->bytes, s->start[i], &g->dc[s->component[i]]) || r.next > limit) {
+          g->irregular = 1;
+          return;
+        }
       }
     }
-  }
-  g->bit = used_bits(&r, g->bytes);
+    g->bit = used_bits(&r, g->bytes);
+    if (g->more != NULL) g->mcus = g->more(g);
+  } while (g->mcus > 0);
   if (g->bit > g->last_bit) g->irregular = 1;
 }
 

@@ -35,18 +35,6 @@ bool hrn_scan_begin(hrn_scan *scan, hrn_entropy *entropy,
  * is ignored. What hrn_decode_segment would call irregular is, here too. */
 void hrn_skip_segment(const hrn_scan *scan, hrn_segment *segment);
 
-/* Where unstuffed data lies in the scan as stored. Begins as {0, the segment's first byte}. */
-typedef struct hrn_place {
-  uint64_t plain;   /* a place in the unstuffed data, behind all stuffed bytes that were met */
-  size_t stored;    /* the byte of the scan that it comes from */
-  uint64_t stuffed; /* the next 0xFF in the unstuffed data, where `looked`; UINT64_MAX for none */
-  bool looked;
-} hrn_place;
-
-/* The byte of the scan, which has `length` of them, that unstuffed byte `plain` comes from: none
- * before the one that was asked for last, the end of the data at most. */
-size_t hrn_stored(const uint8_t *scan, size_t length, hrn_place *at, uint64_t plain);
-
 /* Bytes that the work buffer of hrn_entropy_clean needs beyond the length of the data. */
 #define HRN_ENTROPY_PADDING 320
 

@@ -86,11 +86,20 @@ bool hrn_hook_accepts(hrn_context *context) {
 
 /* Makes bytes [from, to) of the scan the segment's, as far as the next marker. */
 static void enter(hrn_hook *hook, hrn_segment *segment, uint8_t *unstuffed, size_t from, size_t to,
-                  size_t *end) {
-  size_t taken, length = hrn_unstuff(unstuffed, hook->scan + from, to - from, &taken);
+                  size_t *end, hrn_stuffing *stuffing) {
+  size_t taken, length = hrn_unstuff(unstuffed, hook->scan + from, to - from, &taken, stuffing);
   segment->bytes = unstuffed;
   segment->last_bit = (uint64_t)length * 8;
   *end = from + taken;
+}
+
+/* Makes bytes [from, limit) the walk's segment. */
+static void enter_walk(hrn_hook *hook, size_t from) {
+  hrn_walk *walk = &hook->walk;
+  enter(hook, &walk->segment, hook->unstuffed[0], from, walk->limit, &walk->end,
+        hook->noted != NULL ? &hook->stuffing : NULL);
+  walk->stored = from;
+  walk->stuffed = 0;
 }
 
 /* Begins a walk at a bit of the scan. A point outside of it is another file's or an attacker's. */
@@ -103,8 +112,7 @@ static void walk_from(hrn_hook *hook, size_t byte, size_t to, uint32_t bit, cons
     hook->irregular = true;
     byte = to;
   }
-  enter(hook, &walk->segment, hook->unstuffed[0], byte, to, &walk->end);
-  walk->place = (hrn_place){.stored = byte};
+  enter_walk(hook, byte);
   walk->segment.bit = bit;
   if (dc != NULL) memcpy(walk->segment.dc, dc, sizeof walk->segment.dc);
   walk->mcu = mcu;
@@ -120,8 +128,7 @@ static void walk_restart(hrn_hook *hook) {
     hook->irregular = true;
     return;
   }
-  walk->place = (hrn_place){.stored = walk->end + 2};
-  enter(hook, &walk->segment, hook->unstuffed[0], walk->end + 2, walk->limit, &walk->end);
+  enter_walk(hook, walk->end + 2);
   walk->segment.bit = 0;
   memset(walk->segment.dc, 0, sizeof walk->segment.dc);
 }
@@ -142,7 +149,10 @@ static bool make_skip(hrn_hook *hook) {
 /* So many MCUs: to `blocks`, or passed over when that is NULL. */
 static void walk_run(hrn_hook *hook, uint32_t run, int16_t *blocks) {
   hrn_walk *walk = &hook->walk;
+  const uint64_t behind = walk->mcu + run;
   walk->segment.mcus = run;
+  walk->segment.more = NULL;
+  if (hook->next_noted != NULL) hrn_learn_run(hook, run);
   if (blocks == NULL && hook->skips) {
     hrn_skip_segment(&hook->skip, &walk->segment);
   } else {
@@ -152,7 +162,7 @@ static void walk_run(hrn_hook *hook, uint32_t run, int16_t *blocks) {
     hrn_decode_segment(&hook->mcu, &walk->segment);
   }
   if (walk->segment.irregular) hook->irregular = true;
-  walk->mcu += run;
+  walk->mcu = behind;
   walk->fresh = false;
 }
 
@@ -167,7 +177,6 @@ static void walk_on(hrn_hook *hook, uint32_t count, int16_t *blocks) {
       if (hook->irregular) return;
       if (run > hook->restart_interval - into) run = hook->restart_interval - into;
     }
-    if (hook->next_noted != NULL) run = hrn_learn_point(hook, run);
     if (blocks == NULL && !hook->skips) {
       const uint32_t room = hook->last_column - lead_column(hook) + 1;
       if (run > room) run = room;
@@ -192,10 +201,7 @@ void hrn_hook_onward(hrn_hook *hook) {
 
 void hrn_hook_pass(hrn_hook *hook, uint32_t rows) {
   const uint64_t mcus = (uint64_t)hook->columns * rows;
-  while (hook->walk.mcu < mcus && !hook->irregular) {
-    const uint64_t left = mcus - hook->walk.mcu;
-    walk_on(hook, left < hook->columns ? (uint32_t)left : hook->columns, NULL);
-  }
+  if (hook->walk.mcu < mcus) walk_on(hook, (uint32_t)(mcus - hook->walk.mcu), NULL);
 }
 
 /* Whether libjpeg, at the end of its walk, would go on to EOI without an error:
@@ -256,7 +262,7 @@ static void enter_row(hrn_hook *hook, uint32_t row, uint32_t slot, hrn_segment *
     hook->irregular = true;
     from = to;
   }
-  enter(hook, segment, hook->unstuffed[slot], from, to, &end);
+  enter(hook, segment, hook->unstuffed[slot], from, to, &end, NULL);
   segment->bit = point.bit;
   memcpy(segment->dc, point.dc, sizeof segment->dc);
   segment->blocks = hook->blocks + slot * hook->row_stride;
@@ -385,10 +391,14 @@ int hrn_hook_window(hrn_context *context, uint32_t first_column, uint32_t last_c
   if (hook->blocks == NULL || unstuffed == NULL) return status->code;
   hook->unstuffed[0] = unstuffed;
   hook->unstuffed[1] = unstuffed + room;
+  /* A walk has one segment at a time. Of more stuffed bytes than a quarter no points are noted. */
+  const size_t skew = (uintptr_t)hook->unstuffed[1] % sizeof *hook->stuffing.at;
+  void *places = hook->unstuffed[1] + (skew > 0 ? sizeof *hook->stuffing.at - skew : 0);
+  hook->stuffing = (hrn_stuffing){.at = places, .room = hook->length / sizeof *hook->stuffing.at};
   hook->onward = false;
   if (!prepare_skip(context, hook)) return HRN_MEMORY; /* libjpeg's own decoder does without */
-  if (!hook->has_seek) walk_from(hook, 0, hook->length, 0, NULL, 0);
   hrn_learn_begin(context, status);
+  if (!hook->has_seek) walk_from(hook, 0, hook->length, 0, NULL, 0);
   context->jpeg->hook = hook;
   return HRN_OK;
 }

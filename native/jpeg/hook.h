@@ -9,10 +9,13 @@
 
 /* A walk over the MCUs of the scan in their order, from any of them on. */
 typedef struct hrn_walk {
-  uint64_t mcu;    /* the next one */
-  size_t end;      /* byte of the scan behind what was unstuffed: a marker, or the end */
-  size_t limit;    /* byte of the scan that the walk stops before */
-  hrn_place place; /* of the last point that was noted */
+  uint64_t mcu;   /* the next one */
+  size_t end;     /* byte of the scan behind what was unstuffed: a marker, or the end */
+  size_t limit;   /* byte of the scan that the walk stops before */
+  size_t stored;  /* byte of the scan that the segment begins at */
+  size_t stuffed; /* how many of the stuffed bytes stand before the last point that was noted */
+  uint32_t run;   /* MCUs until the next point, or the end of what is asked for */
+  uint32_t left;  /* MCUs of what is asked for, with those */
   bool fresh; /* it has just begun, behind a restart marker if one stands before its first MCU */
   hrn_segment segment;
 } hrn_walk;
@@ -42,6 +45,7 @@ typedef struct hrn_hook {
   size_t row_stride; /* coefficients from one ready row to the next */
   uint8_t *unstuffed[2];
   hrn_walk walk;
+  hrn_stuffing stuffing;      /* of the walk's segment, while points are noted */
   hrn_seek_point *noted;      /* room for the seek points that are learned; NULL where none are */
   hrn_seek_point *next_noted; /* where the next one goes; NULL while none are noted */
   bool onward;                /* the walk goes on behind the last row that has points */
@@ -86,9 +90,9 @@ void hrn_hook_pass(hrn_hook *hook, uint32_t rows);
  * was afterwards. */
 void hrn_learn_begin(hrn_context *context, hrn_status *status);
 
-/* Where points are noted, before each MCU: that one's, if it has one, and how many of the next
- * `count` may be walked over until the next. */
-uint32_t hrn_learn_point(hrn_hook *hook, uint32_t count);
+/* Has the points noted that the walk meets in the next `count` MCUs, which the segment is then to
+ * be decoded or passed over for. */
+void hrn_learn_run(hrn_hook *hook, uint32_t count);
 
 /* Behind the window's last row: the rest of the scan, and what was learned, as context->jpeg has
  * it. */

@@ -41,6 +41,7 @@ void hrn_learn_begin(hrn_context *context, hrn_status *status) {
   if (hook->has_seek && (hook->seek.rows >= enough(hook) || hook->seek.step != HRN_SEEK_STEP)) {
     return;
   }
+  if (hook->length > UINT32_MAX) return; /* a point's place has 32 bits */
   hook->points_a_row = (hook->columns + HRN_SEEK_STEP - 1) / HRN_SEEK_STEP;
   const size_t points = (size_t)hook->points_a_row * hook->rows;
   hook->noted = hrn_scratch(context, HRN_SCRATCH_POINTS, points * sizeof *hook->noted, status);
@@ -48,24 +49,53 @@ void hrn_learn_begin(hrn_context *context, hrn_status *status) {
   if (!hook->has_seek) hook->next_noted = hook->noted;
 }
 
-uint32_t hrn_learn_point(hrn_hook *hook, uint32_t count) {
+/* The byte of the scan that unstuffed byte `plain` of the walk's segment comes from; none before
+ * the one that was asked for last. */
+static size_t stored(hrn_hook *hook, uint64_t plain) {
+  hrn_walk *walk = &hook->walk;
+  const hrn_stuffing *stuffing = &hook->stuffing;
+  while (walk->stuffed < stuffing->count && stuffing->at[walk->stuffed] < plain) walk->stuffed++;
+  return walk->stored + (size_t)plain + walk->stuffed;
+}
+
+/* The next MCU's point, if it has one, and how many may be walked over until the next. */
+static uint32_t note(hrn_hook *hook) {
   hrn_walk *walk = &hook->walk;
   const uint32_t column = (uint32_t)(walk->mcu % hook->columns), into = column % HRN_SEEK_STEP;
   if (into == 0) {
     const hrn_segment *segment = &walk->segment;
     /* Among the zeros behind the segment there is no place that is stored. */
-    if (segment->bit > segment->last_bit) {
+    if (segment->bit > segment->last_bit || hook->stuffing.count > hook->stuffing.room) {
       hook->noted = hook->next_noted = NULL;
-      return count;
+      return walk->left;
     }
     hrn_seek_point *point = hook->next_noted++;
-    point->byte = (uint32_t)hrn_stored(hook->scan, hook->length, &walk->place, segment->bit >> 3);
+    point->byte = (uint32_t)stored(hook, segment->bit >> 3);
     point->bit = segment->bit & 7;
     memcpy(point->dc, segment->dc, sizeof point->dc);
   }
-  uint32_t left = HRN_SEEK_STEP - into;
-  if (left > hook->columns - column) left = hook->columns - column;
-  return count < left ? count : left;
+  uint32_t run = HRN_SEEK_STEP - into;
+  if (run > hook->columns - column) run = hook->columns - column;
+  return run < walk->left ? run : walk->left;
+}
+
+/* hrn_segment's: behind a run, the next one. */
+static uint32_t next_run(hrn_segment *segment) {
+  hrn_hook *hook = segment->owner;
+  hrn_walk *walk = &hook->walk;
+  walk->mcu += walk->run;
+  walk->left -= walk->run;
+  walk->run = walk->left > 0 && hook->next_noted != NULL ? note(hook) : walk->left;
+  return walk->run;
+}
+
+void hrn_learn_run(hrn_hook *hook, uint32_t count) {
+  hrn_walk *walk = &hook->walk;
+  walk->left = count;
+  walk->run = note(hook);
+  walk->segment.mcus = walk->run;
+  walk->segment.more = next_run;
+  walk->segment.owner = hook;
 }
 
 /* Whether the rows down to the last ones may be passed over. Work is counted in MCUs that are
