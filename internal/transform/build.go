@@ -29,6 +29,8 @@ var paddingModes = map[string]int32{
 type builder func(v map[string]value) (native.Op, *Error)
 
 // geometry are the transforms that say which pixels are seen where.
+// A map, so that whether every name of transforms.json has an op can be tested without an image. Crop, ResizeBox,
+// Reduce and Draft are functions alone: a replay names them, and images that a program opened itself.
 var geometry = map[string]builder{
 	"RandomResizedCrop":    buildResizedCrop,
 	"Resize":               buildResize,
@@ -51,6 +53,7 @@ var geometry = map[string]builder{
 }
 
 // build makes the op of a transform.
+// No name is in two of the tables, so the order of the questions decides nothing.
 func build(name string, v map[string]value) (native.Op, *Error) {
 	if build, ok := geometry[name]; ok {
 		return build(v)
@@ -65,20 +68,27 @@ func build(name string, v map[string]value) (native.Op, *Error) {
 	if erases(name) {
 		return buildErasing(name, v)
 	}
+	// A row of transforms.json for which nobody wrote an op; the package's tests parse every row.
 	return nil, &Error{Text: "it is in the table and has no op"}
 }
 
+// buildResizedCrop: scale is a share of the image's area, ratio is width by height. torchvision draws the ratio evenly in
+// its logarithm, tries ten boxes, and crops the middle where none fits (RandomResizedCrop.get_params); so does native,
+// which knows the image's size.
 func buildResizedCrop(v map[string]value) (native.Op, *Error) {
 	height, width := sizeOf(v["size"])
 	return native.RandomResizedCrop{Height: height, Width: width, Filter: filterOf(v),
 		Scale: v["scale"].pair(), Ratio: v["ratio"].pair()}, nil
 }
 
+// buildCenterCrop: torchvision pads an image that is smaller than the crop with 0 (functional.center_crop). How much
+// depends on the image, so that is left to native (native/plan/sizes.c).
 func buildCenterCrop(v map[string]value) (native.Op, *Error) {
 	height, width := sizeOf(v["size"])
 	return native.CenterCrop{Height: height, Width: width}, nil
 }
 
+// buildFiveCrop: the four corners and the middle, each an image of its own (functional.five_crop).
 func buildFiveCrop(v map[string]value) (native.Op, *Error) {
 	height, width := sizeOf(v["size"])
 	return native.FiveCrop{Height: height, Width: width}, nil
@@ -90,6 +100,7 @@ func buildTenCrop(v map[string]value) (native.Op, *Error) {
 	return native.FiveCrop{Height: height, Width: width, Ten: true, Vertical: v["vertical_flip"].on()}, nil
 }
 
+// buildRandomCrop: where the crop lies is drawn among all places in the padded image.
 func buildRandomCrop(v map[string]value) (native.Op, *Error) {
 	height, width := sizeOf(v["size"])
 	// Padding has to stay with the crop: pad_if_needed pads what the padding has left too small, so how
@@ -98,6 +109,8 @@ func buildRandomCrop(v map[string]value) (native.Op, *Error) {
 		IfNeeded: v["pad_if_needed"].on()}, nil
 }
 
+// buildHorizontalFlip: the probability is the op's own, and not that of a group around it, since native folds a flip into
+// the stage before it (native/plan/geometry.c).
 func buildHorizontalFlip(v map[string]value) (native.Op, *Error) {
 	return native.HorizontalFlip{Probability: v["p"].numbers[0]}, nil
 }
@@ -112,6 +125,8 @@ func buildCrop(v map[string]value) (native.Op, *Error) {
 		Height: v["height"].integer(0), Width: v["width"].integer(0)}, nil
 }
 
+// buildResizeBox: Image.resize of a box, whose corners may have fractions; Image.reduce and Image.draft leave such
+// boxes (Image.thumbnail).
 func buildResizeBox(v map[string]value) (native.Op, *Error) {
 	height, width := sizeOf(v["size"])
 	op := native.ResizeBox{Height: height, Width: width, Filter: filterOf(v), Box: [4]float64(v["box"].numbers)}
@@ -122,10 +137,12 @@ func buildResizeBox(v map[string]value) (native.Op, *Error) {
 	return op, nil
 }
 
+// buildReduce: Image.reduce has one factor for both sides, or (across, down): the width comes first, unlike a size.
 func buildReduce(v map[string]value) (native.Op, *Error) {
 	return native.Reduce{Across: int32(v["factor"].each(0)), Down: int32(v["factor"].each(1))}, nil
 }
 
+// buildDraft: what Image.draft sets before an image is read. It has to come first, as it changes how a JPEG is decoded.
 func buildDraft(v map[string]value) (native.Op, *Error) {
 	// Image.draft has libjpeg decode at a fraction, of which Pillow takes 1, 2, 4 and 8 (JpegImagePlugin.draft).
 	op := native.Reduce{Across: v["factor"].integer(0), Down: v["factor"].integer(0), Draft: native.DraftColours}
@@ -135,10 +152,12 @@ func buildDraft(v map[string]value) (native.Op, *Error) {
 	return op, nil
 }
 
+// buildPad: the fill counts for the mode "constant" alone; torchvision takes it with every mode, too, and ignores it.
 func buildPad(v map[string]value) (native.Op, *Error) {
 	return native.Pad{Padding: paddingOf(v), Fill: fillOf(v)}, nil
 }
 
+// buildShortestSize: one of the lengths for the shorter side, drawn with all alike (RandomShortestSize of torchvision's v2).
 func buildShortestSize(v map[string]value) (native.Op, *Error) {
 	// The sizes are an array in a plan for C, with room for MaxSizes.
 	op := native.RandomShortestSize{Filter: filterOf(v)}
@@ -148,6 +167,7 @@ func buildShortestSize(v map[string]value) (native.Op, *Error) {
 	if len(op.Sizes) == 0 || len(op.Sizes) > native.MaxSizes {
 		return nil, &Error{Argument: "min_size", Text: fmt.Sprintf("has %d sizes (expected 1 to %d)", len(op.Sizes), native.MaxSizes)}
 	}
+	// Without max_size the longer side may have any length: 0 is none.
 	if limit := v["max_size"]; !limit.isNull {
 		op.MaxSize = limit.integer(0)
 	}
@@ -164,6 +184,7 @@ func buildRandomResize(v map[string]value) (native.Op, *Error) {
 	return native.RandomResize{Least: least, End: end, Filter: filterOf(v)}, nil
 }
 
+// buildScaleJitter: the image is fitted into the target and then scaled by a factor (ScaleJitter of torchvision's v2).
 func buildScaleJitter(v map[string]value) (native.Op, *Error) {
 	// The width comes first: torchvision divides target_size[0] by it (ScaleJitter.make_params).
 	return native.ScaleJitter{Width: v["target_size"].integer(0), Height: v["target_size"].integer(1),
@@ -175,6 +196,7 @@ func buildZoomOut(v map[string]value) (native.Op, *Error) {
 	return native.ZoomOut{Mode: native.PadConstant, Fill: fillOf(v), Side: v["side_range"].pair()}, nil
 }
 
+// buildIoUCrop: the crop of SSD (Liu et al., 2016), as torchvision draws it.
 func buildIoUCrop(v map[string]value) (native.Op, *Error) {
 	// torchvision's own options where none are given. An overlap of 1 or more stands for an image that is
 	// left alone: the loop of RandomIoUCrop.make_params ends there.
@@ -199,6 +221,7 @@ func buildIoUCrop(v map[string]value) (native.Op, *Error) {
 
 // buildResize: torchvision's Resize is three: to a size, by the shorter side, and by the longer one.
 // Its max_size must be greater than the size, not equal to it, as torchvision has it.
+// A size of 0 stands for none in the op; no user can write it, for the type begins at 1.
 func buildResize(v map[string]value) (native.Op, *Error) {
 	size, limit := v["size"].numbers, v["max_size"]
 	// Resize(None, max_size=n): the longer side alone is given.
@@ -225,6 +248,8 @@ func buildResize(v map[string]value) (native.Op, *Error) {
 	return op, nil
 }
 
+// filterOf: the name was checked already. What warps and tensors may say are parts of the same list of words, so there is one
+// map for all.
 func filterOf(v map[string]value) int32 { return filters[v["interpolation"].text] }
 
 // fillOf is a fill's three channels; of none, black, as torchvision has it for PIL images (_parse_fill in

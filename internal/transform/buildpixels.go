@@ -9,6 +9,8 @@ import (
 
 // pixels are the transforms of pixels whose op is not an Adjust: random ones, fixed ones that a replay
 // names (fixed.go), and policies.
+// The op of a random transform has bounds, that of a fixed one the numbers themselves: two types of native each, since a
+// replay has nothing left to draw.
 var pixels = map[string]builder{
 	"RandomPosterize":          buildPosterize,
 	"Posterize":                buildPosterize,
@@ -45,6 +47,7 @@ var pixels = map[string]builder{
 	"Native":                   buildNative,
 }
 
+// buildChannelPermutation: which of the six orders is drawn with all alike (torch.randperm of RandomChannelPermutation).
 func buildChannelPermutation(map[string]value) (native.Op, *Error) {
 	return native.ChannelPermutation{}, nil
 }
@@ -54,14 +57,18 @@ func kernelOf(v map[string]value) [2]int32 {
 	return [2]int32{int32(v["kernel_size"].each(0)), int32(v["kernel_size"].each(1))}
 }
 
+// buildGaussianBlur: sigma is drawn between two bounds; one number stands for both.
 func buildGaussianBlur(v map[string]value) (native.Op, *Error) {
 	return native.GaussianBlur{Kernel: kernelOf(v), Sigma: v["sigma"].pair()}, nil
 }
 
+// buildRandomPillowBlur: Pillow's ImageFilter.GaussianBlur, which approximates by three box blurs and has a radius for
+// a sigma: other bytes than torchvision's convolution with a kernel.
 func buildRandomPillowBlur(v map[string]value) (native.Op, *Error) {
 	return native.PillowBlur{Radius: v["radius"].pair()}, nil
 }
 
+// buildJPEG: one number of quality stands for both bounds; a quality is drawn among whole numbers.
 func buildJPEG(v map[string]value) (native.Op, *Error) {
 	return native.JPEG{Quality: [2]int32{int32(v["quality"].each(0)), int32(v["quality"].each(1))}}, nil
 }
@@ -71,6 +78,9 @@ func buildGaussianNoise(v map[string]value) (native.Op, *Error) {
 	return native.GaussianNoise{Mean: v["mean"].numbers[0], Deviation: v["sigma"].numbers[0], Clip: v["clip"].on()}, nil
 }
 
+// buildElasticTransform: without a fill what comes from outside counts as 0, as it does to torch's grid_sample with
+// zeros; a fill of 0 is computed by a mask and may differ from that in a last bit, so that native has to know which it
+// is.
 func buildElasticTransform(v map[string]value) (native.Op, *Error) {
 	op := native.Elastic{Alpha: v["alpha"].pair(), Sigma: v["sigma"].pair(), Filled: !v["fill"].isNull,
 		Version: versionOf(v), Filter: filterOf(v), Fill: fillOf(v)}
@@ -86,11 +96,13 @@ func refuseOneSigma(v map[string]value) *Error {
 	return nil
 }
 
+// buildRotation: with expand the canvas grows by the angle that was drawn, so that each image has a size of its own.
 func buildRotation(v map[string]value) (native.Op, *Error) {
 	return native.Rotation{Filter: filterOf(v), Fill: fillOf(v), Expand: v["expand"].on(),
 		Degrees: eitherSide(v["degrees"]), Centre: centreOf(v)}, refuseNegative("degrees", v["degrees"])
 }
 
+// The scale of 1 to 1 is torchvision's None; a draw between equal bounds gives the bound.
 func buildAffine(v map[string]value) (native.Op, *Error) {
 	op := native.Affine{Filter: filterOf(v), Fill: fillOf(v), Degrees: eitherSide(v["degrees"]),
 		Scale: [2]float64{1, 1}, Centre: centreOf(v), Version: versionOf(v)}
@@ -114,10 +126,12 @@ func buildAffine(v map[string]value) (native.Op, *Error) {
 	return op, refuseNegative("degrees", v["degrees"])
 }
 
+// buildPerspective: a distortion of d moves each corner inwards by up to d/2 of a side (RandomPerspective.get_params).
 func buildPerspective(v map[string]value) (native.Op, *Error) {
 	return native.Perspective{Filter: filterOf(v), Fill: fillOf(v), Distortion: v["distortion_scale"].numbers[0]}, nil
 }
 
+// buildRandAugment: num_ops ops one behind the other, all of one magnitude (RandAugment.forward).
 func buildRandAugment(v map[string]value) (native.Op, *Error) {
 	op := native.RandAugment{Ops: v["num_ops"].integer(0), Magnitude: v["magnitude"].integer(0),
 		Bins: v["num_magnitude_bins"].integer(0), Version: versionOf(v), Filter: filterOf(v), Fill: fillOf(v)}
@@ -128,6 +142,7 @@ func buildRandAugment(v map[string]value) (native.Op, *Error) {
 	return op, nil
 }
 
+// buildTrivialAugment: one op at a strength that is drawn, so there is no magnitude to check.
 func buildTrivialAugment(v map[string]value) (native.Op, *Error) {
 	return native.TrivialAugment{Bins: v["num_magnitude_bins"].integer(0), Version: versionOf(v), Filter: filterOf(v), Fill: fillOf(v)}, nil
 }

@@ -10,6 +10,8 @@ import (
 
 // Error is a transform that cannot be. Transform and Argument are empty where the list as a whole,
 // or the transform as a whole, is wrong.
+// It is a value and no sentence until Error is called: a group gives the error of its member a place (place), and a label's
+// has a field in front in place of a number (labelError).
 type Error struct {
 	Index     int // place in the list
 	Transform string
@@ -18,6 +20,8 @@ type Error struct {
 }
 
 // place says which transform of the list it was, unless one inside of it has said so.
+// The outermost name comes first, as in "RandomApply, RandomChoice, CenterCrop": the index is that of the outermost, since
+// only that one stands in the user's own list.
 func (e *Error) place(index int, transform string) {
 	e.Index = index
 	if e.Transform == "" {
@@ -41,6 +45,7 @@ func (e *Error) Error() string {
 
 // Explain says which transform of the list an error of its plan is about. Package native knows ops by
 // their number alone, and a transform may have become several of them, or none.
+// The plan's error comes when a plan is compiled, or much later, when an image is smaller than a crop.
 func Explain(list []json.RawMessage, err error) error {
 	var plan *native.Error
 	// Op counts from 1; 0 is an error of the plan as a whole.

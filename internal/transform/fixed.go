@@ -5,6 +5,7 @@ import (
 )
 
 // adjustment is a transform that changes colours or sharpness, by one number where it has an argument.
+// One table in place of fifteen builders: the ops differ in a number.
 type adjustment struct {
 	kind   int32
 	factor string
@@ -38,6 +39,7 @@ var ofTensors = map[int32]int32{
 	native.PixelAutocontrast: native.PixelTensorAutocontrast,
 }
 
+// build makes the op. The argument tensor= is that of functional alone, of images that were tensors before the op.
 func (a adjustment) build(v map[string]value) native.Op {
 	op := native.Adjust{Kind: a.kind}
 	if a.factor != "" {
@@ -50,6 +52,7 @@ func (a adjustment) build(v map[string]value) native.Op {
 }
 
 func buildPosterize(v map[string]value) (native.Op, *Error) {
+	// The bits that are kept of each byte; in a replay of a policy also none.
 	return native.Posterize{Bits: v["bits"].integer(0)}, nil
 }
 
@@ -58,14 +61,17 @@ func buildSolarize(v map[string]value) (native.Op, *Error) {
 }
 
 func buildSolarizeAdd(v map[string]value) (native.Op, *Error) {
+	// As timm has it: what lies below the threshold is added to, all else stays (solarize_add in auto_augment.py).
 	return native.SolarizeAdd{Add: v["add"].integer(0), Threshold: v["thresh"].integer(0)}, nil
 }
 
 func buildGamma(v map[string]value) (native.Op, *Error) {
+	// torchvision's numbers, in its order (functional.adjust_gamma).
 	return native.Gamma{Gamma: v["gamma"].numbers[0], Gain: v["gain"].numbers[0]}, nil
 }
 
 func buildPermutation(v map[string]value) (native.Op, *Error) {
+	// permutation[i] is the channel that comes to stand at i, as functional.permute_channels has it.
 	var op native.PermuteChannels
 	for i := range op.Order {
 		op.Order[i] = v["permutation"].integer(i)
@@ -74,6 +80,7 @@ func buildPermutation(v map[string]value) (native.Op, *Error) {
 }
 
 func buildBlur(v map[string]value) (native.Op, *Error) {
+	// Kernel and sigma of the draw: buildGaussianBlur has the bounds.
 	return native.FixedBlur{Kernel: kernelOf(v), Sigma: v["sigma"].pair()}, nil
 }
 
@@ -82,6 +89,8 @@ func buildPillowBlur(v map[string]value) (native.Op, *Error) {
 }
 
 // keyOf is the key of noise, which is written as four numbers of 32 bits.
+// A key is 128 bits of the counter-based generator (native/draws), from which noise of any size is made again, so that
+// a replay needs no array of numbers.
 func keyOf(v map[string]value) (key [2]uint64) {
 	for k, number := range v["key"].numbers {
 		// JSON's numbers are float64 to many readers, which hold 53 bits and no 64.
@@ -112,6 +121,8 @@ func buildDisplace(v map[string]value) (native.Op, *Error) {
 	return op, nil
 }
 
+// buildFixedAffine: an angle, a translation in pixels, a factor and two shears, as functional.affine takes them; the
+// map's six coefficients depend on the image's size and are native's to work out.
 func buildFixedAffine(v map[string]value) (native.Op, *Error) {
 	return native.FixedAffine{Angle: v["angle"].numbers[0], Scale: v["scale"].numbers[0], Translate: v["translate"].pair(),
 		Shear: v["shear"].pair(), Centre: centreOf(v), Version: versionOf(v), Filter: filterOf(v), Fill: fillOf(v)}, nil
@@ -122,6 +133,8 @@ func buildRotate(v map[string]value) (native.Op, *Error) {
 		Filter: filterOf(v), Fill: fillOf(v)}, nil
 }
 
+// buildAffineMap: the coefficients of Pillow's Image.transform, which lead from a pixel of the result to one of the
+// image. Without a size the result is as large as the image.
 func buildAffineMap(v map[string]value) (native.Op, *Error) {
 	op := native.AffineMap{Coefficients: [6]float64(v["coefficients"].numbers), Filter: filterOf(v), Fill: fillOf(v)}
 	if size := v["size"]; !size.isNull {
@@ -130,11 +143,13 @@ func buildAffineMap(v map[string]value) (native.Op, *Error) {
 	return op, nil
 }
 
+// buildTensorAffine: the map of an image that was a tensor, which torch samples by affine_grid and grid_sample.
 func buildTensorAffine(v map[string]value) (native.Op, *Error) {
 	return native.TensorAffineMap{Coefficients: [6]float64(v["coefficients"].numbers), Filled: !v["fill"].isNull,
 		Filter: filterOf(v), Fill: fillOf(v)}, nil
 }
 
+// buildPerspectiveMap: Pillow's eight coefficients of Image.transform, from the result to the image as well.
 func buildPerspectiveMap(v map[string]value) (native.Op, *Error) {
 	return native.PerspectiveMap{Coefficients: [8]float64(v["coefficients"].numbers), Filter: filterOf(v), Fill: fillOf(v)}, nil
 }
@@ -151,6 +166,7 @@ func buildNative(v map[string]value) (native.Op, *Error) {
 // ---- and back: what was drawn, as calls of headrace.functional ----
 
 // adjusted are the functions of Adjust's kinds, with the argument of those that have one.
+// The keys are native's kinds, the names functional's, whose arguments are called otherwise than those of the transforms.
 var adjusted = map[int32]struct{ function, factor string }{
 	native.PixelInvert:       {"invert", ""},
 	native.PixelBrightness:   {"adjust_brightness", "brightness_factor"},
@@ -162,6 +178,7 @@ var adjusted = map[int32]struct{ function, factor string }{
 	native.PixelEqualize:     {"equalize", ""},
 }
 
+// adjustCalls is the one call of an op that has drawn already; none of a kind that leaves the image as it is.
 func adjustCalls(op native.Adjust) []Call {
 	arguments := map[string]any{}
 	kind := op.Kind
@@ -186,6 +203,7 @@ func adjustCalls(op native.Adjust) []Call {
 }
 
 // pixelCalls are those of a fixed op on pixels of an image of height x width.
+// A kind that is missing here is left out of a replay without a word.
 func pixelCalls(op native.Op, height, width int32) []Call {
 	switch op := op.(type) {
 	case native.Adjust:
@@ -209,6 +227,7 @@ func pixelCalls(op native.Op, height, width int32) []Call {
 		return []Call{call("pillow_blur", map[string]any{"radius": op.Radius})}
 	case native.User:
 		// Without addresses, which mean nothing outside of this process.
+		// The program knows which function it gave; it can put it in its place again.
 		return []Call{call("native", map[string]any{})}
 	case native.FixedJPEG:
 		return []Call{call("jpeg", map[string]any{"quality": op.Quality})}

@@ -13,10 +13,12 @@ import (
 const maxDepth = 8
 
 // buildAll makes the ops of one transform: its own, or those of a group with what is in it.
+// Depth counts the groups around it, 0 for an entry of the user's list.
 func buildAll(name string, v map[string]value, depth int) ([]native.Op, *Error) {
 	switch {
 	case depth > maxDepth:
 		return nil, &Error{Text: fmt.Sprintf("it is nested too deep (expected at most %d levels)", maxDepth)}
+	// One draw for all of the list: all of it is done, or nothing.
 	case name == "RandomApply":
 		inner, err := buildList(v["transforms"].list, depth)
 		return group(native.OpApply, v["p"].numbers[0], 1, inner), err
@@ -62,12 +64,15 @@ func buildPhotometric(v map[string]value) []native.Op {
 }
 
 // group puts the op that says how many follow before them.
+// A weight is of a choice's members alone. Count is of ops and not of transforms, so that native passes over a group by
+// adding.
 func group(kind int32, p, weight float64, inner []native.Op) []native.Op {
 	// A plan is a flat list for C: a group is a head and the ops that follow it.
 	head := native.Group{Kind: kind, Count: int32(len(inner)), Probability: p, Weight: weight}
 	return append([]native.Op{head}, inner...)
 }
 
+// buildList makes the ops of the transforms in a group, one behind the other.
 func buildList(list []json.RawMessage, depth int) ([]native.Op, *Error) {
 	var ops []native.Op
 	for i, raw := range list {
@@ -83,6 +88,8 @@ func buildList(list []json.RawMessage, depth int) ([]native.Op, *Error) {
 	return ops, nil
 }
 
+// buildNested makes the ops of one transform in a group. Its error has the place in the group; each level above
+// puts its own in front, so that at the end it is that of an entry of the user's list.
 func buildNested(index int, raw json.RawMessage, depth int) ([]native.Op, *Error) {
 	name, values, err := parseOne(index, raw)
 	if err != nil {
@@ -103,6 +110,7 @@ func buildNested(index int, raw json.RawMessage, depth int) ([]native.Op, *Error
 }
 
 // buildMembers makes each transform of a choice or an order a group of its own.
+// A member that became several ops, as a Compose or a RandomApply, still counts once in the draw.
 func buildMembers(name string, v map[string]value, depth int) ([]native.Op, *Error) {
 	list, weights := v["transforms"].list, v["p"]
 	if len(weights.numbers) > 0 && len(weights.numbers) != len(list) {

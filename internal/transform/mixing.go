@@ -10,6 +10,7 @@ import (
 
 // mixing is the end of a list that is done to whole batches: MixUp, CutMix, timm's Mixup, or a
 // choice of the first two.
+// It is no op of the plan: the plan makes one sample, and a mix needs two finished ones (docs/architecture.md, mix).
 type mixing struct {
 	index int    // in the list
 	name  string // of the transform there
@@ -49,6 +50,8 @@ func buildMixing(index int, name string, v map[string]value, ops int) (*mixing, 
 	return m, nil
 }
 
+// addChoice builds a RandomChoice of MixUp and CutMix, which draws one of them for each batch, as torchvision's
+// documentation uses it. The choice has a number of its own, before those of its members.
 func (m *mixing) addChoice(v map[string]value, number int32) *Error {
 	list, weights := v["transforms"].list, v["p"].numbers
 	switch {
@@ -90,6 +93,7 @@ func (m *mixing) addChoice(v map[string]value, number int32) *Error {
 	return nil
 }
 
+// add appends one way to mix. Number is part of the key of its draws; weight counts in a choice alone.
 func (m *mixing) add(name string, v map[string]value, number int32, weight float64) *Error {
 	soft := v["labels"].text == "soft"
 	if soft && v["num_classes"].isNull {
@@ -133,6 +137,7 @@ func (m *mixing) add(name string, v map[string]value, number int32, weight float
 }
 
 // join gives a plan its mixing, once its size and dtype are known.
+// It comes last, for its checks need the size that images come out with, and that is the plan's to say.
 func (m *mixing) join(plan *native.Plan, dtype int32) error {
 	refuse := func(argument, text string) error {
 		return &Error{Index: m.index, Transform: m.name, Argument: argument, Text: text}

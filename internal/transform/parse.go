@@ -27,6 +27,8 @@ type Options struct {
 
 // Parse checks a list of transforms, each a JSON object with a name and arguments, and compiles it.
 // The error names the transform and the argument.
+// The list is a user's, or of a saved state, and hostile in either case: what native is given was checked here number by
+// number, and native checks bounds of its own again.
 func Parse(list []json.RawMessage, options Options) (*native.Plan, error) {
 	output, err := options.output()
 	if err != nil {
@@ -42,6 +44,7 @@ func Parse(list []json.RawMessage, options Options) (*native.Plan, error) {
 }
 
 // parser is a list that is being read, with what its order depends on.
+// A list is read once, from front to back; what a later entry would have to know of an earlier one stands here.
 type parser struct {
 	list       []json.RawMessage
 	output     native.Output
@@ -94,6 +97,7 @@ func (p *parser) add(i int, raw json.RawMessage) *Error {
 }
 
 // mix reads what is done to whole batches, which is no op of the plan.
+// Its ops are numbered behind those of the plan, as if they stood there.
 func (p *parser) mix(i int, name string, values map[string]value) (err *Error) {
 	if p.cropped >= 0 {
 		return &Error{Index: i, Transform: name, Text: "it mixes one image a sample, and " + nameOf(p.list[p.cropped]) + " makes several (expected one or the other)"}
@@ -145,6 +149,7 @@ func (p *parser) normalize(i int, values map[string]value) *Error {
 }
 
 // compile makes the plan of all that was read.
+// Errors are first those that need the whole list, then native's own.
 func (p *parser) compile() (*native.Plan, error) {
 	if err := checkErasings(p.erasings, p.output); err != nil {
 		return nil, err
@@ -166,6 +171,7 @@ func (p *parser) compile() (*native.Plan, error) {
 		plan.Close()
 		return nil, err
 	}
+	// A plan is memory of C, which no collector frees: on every error behind NewPlan it is closed.
 	return plan, nil
 }
 
@@ -173,6 +179,7 @@ func (p *parser) compile() (*native.Plan, error) {
 func makesSeveral(name string) bool { return name == "FiveCrop" || name == "TenCrop" }
 
 // each is element i of a list, or the one number that stands for all.
+// The counts were checked by the argument's type, so that no index is out of range for a type that each is used with.
 func (v value) each(i int) float64 {
 	if len(v.numbers) == 1 {
 		return v.numbers[0]
@@ -192,6 +199,7 @@ func parseOne(index int, raw json.RawMessage) (string, map[string]value, *Error)
 }
 
 // parseNamed reads one object of a list of the table.
+// Arguments are read in the table's order, so that of several wrong ones the same is named each time.
 func parseNamed(what string, entries []entry, index int, raw json.RawMessage) (string, map[string]value, *Error) {
 	var given map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &given); err != nil || given == nil {

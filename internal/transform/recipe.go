@@ -17,6 +17,7 @@ type View struct {
 	Repeat    *int              `json:"repeat"` // absent: 1
 }
 
+// count is checked by ParseRecipe before anything is made of it.
 func (v View) count() int {
 	if v.Repeat == nil {
 		return 1
@@ -31,12 +32,14 @@ type Recipe struct {
 }
 
 // Phase is a recipe from a place on: a plan for each image, repeated views repeated.
+// From is an epoch or a step, as BySteps of the recipe says.
 type Phase struct {
 	From  int64
 	Views []*native.Plan
 }
 
 // Close frees the plans.
+// A view that is repeated has the same plan several times.
 func (r Recipe) Close() {
 	for _, phase := range r.Phases {
 		for _, plan := range phase.Views {
@@ -47,6 +50,7 @@ func (r Recipe) Close() {
 
 // ParseRecipe checks and compiles views; where resolution is not nil, its sizes take the place of
 // the one that each view ends with.
+// Plans are made for all phases at once: a size that cannot be is found when a loader opens and not at epoch 30.
 func ParseRecipe(views []View, resolution *Schedule, options Options) (Recipe, error) {
 	images := 0
 	for i, view := range views {
@@ -62,6 +66,8 @@ func ParseRecipe(views []View, resolution *Schedule, options Options) (Recipe, e
 	if err := c.collect(); err != nil {
 		return Recipe{}, err
 	}
+	// Each phase has plans of its own, whose ops have the same numbers as those of every other one: a schedule changes
+	// no draw.
 	r := Recipe{BySteps: c.bySteps}
 	for _, from := range c.begins {
 		phase, err := c.phase(from)
@@ -75,6 +81,7 @@ func ParseRecipe(views []View, resolution *Schedule, options Options) (Recipe, e
 }
 
 // ParseAt compiles a list of transforms as it is at an epoch.
+// It serves those who look at one image, to whom there are no views.
 func ParseAt(list []json.RawMessage, epoch int64, options Options) (*native.Plan, error) {
 	c := compiler{views: []View{{Transform: list}}, options: options}
 	if err := c.collect(); err != nil {
@@ -127,6 +134,7 @@ type compiler struct {
 }
 
 // collect finds where any schedule changes.
+// Every place where any of them changes begins a phase, in which all sizes stay.
 func (c *compiler) collect() error {
 	c.begins = []int64{0}
 	// The units of all schedules: places of one count say nothing of those of the other.
@@ -141,6 +149,7 @@ func (c *compiler) collect() error {
 		}
 		return nil
 	}
+	// What a resolution changes makes phases as a schedule in a list does.
 	if c.resolution != nil {
 		if err := note(c.resolution); err != nil {
 			return fmt.Errorf("resolution %w", err)
@@ -172,6 +181,7 @@ func (c *compiler) collect() error {
 }
 
 // phase compiles all views as they are from a place on.
+// The plans made so far are in the phase also where one fails, for the caller to close.
 func (c *compiler) phase(from int64) (Phase, error) {
 	phase := Phase{From: from}
 	for i, view := range c.views {
@@ -198,6 +208,7 @@ func checkMixed(views []*native.Plan) error {
 }
 
 // sizesAt is the list with a size in the place of each schedule.
+// It never fails, for who calls it has parsed the list, or is about to.
 func sizesAt(list []json.RawMessage, from int64) []json.RawMessage {
 	resolved := make([]json.RawMessage, len(list))
 	for i, raw := range list {

@@ -8,14 +8,17 @@ import (
 
 // Call is one op of a recipe as it was drawn for one image: a function of headrace.functional
 // with its arguments after the image, so that it can be replayed one by one.
+// An argument is what JSON can hold: numbers, lists, texts and null, so that a replay may be stored beside a dataset.
 type Call struct {
 	Function  string         `json:"function"`
 	Arguments map[string]any `json:"arguments"`
 }
 
+// What was drawn depends on the boxes, which a replay for a size alone has not.
 var errBoxes = errors.New("RandomIoUCrop needs the boxes of a sample, and there are none here (expected a list without it)")
 
 // Replay says what a plan does to an image of that size, for that key.
+// A replay draws what the loader draws, from the same key, and does nothing to pixels; its length is bounded by native.
 func Replay(plan *native.Plan, key native.Key, width, height uint32) ([]Call, error) {
 	drawn, err := plan.Replay(key, width, height)
 	if err != nil {
@@ -48,6 +51,7 @@ func Replay(plan *native.Plan, key native.Key, width, height uint32) ([]Call, er
 }
 
 // mixture is an AugMix that is being read: its chains stand among the other ops.
+// Its weights are those that were drawn; original is the image's own weight beside them.
 type mixture struct {
 	original float64
 	weights  []float64
@@ -55,6 +59,7 @@ type mixture struct {
 	chain    []Call
 }
 
+// Below 0 native says that there is no blend: null in a call, which functional.mix_chains takes for none.
 func (m *mixture) call(blend float64) Call {
 	arguments := map[string]any{"chains": m.chains, "weights": m.weights, "original": m.original, "blend": nil}
 	if blend >= 0 {
@@ -93,6 +98,7 @@ func padCall(p native.Padding, fill [3]float64) Call {
 	return call("pad", map[string]any{"padding": []int32{p.Left, p.Top, p.Right, p.Bottom}, "fill": wholes(fill), "padding_mode": mode})
 }
 
+// shorterCall writes torchvision's arguments: a size of 0 is None, with max_size alone.
 func shorterCall(op native.ResizeShorter) Call {
 	arguments := map[string]any{"size": op.Size, "interpolation": interpolation(op.Filter)}
 	if op.Size == 0 {
@@ -112,6 +118,7 @@ func cropsCall(op native.FiveCrop) Call {
 	return call("ten_crop", map[string]any{"size": size, "vertical_flip": op.Vertical})
 }
 
+// eraseCall: noise has no numbers that a call could name; "random" says that it was drawn.
 func eraseCall(op *native.Erasing) Call {
 	arguments := map[string]any{"i": op.Box.Top, "j": op.Box.Left, "h": op.Box.Height, "w": op.Box.Width, "v": op.Value}
 	if op.With == native.ErasePixels {
@@ -137,7 +144,6 @@ func callsOf(d *native.Drawn) []Call {
 		return []Call{call("center_crop", map[string]any{"output_size": []int32{op.Height, op.Width}})}
 	case native.FiveCrop:
 		return []Call{cropsCall(op)}
-	// Drawn boxes are beside the op, for it is also that of the next image.
 	// What these two drew is beside the op, which is the plan's own and so the same for every image.
 	case native.RandomResizedCrop:
 		return []Call{cropCall(d.Box), resizeCall(op.Height, op.Width, op.Filter)}

@@ -14,6 +14,8 @@ const maxPhases = 256
 
 // Schedule is a size that changes with the epoch or the step: {"by": "epoch", "at": [[0, 128],
 // [10, 160]]}. It stands where a size may stand.
+// The sizes in it are raw JSON: each transform reads a size by its own rules, of one number or two, and with its own words
+// where it is wrong.
 type Schedule struct {
 	By string   `json:"by"`
 	At []Change `json:"at"`
@@ -73,6 +75,7 @@ func (s *Schedule) check() error {
 }
 
 // at is the size that holds at a place.
+// Whatever lies behind the last change has its size, however many epochs follow.
 func (s *Schedule) at(place int64) json.RawMessage {
 	// check has seen that they ascend from 0, which is what a binary search needs.
 	later := sort.Search(len(s.At), func(i int) bool { return s.At[i].From > place })
@@ -81,6 +84,7 @@ func (s *Schedule) at(place int64) json.RawMessage {
 
 // eachSize lets change replace the size of a transform and of those inside of it. What cannot be
 // read is returned as it is.
+// It is used to find schedules and to replace them: both have to reach the same places, at every depth.
 func eachSize(raw json.RawMessage, depth int, change func(json.RawMessage) (json.RawMessage, error)) (json.RawMessage, error) {
 	var given map[string]json.RawMessage
 	// Left to Parse, which refuses the one and the other with its place.
@@ -107,6 +111,7 @@ func eachSize(raw json.RawMessage, depth int, change func(json.RawMessage) (json
 			changed = changed || !bytes.Equal(made, inner[i])
 			inner[i] = made
 		}
+		// Only what has changed is written anew.
 		if changed {
 			given["transforms"] = marshal(inner)
 		}
@@ -128,6 +133,7 @@ func marshal(v any) json.RawMessage {
 
 // replaceLast puts a size in the place of the one that images come out with: that of the last
 // transform with a size, or of all that a choice or an order ends with.
+// A choice whose members have no size at all is passed over, as any other transform without one.
 func replaceLast(list []json.RawMessage, size json.RawMessage, depth int) bool {
 	// From the end: what follows the last size, such as a flip or Normalize, leaves it as it is.
 	for i := len(list) - 1; i >= 0 && depth <= maxDepth; i-- {
@@ -168,6 +174,7 @@ func asMany(was, size json.RawMessage) json.RawMessage {
 }
 
 // replaceIn is replaceLast for the transforms of a group, of which one is done, or all in any order.
+// A RandomApply does all of its list or none of it, so the last size there is the one that its images come out with.
 func replaceIn(group string, inner []json.RawMessage, size json.RawMessage, depth int) bool {
 	if group == "RandomApply" {
 		return replaceLast(inner, size, depth)

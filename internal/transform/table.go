@@ -6,6 +6,9 @@ import (
 	"sync"
 )
 
+// One file for Go and Python: names, defaults and texts cannot differ between the two, and a test compares what was
+// generated.
+//
 //go:embed transforms.json
 var tableJSON []byte
 
@@ -47,6 +50,7 @@ var theTable = sync.OnceValue(func() *table {
 	return &t
 })
 
+// entry is nil for a name that is no transform.
 func (t *table) entry(name string) *entry { return find(t.Transforms, name) }
 
 func find(entries []entry, name string) *entry {
@@ -59,6 +63,7 @@ func find(entries []entry, name string) *entry {
 }
 
 // names are those of the transforms that a user may ask for.
+// Those of functional are left out: they would be noise in an error about a list.
 func (t *table) names() []string { return namesOf(t.Transforms) }
 
 func namesOf(entries []entry) []string {

@@ -17,6 +17,7 @@ import (
 const maxLength = 65535
 
 // value is an argument in the one shape its type has, whatever shape it was written in.
+// Which of the members holds depends on the type: a builder knows which to look at, as the table is the same for both.
 type value struct {
 	numbers []float64
 	text    string
@@ -26,8 +27,10 @@ type value struct {
 }
 
 // on is whether a bool is true.
+// JSON's true and false become 1 and 0, so that one slice is enough for all types of numbers.
 func (v value) on() bool { return v.numbers[0] == 1 }
 
+// integer needs no check: every whole type of the table lies within an int32, or is read by another function.
 func (v value) integer(i int) int32 { return int32(v.numbers[i]) }
 
 // read turns JSON into the shape of the argument's type. The error completes the sentence
@@ -99,6 +102,7 @@ func readChoice(raw json.RawMessage, choices []string) (value, error) {
 }
 
 // numberRule is a type made of numbers: how many may be written, what each may be.
+// The zero value allows one number from 0 to 0: a rule that forgets its bounds refuses all else.
 type numberRule struct {
 	counts   []int // lengths a list may have; nil: only one number
 	whole    bool
@@ -265,6 +269,7 @@ func (r numberRule) readOne(raw json.RawMessage, number *float64) (expected stri
 }
 
 // shape says in words what a value may be.
+// It is written from the rule itself, so that no sentence says other bounds than those that are checked.
 func (r numberRule) shape() string {
 	one := "a number"
 	if r.whole {
