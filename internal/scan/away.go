@@ -21,6 +21,7 @@ import (
 	"github.com/headrace/headrace/internal/tape"
 )
 
+// Bounds of what goes on beside each other in one scan, and of what it holds.
 const (
 	// awayAtOnce containers are walked at a time: each reads ahead, and most of the time waits.
 	awayAtOnce = 4
@@ -31,6 +32,8 @@ const (
 )
 
 // awayFiles are containers in a store, opened, in their order.
+// The slices stand by the number of a file. names are what an index says, so without scheme, host and query: the
+// address that they lie below may be another one when the index is opened.
 type awayFiles struct {
 	ctx     context.Context
 	storage remote.Storage
@@ -42,6 +45,7 @@ type awayFiles struct {
 }
 
 // atOnce is how many containers are walked at a time.
+// nil stands for files on disk, where a core is what a walk waits for.
 func (a *awayFiles) atOnce() int {
 	if a == nil {
 		return processors.Cores()
@@ -59,14 +63,17 @@ func OpenAway(ctx context.Context, sources []string, o Options) (*catalog.Datase
 		return nil, catalog.NewError(fault.KindArgument, remote.Display(sources[0]), "root is for an index of containers, and these are containers themselves")
 	}
 	// The list of a store is asked for before any object is: it tells what is there, and its sizes.
+	// What is no URL among them is refused there.
 	found, err := expandAllAway(ctx, sources, o.Storage)
 	if err != nil {
 		return nil, err
 	}
+	// Chosen before anything is opened: what is left out costs no request.
 	files, named := found.files, found.named
 	o.rows = found.rows
 	source := remote.Display(sources[0])
 	// Kept until it is known what the files are: of an LMDB a split is a database, whatever the files are called.
+	// An error that may be none: if the split is one of databases or of folders inside, names of files need not tell it.
 	chosen, wrong := chooseSplit(source, files, named, &o)
 	if wrong == nil {
 		files = chosen
@@ -74,6 +81,7 @@ func OpenAway(ctx context.Context, sources []string, o Options) (*catalog.Datase
 	if len(files) > maxFiles {
 		return nil, catalog.NewError(fault.KindLimit, source, "there are %d containers (expected at most %d)", len(files), maxFiles)
 	}
+	// The index of LitData's chunks is one object for all of them, so it is asked for through what all share.
 	a := &awayFiles{ctx: ctx, storage: o.Storage}
 	a.lit = &litFolder{open: a.readBeside}
 	if err := a.place(files); err != nil {
@@ -83,6 +91,8 @@ func OpenAway(ctx context.Context, sources []string, o Options) (*catalog.Datase
 	if err != nil {
 		return nil, err
 	}
+	// A folder may hold whatever else. What was named, or what a saved dataset names, has to be a container: it is an
+	// error below if not.
 	if !named && !found.saved { // what was looked for, as in a folder: what is no container is passed over
 		if files, kinds = a.containers(files, kinds); len(files) == 0 {
 			if len(found.folders) > 0 {
@@ -97,7 +107,9 @@ func OpenAway(ctx context.Context, sources []string, o Options) (*catalog.Datase
 	if wrong != nil && !o.splitInside(files, func(i int) string { return kinds[i].name }) {
 		return nil, wrong
 	}
+	// For sentences, and for keys: an address may hold a signature, which no index keeps.
 	texts := make([]string, len(files))
+	// The first file decides query and folder; each one behind it may lead the common folder further up.
 	for i, file := range files {
 		texts[i] = remote.Display(file)
 	}
@@ -127,6 +139,7 @@ func (a *awayFiles) place(files []string) error {
 		if i > 0 && own != query {
 			return catalog.NewError(fault.KindArgument, remote.Display(file), "the addresses have different queries (expected the same query in all, because one root address has to lead to all of them)")
 		}
+		// An address that remote.IsURL takes has two slashes behind its scheme, so there is always one.
 		folder := base[:strings.LastIndexByte(base, '/')]
 		if query = own; i == 0 {
 			a.below = folder
@@ -140,12 +153,15 @@ func (a *awayFiles) place(files []string) error {
 			a.below = a.below[:up]
 		}
 	}
+	// Now that the folder is known, each file's name is what stands behind it.
 	for _, file := range files {
 		base := file
 		if query != "" {
 			base = strings.TrimSuffix(file, "?"+query)
 		}
 		name := strings.TrimPrefix(base, a.below+"/")
+		// http alone has escapes (RFC 3986, 2.1): a key of a store's own scheme is what it says. remote.Join escapes
+		// the name again.
 		if strings.HasPrefix(file, "http") {
 			plain, err := url.PathUnescape(name)
 			if err != nil {
@@ -162,6 +178,7 @@ func (a *awayFiles) place(files []string) error {
 }
 
 // open finds size, version and kind of all files.
+// It takes a request or two for each file; one error ends all of them, for there will be no dataset.
 func (a *awayFiles) open(files []string) ([]kind, error) {
 	a.objects = make([]*remote.Object, len(files))
 	kinds, errs := make([]kind, len(files)), make([]error, len(files))
@@ -197,6 +214,7 @@ func (a *awayFiles) open(files []string) ([]kind, error) {
 	return kinds, nil
 }
 
+// look opens one object and tells its kind by its first bytes.
 func (a *awayFiles) look(ctx context.Context, i int, file string) (found kind, err error) {
 	defer fault.Recover(&err)
 	object, err := remote.Open(ctx, file, a.storage)
@@ -208,6 +226,7 @@ func (a *awayFiles) look(ctx context.Context, i int, file string) (found kind, e
 		return kindOfBlank(object.URL()), nil
 	}
 	// A tar's header is the longest that a kind is known by.
+	// A blank object is known by its name alone: no byte of it can be asked for.
 	head := make([]byte, min(formats.TarBlock, object.Size()))
 	if err := object.ReadAt(ctx, head, 0); err != nil {
 		return kind{}, err
@@ -238,6 +257,7 @@ func (a *awayFiles) containers(files []string, kinds []kind) ([]string, []kind) 
 			found = append(found, file)
 		}
 	}
+	// Filtered in place: the four slices stay in step.
 	known, n := endingsOf(found), 0
 	for i, file := range files {
 		// As containersIn has it of a folder on disk.
@@ -258,6 +278,7 @@ type reading struct {
 	failed error
 }
 
+// ReadAt is io.ReaderAt's: of an end that lies behind the object as much as there is, with io.EOF.
 func (r *reading) ReadAt(to []byte, offset int64) (int, error) {
 	n := min(int64(len(to)), r.object.Size()-offset)
 	if offset < 0 || n < 0 {
@@ -279,6 +300,7 @@ func (a *awayFiles) walk(i int, walk func(*part) error, o *Options) (*part, cata
 	object := a.objects[i]
 	r := &reading{ctx: a.ctx, object: object}
 	// Two requests of their own: the pieces of a tape would fetch megabytes for the last 64 KiB.
+	// On disk walkFile does the same.
 	ends, err := catalog.EndsOf(r, object.Size())
 	if err != nil {
 		return nil, catalog.ShardInfo{}, catalog.OutOfStore(err)
@@ -313,6 +335,7 @@ func (a *awayFiles) readBeside(shown string) (io.ReadCloser, error) {
 }
 
 // wholeObject holds a small object in memory.
+// Its size is the store's word, and bounded before memory is taken.
 func wholeObject(ctx context.Context, address string, storage remote.Storage) (io.ReadCloser, error) {
 	object, err := remote.Open(ctx, address, storage)
 	if err != nil {

@@ -11,15 +11,19 @@ import (
 
 // scanBeton reads the rows of a file of FFCV. A sample has no key of its own. A field of images is the image whatever
 // its name, where there is only one.
+// A beton has no key: a sample's is made of the file's name and its row (uniqueKeys).
 func scanBeton(p *part) error {
 	p.plain = false
 	b, err := formats.NewBeton(p.file, p.size)
 	if err != nil {
 		return err
 	}
+	// Named by the kind of its field alone. Labels have no kind of their own (ffcv/fields/basics.py: ints and floats),
+	// so theirs go by name.
 	if !p.image.given {
 		p.image.names = imageOfBeton(b.Fields)
 	}
+	// Both are used again for each row: a file has millions of them.
 	values := make([]formats.BetonValue, len(b.Fields))
 	var cells []cell
 	for {
@@ -60,6 +64,7 @@ func imageOfBeton(fields []formats.BetonField) []string {
 }
 
 // betonCell is a value as a cell. JSON ends with a NUL, which is none of it.
+// What stays a listCell here is no field, and says why where somebody asks for it.
 func (p *part) betonCell(f *formats.BetonField, v *formats.BetonValue) (cell, error) {
 	c := cell{name: f.Name, offset: v.Offset, length: v.Length, int: v.Int, number: v.Float}
 	switch f.Kind {
@@ -72,6 +77,7 @@ func (p *part) betonCell(f *formats.BetonField, v *formats.BetonValue) (cell, er
 		if v.Raw && v.Length == 0 {
 			return c, fmt.Errorf("%w: an image of %d x %d pixels", formats.ErrBad, v.Width, v.Height)
 		}
+		// Raw images are of three channels in rows, as ffcv/fields/rgb_image.py writes them.
 		if v.Raw {
 			c.raw = catalog.RawSize{Width: uint32(v.Width), Height: uint32(v.Height), Channels: 3}
 		}

@@ -16,6 +16,7 @@ import (
 
 // scanImageFiles notes every image file of an archive, for archives whose folders are classes. The keys of
 // the part are the names of members. A link is the file that it leads to, as it is once the archive is extracted.
+// No cell is made of anything else in the archive: a list of the classes or a licence is passed over.
 func scanImageFiles(p *part) error {
 	w := formats.NewForeignTarWalker(p.file, p.size)
 	// ImageFolder over the extracted archive would follow them.
@@ -43,6 +44,7 @@ func scanImageFiles(p *part) error {
 }
 
 // addFile notes an image. Its name is kept as the key until all archives are known, and with them what is a class.
+// It has no label yet: which folder is a class depends on the folders of all archives.
 func (p *part) addFile(name string, offset, size int64) error {
 	// The index has 32 bits for it.
 	if size > maxLength {
@@ -55,6 +57,7 @@ func (p *part) addFile(name string, offset, size int64) error {
 }
 
 // haveClasses is true where every image lies in a folder below the common top one.
+// An archive without an image has none, so that no classes are made of nothing.
 func haveClasses(parts []*part) bool {
 	top := topFolder(parts)
 	found := false
@@ -71,6 +74,7 @@ func haveClasses(parts []*part) bool {
 
 // topFolder is the folder that all files lie in, with its slash, if there is one: what is below it are classes. A folder
 // that files lie in directly is a class itself, unless it is the only one.
+// Names are compared as bytes with their last slash, so that "cat" is no part of "cats".
 func topFolder(parts []*part) string {
 	top, shallow, any := "", "", false
 	for _, p := range parts {
@@ -80,6 +84,7 @@ func topFolder(parts []*part) string {
 			if !any {
 				top, shallow, any = folder, folder, true
 			}
+			// "" is a prefix of all, so this ends.
 			for !strings.HasPrefix(folder, top) {
 				top = parentOf(top)
 			}
@@ -88,6 +93,7 @@ func topFolder(parts []*part) string {
 			}
 		}
 	}
+	// Files lie in the common folder itself, so that is a class, and the folder around it is the top.
 	if parent := parentOf(top); shallow == top && parent != "" {
 		return parent
 	}
@@ -117,12 +123,15 @@ func splitFolders(entries []archived) []string {
 }
 
 // archived is an image of an archive, by its name below the top folder.
+// row is its number in its part, where its place stands.
 type archived struct {
 	shard, row int
 	name       string
 }
 
 // chooseFolder keeps the images of one split, whose names are those below its folder then.
+// Without a split, a dataset that has several is an error: trained on together, validation images would be among those
+// of training.
 func chooseFolder(where string, entries []archived, o *Options) ([]archived, error) {
 	splits := splitFolders(entries)
 	switch {
@@ -144,6 +153,7 @@ func chooseFolder(where string, entries []archived, o *Options) ([]archived, err
 
 // lastOfEach leaves of several members of one name in one archive the last, which is what extraction leaves: tar --append
 // and zipfile's mode "a" write a file that has changed behind the one before. The entries are sorted by name and place.
+// The order by name brings members of one name together; their places in it are those of the archive, for the sort is stable.
 func lastOfEach(entries []archived) (kept []archived, replaced []string) {
 	for i, e := range entries {
 		if i+1 < len(entries) && entries[i+1].shard == e.shard && entries[i+1].name == e.name {
@@ -155,6 +165,7 @@ func lastOfEach(entries []archived) (kept []archived, replaced []string) {
 	return kept, replaced
 }
 
+// noSplits refuses a split of what has none.
 func noSplits(where, asked string) error {
 	return catalog.NewError(fault.KindArgument, where, "%s", fault.Argument("split", asked, "none, for the names of neither files nor folders tell splits apart"))
 }
@@ -181,6 +192,7 @@ func imageFiles(root, format string, shards []catalog.ShardInfo, parts []*part, 
 	if err != nil {
 		return nil, err
 	}
+	// One loose image is enough: the classes of the others would be right, and its own not to be had.
 	labelled := !slices.ContainsFunc(entries, func(e archived) bool { return !strings.Contains(e.name, "/") })
 	switch {
 	case !labelled && o.Format == "tar":
@@ -196,6 +208,7 @@ func imageFiles(root, format string, shards []catalog.ShardInfo, parts []*part, 
 			t.Warnings = append(t.Warnings, shards[i].Name+": "+warning)
 		}
 	}
+	// Behind the sort, which brings members of one name together.
 	entries, replaced := lastOfEach(entries)
 	if len(replaced) > 0 {
 		t.Warnings = append(t.Warnings, fmt.Sprintf("%d images are passed over, for the archive has another of their name behind them, which takes their place once it is extracted, as %.80q", len(replaced), replaced[0]))
@@ -208,6 +221,7 @@ func imageFiles(root, format string, shards []catalog.ShardInfo, parts []*part, 
 			// Sorted by class, so a new folder is a new class; the first may be called as the variable begins.
 			if folder, _, _ := strings.Cut(e.name, "/"); class != folder || len(t.Classes) == 0 {
 				class = folder
+				// A folder of any bytes has a name in the index, which is text.
 				t.Classes = append(t.Classes, formats.TextName(folder))
 			}
 			label = int64(len(t.Classes) - 1)
@@ -221,6 +235,7 @@ func imageFiles(root, format string, shards []catalog.ShardInfo, parts []*part, 
 			}
 			t.Blocks = append(t.Blocks, block)
 		}
+		// Of a zip: each member has a checksum, a tar's has none.
 		if p.frames != nil {
 			t.Frames = append(t.Frames, p.frames[e.row])
 		}
@@ -237,12 +252,14 @@ func imageFiles(root, format string, shards []catalog.ShardInfo, parts []*part, 
 		}
 		t.Classes = slices.Clone(o.Classes)
 	}
+	// Counted anew: images were passed over, and the walk counted all.
 	for i := range t.Shards {
 		t.Shards[i].Rows = 0
 	}
 	for _, shard := range t.Shard {
 		t.Shards[shard].Rows++
 	}
+	// Two images may yet have one name in two archives, whose keys are then told apart.
 	uniqueKeys(t, &keys)
 	return t, nil
 }

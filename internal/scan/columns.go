@@ -15,6 +15,7 @@ import (
 )
 
 // cell is one named value of a sample: a number, or bytes somewhere in the container.
+// Which of its members count depends on the kind. An offset is one in the container, or in the block.
 type cell struct {
 	name   string
 	kind   cellKind
@@ -34,14 +35,17 @@ type cell struct {
 }
 
 // setUnsigned makes a number of the cell; beyond 2^63 only a float has room for it.
+// A number of 64 bits without a sign has no type of its own in an index.
 func (c *cell) setUnsigned(v uint64) {
 	if c.kind, c.number = floatCell, float64(v); v <= math.MaxInt64 {
 		c.kind, c.int = intCell, int64(v)
 	}
 }
 
+// cellKind is what a cell's value is, of which a column has one.
 type cellKind uint8
 
+// The zero value is bytes, which every container has.
 const (
 	bytesCell cellKind = iota
 	textCell
@@ -52,6 +56,7 @@ const (
 )
 
 // content says what a cell holds that is no image.
+// It stands in an error behind "the column holds".
 func (c *cell) content() string {
 	switch {
 	case c.holds != "":
@@ -66,18 +71,21 @@ func (c *cell) content() string {
 
 // The columns that are taken without a word: WebDataset's and Hugging Face's, and those that slim and
 // TFDS write into tf.train.Example.
+// The first that a sample has decides nothing: two of them in one sample are an error (choice.find).
 var (
 	imageNames = []string{"image", "img", "jpg", "jpeg", "png", "ppm", "webp", "image/encoded"}
 	labelNames = []string{"label", "cls", "class", "target", "image/class/label"}
 )
 
 // choice is a column that was named by the user, or is found among the usual names.
+// It holds for a whole container, whose samples may each have another one of the alternatives.
 type choice struct {
 	names []string
 	given bool
 }
 
 // choose takes a word of the user's, which may hold alternatives as WebDataset writes them ("jpg;png").
+// It never fails: a name that no sample has is found out when all were read (chooseColumns).
 func choose(asked string, usual []string) choice {
 	if asked == "" {
 		return choice{usual, false}
@@ -87,6 +95,7 @@ func choose(asked string, usual []string) choice {
 
 // find is the place of the column in a sample's cells, -1 where it has none. Of alternatives that the user
 // named the first counts; of usual names there may be one alone.
+// Cells are few, so that no map is worth its making.
 func (c *choice) find(cells []cell, what string) (int, error) {
 	found := -1
 	for _, name := range c.names {
@@ -119,6 +128,8 @@ func cellNames(cells []cell) string {
 }
 
 // label is what a sample says of its class: a number, a text, or neither.
+// text is kept beside a number because a column may turn out to have names as well, among which "007" is one and not
+// the number 7.
 type label struct {
 	kind     labelKind
 	number   int64
@@ -128,6 +139,7 @@ type label struct {
 }
 
 // said is a label's text.
+// A number that was no word is written as Go and Python write it, shortest form first.
 func (l *label) said() string {
 	switch {
 	case l.text != "" || l.kind == textLabel:
@@ -138,6 +150,7 @@ func (l *label) said() string {
 	return strconv.FormatInt(l.number, 10)
 }
 
+// labelKind is what a sample says of its class, if it says anything.
 type labelKind uint8
 
 const (
@@ -149,6 +162,7 @@ const (
 )
 
 // maxLabelBytes bounds the text of a label, maxJSONBytes an object that one is looked for in.
+// A label is a word; what is longer is a caption, and would be a class for each sample.
 const (
 	maxLabelBytes = formats.MaxNameBytes
 	maxJSONBytes  = 1 << 20
@@ -156,6 +170,7 @@ const (
 
 // numberLabel keeps whole numbers, those written as floats too; a fraction is no class. NumPy and pandas write NaN where
 // a number is missing.
+// Whole is what it was meant as: programs write classes as floats where a column has to have one type.
 func numberLabel(v float64) label {
 	if math.IsNaN(v) {
 		return label{}
@@ -174,9 +189,11 @@ func wordLabel(text string) (label, error) {
 	if text == "" {
 		return label{}, nil
 	}
+	// Texts in quotes of JSON do not come here: there "7" is a name (valueLabel).
 	if v, err := strconv.ParseInt(text, 10, 64); err == nil {
 		return worded(label{kind: intLabel, number: v}, text), nil
 	}
+	// What ParseFloat takes beside decimal numbers (0x1p-2, 1_000, inf) no writer of labels means.
 	if v, err := strconv.ParseFloat(text, 64); err == nil && !math.IsInf(v, 0) && !math.IsNaN(v) && !strings.ContainsAny(text, "xXpP_") {
 		return worded(numberLabel(v), text), nil
 	}
@@ -197,6 +214,7 @@ func worded(l label, text string) label {
 
 // jsonLabel is the label inside a JSON object: the member of that path, or of the usual names, where it
 // has just one of them. list is the label where that is an array or an object.
+// JSON that lacks the member is no label. JSON that is no object is an error where somebody asked for a member of it.
 func jsonLabel(data []byte, path string) (l label, name string, list json.RawMessage, err error) {
 	var object map[string]json.RawMessage
 	// NaN is tried second, for nearly all JSON has none.
@@ -207,6 +225,7 @@ func jsonLabel(data []byte, path string) (l label, name string, list json.RawMes
 		return label{}, "", nil, fmt.Errorf("%w: no JSON object: %v", formats.ErrBad, err)
 	}
 	names := labelNames
+	// A path has its dots as they were given: json.a.b is the member b of a, unless there is one called "a.b".
 	if path != "" {
 		names = []string{path}
 	}
@@ -228,6 +247,7 @@ func jsonLabel(data []byte, path string) (l label, name string, list json.RawMes
 		}
 	}
 	// A member whose name has the dot goes before, as a column's does.
+	// Deeper at most as often as the path has dots.
 	if first, rest, nested := strings.Cut(path, "."); name == "" && nested {
 		if raw, ok := object[first]; ok {
 			return jsonLabel(raw, rest)
@@ -237,6 +257,7 @@ func jsonLabel(data []byte, path string) (l label, name string, list json.RawMes
 }
 
 // unmarshal reads JSON as Python's json writes it.
+// Go's library follows RFC 8259, which has no NaN; Python's writes NaN, Infinity and -Infinity unless allow_nan=False.
 func unmarshal(data []byte, to any) error {
 	err := json.Unmarshal(data, to)
 	if err != nil {
@@ -246,6 +267,7 @@ func unmarshal(data []byte, to any) error {
 }
 
 // withoutNaN is JSON with null in the place of NaN and the infinities, which Python's json writes though JSON has none.
+// In texts the words stay. A token that is only begun so makes the JSON wrong, and the second attempt fails as the first did.
 func withoutNaN(data []byte) []byte {
 	made := make([]byte, 0, len(data))
 	for inText := false; len(data) > 0; {
@@ -274,6 +296,7 @@ func withoutNaN(data []byte) []byte {
 }
 
 // valueLabel is the label that a JSON value is. Unlike the word of a text file a text in quotes stays one, of digits too.
+// bool comes before the numbers, as Python has them apart though True == 1.
 func valueLabel(raw json.RawMessage) (label, error) {
 	var value any
 	if err := unmarshal(raw, &value); err != nil {

@@ -5,8 +5,8 @@
 // A container is walked by a file of its own (tar.go, tfrecord.go, recordio.go, beton.go, zip.go, mds.go,
 // lmdb.go, litdata.go, table.go for Arrow and Parquet), which yields samples as named cells:
 // a cell is a value, or the place of bytes in the file. What is the image, the label and a field of a
-// sample is decided in one place for all containers (columns.go, part.go, merge.go), so that the words image=,
-// label=, fields= and classes= mean the same everywhere. The package decodes no pixels and never
+// sample is decided in one place for all containers (columns.go, part.go and the files beside it, merge.go), so that
+// the words image=, label=, fields= and classes= mean the same everywhere. The package decodes no pixels and never
 // unpickles; names inside containers are names only, nothing is opened by them.
 package scan
 
@@ -19,6 +19,8 @@ import (
 )
 
 // Options of Open. The zero value finds everything itself.
+// All but the unexported members are a user's words. The others are settled on the way and copied with the options, for
+// each walk has its own.
 type Options struct {
 	catalog.Options
 	Format  string   // one of Formats; "": by content
@@ -34,6 +36,7 @@ type Options struct {
 	// warning then. The dataset that it gives is to be looked at, not read.
 	Inspect bool
 
+	// Settled while the source is opened, for the walks; no user sets them.
 	lit      *litFolder // of LitData's chunks
 	database string     // Split, where it is one of an LMDB's databases
 	within   string     // Split, where it is a folder in an archive
@@ -45,8 +48,10 @@ type Options struct {
 }
 
 // Formats are the containers that are read.
+// The words stand in errors as they are.
 var Formats = []string{"webdataset", "tar", "tfrecord", "recordio", "beton", "zip", "mds", "lmdb", "arrow", "parquet", "litdata"}
 
+// check is of the words alone; whether a column is there only the containers tell.
 func (o *Options) check() error {
 	if o.Format != "" && !slices.Contains(Formats, o.Format) {
 		return catalog.NewError(fault.KindArgument, "", "%s", fault.Argument("format", o.Format, fmt.Sprintf("one of %q", Formats)))
@@ -55,6 +60,7 @@ func (o *Options) check() error {
 }
 
 // Given is true of options that are about containers alone.
+// An index has settled them, and an image folder has nothing that they could choose.
 func (o *Options) Given() bool {
 	return o.Format != "" || o.Image != "" || o.Label != "" || o.Fields != nil || o.Classes != nil || o.Split != ""
 }

@@ -25,6 +25,8 @@ const (
 )
 
 // noteValue keeps the place of a cell that is bytes, text or an array, or what it holds.
+// Three cases: a place in the file, which is kept; a place in a block, with the value itself as long as the column is
+// not bulky; and no place, where the value is all that there is.
 func (p *part) noteValue(col *column, row int, c *cell, image bool) error {
 	// One value without a place, and none of the column is told by places: a field is read in one way.
 	if c.held || col.nowhere {
@@ -53,11 +55,15 @@ func (p *part) noteValue(col *column, row int, c *cell, image bool) error {
 	return p.holdNext(col, row, c)
 }
 
+// The average counts and not the longest: a column of short names with one long one stays held.
 func tooBulky(held, values int64) bool { return held > meanHeld*values+spareHeld }
 
+// Held values cost memory that the container's own bytes have to justify: a hostile one names few bytes many times, as
+// a dictionary's.
 func (p *part) mostHeld() int64 { return max(leastHeld, 4*p.size) }
 
 // locate keeps where a cell lies.
+// Rows before this one that lack the column get the zero extent, whose length says that there is nothing.
 func (c *column) locate(row int, at *cell) {
 	c.extents = append(grown(c.extents, row), catalog.Extent{Offset: at.offset, Length: at.length})
 	if at.block == nil {
@@ -71,15 +77,18 @@ func (c *column) locate(row int, at *cell) {
 }
 
 // sum keeps the checksum of a value in a block that is not held, where its bytes are at hand.
+// It is taken while the block is decoded here: verify compares it later, and a reader of a field has no other checksum of it.
 func (c *column) sum(row int, at *cell) {
 	if at.block != nil {
 		c.within[row].sum = crc32.Checksum(at.data, castagnoli)
 	}
 }
 
+// The polynomial of all checksums of an index (docs/format.md).
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // giveUp lets go of the values of a column that have places, but for their checksums. Those that follow are not held either.
+// It is final for a column: texts stays nil, which noteValue takes for "given up" from the second value on.
 func (p *part) giveUp(col *column) {
 	if col.texts != nil {
 		// Of values that are let go the sum is taken now, for the block is not decoded again for it.
@@ -94,6 +103,7 @@ func (p *part) giveUp(col *column) {
 }
 
 // hold keeps a value of a column of which some value has no place. Others may have been noted by their places.
+// The first value without a place changes the whole column: those before are read now, from where they lie.
 func (p *part) hold(col *column, row int, c *cell) error {
 	if !col.nowhere {
 		col.nowhere = true
@@ -115,6 +125,7 @@ func (p *part) hold(col *column, row int, c *cell) error {
 
 // holdEarlier reads the values that were noted by their places in the file. Those in blocks are held already, or too
 // large for that.
+// Values in blocks without texts were given up as bulky, and a column that is held has to have all of them.
 func (p *part) holdEarlier(col *column) error {
 	if col.texts != nil {
 		return nil
@@ -134,6 +145,7 @@ func (p *part) holdEarlier(col *column) error {
 }
 
 // drop makes no field of a column.
+// A warning and no error: a dataset may do without one of its columns.
 func (p *part) drop(col *column, length int64) {
 	p.giveUp(col)
 	col.dropped = true
@@ -141,7 +153,9 @@ func (p *part) drop(col *column, length int64) {
 		col.name, length, maxHeldValue, p.mostHeld()))
 }
 
+// holdNext appends a value to those that are held. Rows come in order, so what is missing between is filled up first.
 func (p *part) holdNext(col *column, row int, c *cell) error {
+	// A value that is read from a block or a message has its bytes at hand; others are read from the file.
 	data, err := p.bytes(c, maxHeldValue)
 	if err != nil {
 		return err
@@ -156,6 +170,8 @@ func (p *part) holdNext(col *column, row int, c *cell) error {
 }
 
 // addValues makes a field of a column of bytes, texts or arrays: of their values where these are held, else of their places.
+// The choice is made once for all containers, as a field has one form: held only where every container that has values
+// holds them.
 func addValues(t *catalog.Table, name string, c *column, parts []*part) {
 	f := catalog.Field{Name: name, Type: catalog.Bytes}
 	switch c.kind {
@@ -164,9 +180,11 @@ func addValues(t *catalog.Table, name string, c *column, parts []*part) {
 	case arrayCell:
 		f.Type, f.DType, f.Shape = catalog.ArrayType, c.dtype, c.shape
 	}
+	// By the number of the container, as parts are.
 	columns := make([]*column, len(parts)) // a container without a sample has none
 	nowhere, whole, held, values := false, false, int64(0), int64(0)
 	for i, p := range parts {
+		// A container without the column neither helps nor hinders.
 		if columns[i] = p.columns[c.name]; columns[i] == nil {
 			continue
 		}
@@ -190,6 +208,7 @@ func addValues(t *catalog.Table, name string, c *column, parts []*part) {
 }
 
 // addHeld adds a field whose values are held.
+// What a row lacks is the empty value, as for values that are read where they lie.
 func addHeld(t *catalog.Table, f catalog.Field, columns []*column, parts []*part) {
 	texts := new(formats.Names)
 	for n, p := range parts {
@@ -206,6 +225,7 @@ func addHeld(t *catalog.Table, f catalog.Field, columns []*column, parts []*part
 }
 
 // addLocated adds a field whose values are read where they lie.
+// The texts are let go first, which takes the checksums of those in blocks.
 func addLocated(t *catalog.Table, f catalog.Field, columns []*column, parts []*part) {
 	var extents []catalog.Extent
 	var places []catalog.ValuePlace
@@ -225,6 +245,7 @@ func addLocated(t *catalog.Table, f catalog.Field, columns []*column, parts []*p
 			continue
 		}
 		places = append(places, make([]catalog.ValuePlace, p.rows())...)
+		// A value's extent becomes its block's, and its own place inside goes to the row of places.
 		for row, in := range within {
 			if in.block > 0 {
 				at, to := &extents[first+row], &places[first+row]

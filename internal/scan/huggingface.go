@@ -18,6 +18,7 @@ import (
 	"github.com/headrace/headrace/mmap"
 )
 
+// Names of files that datasets writes beside its data (datasets/config.py).
 const (
 	savedStateName = "state.json"        // what Dataset.save_to_disk writes beside its data
 	savedInfo      = "dataset_info.json" // and what a folder of Hugging Face's cache has, too
@@ -25,11 +26,13 @@ const (
 )
 
 // savedState is what Dataset.save_to_disk says of its folder.
+// Other members of the file are of no use here: fingerprints and formats are the library's own.
 type savedState struct {
 	Data    *[]savedFile `json:"_data_files"`
 	Indices []savedFile  `json:"_indices_data_files"` // of versions that saved a selection as one
 }
 
+// savedFile has its name relative to the folder, as all of them lie there.
 type savedFile struct {
 	Name string `json:"filename"`
 }
@@ -37,6 +40,7 @@ type savedFile struct {
 // savedFiles are the data files of a folder that Dataset.save_to_disk wrote, in the order of its rows. indices are the
 // tables of row numbers that it wrote beside them where the dataset was a selection; there are none where all rows are
 // meant. In any other folder there are neither.
+// Of many shards the order is the file's: names sort in another way from the hundred-thousandth on.
 func savedFiles(dir string) (data, indices []string, err error) {
 	path := filepath.Join(dir, savedStateName)
 	f, err := mmap.OpenRegular(path)
@@ -55,6 +59,7 @@ func savedFiles(dir string) (data, indices []string, err error) {
 }
 
 // savedBy is savedFiles of the text of a state, whose path is for errors.
+// The text may come from a disk or a store; join makes what is opened of a name.
 func savedBy(path string, text []byte, join func(name string) string) (data, indices []string, err error) {
 	var state savedState
 	// Many programs write a state.json.
@@ -70,9 +75,11 @@ func savedBy(path string, text []byte, join func(name string) string) (data, ind
 	return data, indices, err
 }
 
+// savedNames are the files of a list in a state, in its order. Names are a file's word, and what they lead to is opened.
 func savedNames(path string, list []savedFile, join func(name string) string) (files []string, err error) {
 	for _, n := range list {
 		// Names of a file are opened, so none may lead out of its folder.
+		// IsLocal refuses what leads out, and the second comparison names with a folder in them.
 		if n.Name == "" || !filepath.IsLocal(n.Name) || filepath.Base(n.Name) != n.Name {
 			return nil, catalog.NewError(fault.KindBadFile, path, "a data file called %.80q (expected the name of a file beside it)", n.Name)
 		}
@@ -82,11 +89,14 @@ func savedNames(path string, list []savedFile, join func(name string) string) (f
 }
 
 // selectRows makes a table of the rows whose numbers stand in tables of one column, in their order.
+// datasets keeps a selection (select, shuffle, filter) as a table of numbers beside the data, one level only: it
+// flattens them when it makes another.
 func selectRows(t *catalog.Table, files []string, a *awayFiles) error {
 	read := rowsOfFile
 	if a != nil {
 		read = a.rowsOf
 	}
+	// Several tables: numbers of all are one list, in the order of the state.
 	var rows []int64
 	for _, file := range files {
 		more, err := read(file, int64(len(t.Shard)))
@@ -103,6 +113,7 @@ func selectRows(t *catalog.Table, files []string, a *awayFiles) error {
 }
 
 // pickRows leaves in a table these rows alone, in this order: whatever has an entry a row.
+// Fields and labels were made for all rows before, so that classes are those of the whole dataset, and not of the selection.
 func pickRows(t *catalog.Table, rows []int64) {
 	t.Shard, t.Offset, t.Length, t.Label = pick(t.Shard, rows), pick(t.Offset, rows), pick(t.Length, rows), pick(t.Label, rows)
 	t.Blocks, t.Raw, t.Frames = pick(t.Blocks, rows), pick(t.Raw, rows), pick(t.Frames, rows)
@@ -116,12 +127,14 @@ func pickRows(t *catalog.Table, rows []int64) {
 	for _, shard := range t.Shard {
 		t.Shards[shard].Rows++
 	}
+	// Keys last: their uniqueness is of the rows that are left.
 	keys := pickNames(&t.Keys, rows) // a row may be there twice
 	t.Keys = formats.Names{}
 	uniqueKeys(t, keys)
 }
 
 // pick is the values of some rows; nil of a column that there is not.
+// A row may be picked twice or never; each of its values is copied then.
 func pick[T any](values []T, rows []int64) []T {
 	if values == nil {
 		return nil
@@ -133,6 +146,7 @@ func pick[T any](values []T, rows []int64) []T {
 	return picked
 }
 
+// pickNames is pick of texts, which lie one behind the other and are copied.
 func pickNames(names *formats.Names, rows []int64) *formats.Names {
 	if names == nil {
 		return nil
@@ -144,6 +158,7 @@ func pickNames(names *formats.Names, rows []int64) *formats.Names {
 	return picked
 }
 
+// most is the number of rows that the data have: each number has to lie below it.
 func rowsOfFile(file string, most int64) ([]int64, error) {
 	f, err := mmap.OpenRegular(file)
 	if err != nil {
@@ -162,6 +177,7 @@ func rowsOfFile(file string, most int64) ([]int64, error) {
 }
 
 // readRowNumbers reads a table of one column of numbers, each below most.
+// datasets writes uint64 (Dataset.select in arrow_dataset.py); any column of numbers is taken, since the value is checked.
 func readRowNumbers(f io.ReaderAt, size, most int64) (rows []int64, err error) {
 	a, err := formats.NewArrow(formats.NewWindow(f), size, blocks.MostBytes)
 	if err != nil {
@@ -189,6 +205,7 @@ func readRowNumbers(f io.ReaderAt, size, most int64) (rows []int64, err error) {
 }
 
 // isDerived is true of what Dataset.map and its like keep beside the data that they were made from.
+// Data that were derived have the same rows as another file of the folder, and would double the dataset.
 func isDerived(dir, name string) bool {
 	if !derivedName(name) {
 		return false
@@ -198,6 +215,7 @@ func isDerived(dir, name string) bool {
 }
 
 // isSummary is true of the copies of footers that Spark, Dask and fastparquet write beside the files of a table.
+// They have a schema and no rows of their own.
 func isSummary(name string) bool { return name == "_metadata" || name == "_common_metadata" }
 
 // derivedName is true of cache-FINGERPRINT.arrow (datasets/arrow_dataset.py, _get_cache_file_path). Only beside a

@@ -12,6 +12,8 @@ import (
 const mostDoubts = 4
 
 // doubt notes what leaves image or label open where a container is only inspected, and then is no error any more.
+// Only what is unsupported can be a doubt: a file that is damaged, or larger than a limit, is an error also to who only
+// looks.
 func (p *part) doubt(err error) error {
 	if !p.inspect || !errors.Is(err, formats.ErrUnsupported) {
 		return err
@@ -24,6 +26,7 @@ func (p *part) doubt(err error) error {
 }
 
 // inspected makes warnings of an error about columns and of all doubts, where a source is only inspected.
+// The table stays as it is then, with what is missing of it empty.
 func (o *Options) inspected(t *catalog.Table, err error) error {
 	if !o.Inspect || err == nil {
 		return err
@@ -39,6 +42,7 @@ func (o *Options) inspected(t *catalog.Table, err error) error {
 }
 
 // noteDoubts puts what the containers left open before all else.
+// Containers of one program have the same doubts; each is told once.
 func noteDoubts(t *catalog.Table, parts []*part) {
 	var doubts []string
 	for _, p := range parts {
@@ -52,6 +56,7 @@ func noteDoubts(t *catalog.Table, parts []*part) {
 }
 
 // candidate says of a column that became neither image nor label that by its name it may be one of them.
+// With a question mark, for the engine did not take it: who reads the inspection sees what image= or label= might name.
 func candidate(name string, parts []*part) string {
 	may := func(names func(*part) []string) bool {
 		return slices.ContainsFunc(parts, func(p *part) bool { return slices.Contains(names(p), name) })
@@ -66,6 +71,7 @@ func candidate(name string, parts []*part) string {
 }
 
 // typeOf is what a column holds, for the user.
+// It is for people: "mixed" is no type of a field.
 func (c *column) typeOf() string {
 	switch {
 	case c.mixed:

@@ -17,6 +17,7 @@ import (
 )
 
 // keptVersion stands in every key. It rises when a walker finds anything else in a file than before.
+// A version of Headrace is in the key as well (catalog.CreatedBy); this number is for changes between two of them.
 const keptVersion = 8
 
 // settled is how old a file must be for its scan to be kept: one that was written to in the same tick of the
@@ -24,6 +25,8 @@ const keptVersion = 8
 const settled = 2 * time.Second
 
 // keeper finds the scan of some files in the user's cache, and keeps it there.
+// One serves one opening. It is nil wherever anything speaks against keeping: then the files are scanned, which is slow
+// and right.
 type keeper struct {
 	cache  *cache.Cache
 	key    cache.Key
@@ -35,6 +38,8 @@ type keeper struct {
 type stamp struct{ size, time int64 }
 
 // newKeeper is nil where nothing is kept: without a cache, and of files that are still written to.
+// The key is a hash of all that a scan depends on: the walkers' version, the options, and of each file its path, size
+// and time.
 func newKeeper(files []string, kind string, o *Options) *keeper {
 	k := &keeper{files: files}
 	h := sha256.New()
@@ -58,6 +63,7 @@ func newKeeper(files []string, kind string, o *Options) *keeper {
 		if err != nil {
 			return nil
 		}
+		// As bytes, for a path need be no UTF-8, and JSON would put the same letter in the place of each wrong one.
 		if json.NewEncoder(h).Encode([]any{[]byte(path), s.size, s.time}) != nil {
 			return nil
 		}
@@ -70,6 +76,7 @@ func newKeeper(files []string, kind string, o *Options) *keeper {
 }
 
 // beside are files that say something of containers in their own folder, where there are such.
+// They are part of the key though they are seldom there: a walker looks for them, and its result would be another one.
 func beside(files, labels []string) (paths []string) {
 	seen := make(map[string]bool)
 	for _, file := range files {
@@ -89,6 +96,7 @@ func beside(files, labels []string) (paths []string) {
 }
 
 // stampOf is false of a file that cannot be looked at.
+// Permissions and owner do not matter: whoever may not read a file finds that out in confirmed.
 func stampOf(path string) (stamp, bool) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -99,9 +107,11 @@ func stampOf(path string) (stamp, bool) {
 
 // scanOrKept is scan, or what an earlier one found. Of several processes that open the same files at once, one
 // scans and the others wait for what it finds.
+// An error of a scan is not kept. The file may be mended, and the sentence is to name what is there now.
 func scanOrKept(files []string, kind string, o Options) (*catalog.Dataset, error) {
 	k := newKeeper(files, kind, &o)
 	if k == nil {
+		// Without a keeper every opening scans.
 		t, err := scan(files, kind, o)
 		if err != nil {
 			return nil, err
@@ -131,14 +141,17 @@ func scanOrKept(files []string, kind string, o Options) (*catalog.Dataset, error
 }
 
 // find is nil where nothing is kept, or anything of it is not what it should be.
+// Whatever is wrong with the kept bytes, the files can be scanned: no error leaves this function.
 func (k *keeper) find() *catalog.Table {
 	var buffer mmap.Buffer
 	defer buffer.Free()
+	// Two steps, a head and then its parts: the cache keeps values of a bounded size.
 	head, ok := k.cache.Get(k.key, &buffer)
 	if !ok || head.Length != headBytes {
 		return nil
 	}
 	// The number is of the one who wrote last: parts of two writers cannot be mixed.
+	// Two processes may write parts of one key at the same time.
 	id, size := *(*[16]byte)(head.Bytes()), binary.LittleEndian.Uint64(head.Bytes()[16:])
 	if size > uint64(k.most()) || headroom.Memory(2*int64(size)) != nil {
 		return nil
@@ -159,11 +172,13 @@ func (k *keeper) find() *catalog.Table {
 }
 
 // confirmed: the files are those of the table, by their sizes, times and ends.
+// It opens every file, which a scan has to do as well; the walks are what is saved.
 func (k *keeper) confirmed(t *catalog.Table) bool {
 	if len(t.Shards) != len(k.files) {
 		return false
 	}
 	root, names := catalog.CommonRoot(k.files)
+	// The root is that of today's paths: the same files may be opened from another working directory.
 	if t.Root = root; !k.unchanged(t) {
 		return false
 	}
@@ -185,6 +200,7 @@ func (k *keeper) confirmed(t *catalog.Table) bool {
 }
 
 // unchanged: the table is of the files as they were when the key was made.
+// Of the times from before the scan: one that changed since is another file.
 func (k *keeper) unchanged(t *catalog.Table) bool {
 	for i, s := range t.Shards {
 		if (stamp{s.Size, s.MTimeNs}) != k.stamps[i] {
@@ -199,8 +215,10 @@ func (k *keeper) unchanged(t *catalog.Table) bool {
 const headBytes = 16 + 8
 
 // most is how many bytes a scan may have to be kept: it is not to push out everything else.
+// A quarter: the learned index of whole datasets lies in the same cache.
 func (k *keeper) most() int64 { return k.cache.Bound() / 4 }
 
+// It is called with a table that a dataset was made of already: nothing of it is changed.
 func (k *keeper) put(t *catalog.Table) {
 	if !k.unchanged(t) {
 		return
@@ -219,6 +237,7 @@ func (k *keeper) put(t *catalog.Table) {
 	rand.Read(id[:]) // never fails
 	head := binary.LittleEndian.AppendUint64(id[:], uint64(len(data)))
 	for n := 0; len(data) > 0; n++ {
+		// A megabyte at most, so that one value never takes a large part of a segment.
 		part := data[:min(len(data), 1<<20, k.cache.MostValue())]
 		data = data[len(part):]
 		k.cache.Put(partKey(id, n), part)
@@ -227,6 +246,7 @@ func (k *keeper) put(t *catalog.Table) {
 	k.cache.Put(k.key, head)
 }
 
+// "scan\x01" keeps these keys apart from those of other users of the cache.
 func partKey(id [16]byte, n int) cache.Key {
 	sum := sha256.Sum256(binary.LittleEndian.AppendUint64(append([]byte("scan\x01"), id[:]...), uint64(n)))
 	return cache.Key(sum[:16])

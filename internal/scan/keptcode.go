@@ -17,8 +17,11 @@ import (
 // texts; all else as JSON. Before each stands how many there are, 2^64-1 where there is no such column.
 const noColumn = math.MaxUint64
 
+// errKept is no error for a user: whoever meets it scans anew.
 var errKept = errors.New("a table that was kept is damaged")
 
+// By reflection over the fields of Table: a column that somebody adds there is kept without a change here, and a type
+// that cannot be is written as JSON.
 func encodeTable(t *catalog.Table) (data []byte, err error) {
 	v := reflect.ValueOf(t).Elem()
 	for i := range v.NumField() {
@@ -30,15 +33,18 @@ func encodeTable(t *catalog.Table) (data []byte, err error) {
 }
 
 // isNumbers is true of slices whose elements have one size.
+// binary.Size is below 0 for a type with a pointer, a text or an int in it.
 func isNumbers(t reflect.Type) bool {
 	return t.Kind() == reflect.Slice && binary.Size(reflect.Zero(t.Elem()).Interface()) > 0
 }
 
+// Lists of texts are written by hand, for they are no slices of Go.
 var (
 	namesType     = reflect.TypeFor[formats.Names]()
 	namesListType = reflect.TypeFor[[]*formats.Names]()
 )
 
+// The order of the cases is that of decodeTable's: both have to take a type for the same.
 func appendColumn(data []byte, v reflect.Value) ([]byte, error) {
 	t := v.Type()
 	switch {
@@ -68,6 +74,7 @@ func appendColumn(data []byte, v reflect.Value) ([]byte, error) {
 	return append(binary.LittleEndian.AppendUint64(data, uint64(len(text))), text...), err
 }
 
+// Four bytes of length before each text; the number of texts before all.
 func appendNames(data []byte, names *formats.Names) []byte {
 	if names == nil {
 		return binary.LittleEndian.AppendUint64(data, noColumn)
@@ -81,6 +88,8 @@ func appendNames(data []byte, names *formats.Names) []byte {
 }
 
 // decodeTable reads what encodeTable wrote, and takes nothing else: the bytes were on a disk.
+// Damage is likely to be found by the cache's own checksum; what is left is a file that somebody made. So counts are
+// bounded by what follows them, and no number is believed before fits has seen it.
 func decodeTable(data []byte) (*catalog.Table, error) {
 	t := new(catalog.Table)
 	d, v := &keptReader{data}, reflect.ValueOf(t).Elem()
@@ -100,6 +109,7 @@ func decodeTable(data []byte) (*catalog.Table, error) {
 type keptReader struct{ data []byte }
 
 // count reads how many elements of at least so many bytes follow; ok is false where there is no column.
+// size is never 0, so that the division holds for the JSON of an empty list, too.
 func (d *keptReader) count(size int) (n int, ok bool, err error) {
 	if len(d.data) < 8 {
 		return 0, false, errKept
@@ -115,6 +125,7 @@ func (d *keptReader) count(size int) (n int, ok bool, err error) {
 	return int(found), true, nil
 }
 
+// column reads one column into v, whose type says in which of the forms it was written.
 func (d *keptReader) column(v reflect.Value) error {
 	t := v.Type()
 	if t == namesType {
@@ -138,6 +149,7 @@ func (d *keptReader) column(v reflect.Value) error {
 	}
 	switch {
 	case isNumbers(t):
+		// n elements of this size are there (count), so Decode does not run short.
 		v.Set(reflect.MakeSlice(t, n, n))
 		used, err := binary.Decode(d.data, binary.LittleEndian, v.Interface())
 		d.data = d.data[used:]
@@ -166,6 +178,7 @@ func (d *keptReader) column(v reflect.Value) error {
 }
 
 // names is nil where there are none.
+// They are as many as were counted, or the table is damaged.
 func (d *keptReader) names() (*formats.Names, error) {
 	n, ok, err := d.count(4)
 	if err != nil || !ok {
@@ -187,6 +200,7 @@ func (d *keptReader) names() (*formats.Names, error) {
 }
 
 // fits is true of a table whose columns have one length, and no number of which leads out of its container.
+// These are the bounds that the walkers hold to; a reader later trusts them.
 func fits(t *catalog.Table) bool {
 	rows := len(t.Shard)
 	if len(t.Offset) != rows || len(t.Length) != rows || len(t.Label) != rows || t.Keys.Len() != int64(rows) ||
@@ -219,6 +233,7 @@ func fits(t *catalog.Table) bool {
 }
 
 // fieldsFit is true of fields with a value for each row, and with places in blocks that lie there.
+// Which list a field's values are in follows from its type, as addField puts them there.
 func fieldsFit(t *catalog.Table) bool {
 	n, rows := len(t.Fields), len(t.Shard)
 	if len(t.Numbers) != n || len(t.Ints) != n || len(t.Extents) != n || len(t.Texts) != n || len(t.FieldBlocks) != n {
@@ -258,6 +273,7 @@ func valuesFit(t *catalog.Table, field int) bool {
 	return true
 }
 
+// Neither sum can wrap around: both are compared with what is left.
 func inside(offset, length, size int64) bool {
 	return offset >= 0 && length >= 0 && offset <= size && length <= size-offset
 }

@@ -13,6 +13,7 @@ import (
 )
 
 // kind is what a file's first bytes say it is. One that is not read has a sentence instead of a walker.
+// A kind that is refused is better than none: the sentence says what the file is and how it becomes readable.
 type kind struct {
 	name    string
 	refused string
@@ -39,6 +40,7 @@ func kindOf(path string, folder *litFolder) (kind, error) {
 }
 
 // kindOfFile is kindOf for an open file of so many bytes, one at least.
+// Chunks of LitData and shards of MDS have no magic, so these look further than the first bytes.
 func kindOfFile(path string, f io.ReaderAt, size int64, folder *litFolder) (kind, error) {
 	head := make([]byte, formats.TarBlock)
 	n, err := f.ReadAt(head, 0)
@@ -58,6 +60,7 @@ func kindOfFile(path string, f io.ReaderAt, size int64, folder *litFolder) (kind
 
 // kindOfBlank is the kind of a file without bytes. TFRecords and RecordIO have nothing but records, so those that
 // hold none are such files; they have no magic either, and are known by their names.
+// Other formats have a head, so that a file without bytes is a damaged one.
 func kindOfBlank(path string) kind {
 	switch name := filepath.Base(path); {
 	case strings.Contains(strings.ToLower(name), "tfrecord"):
@@ -69,7 +72,9 @@ func kindOfBlank(path string) kind {
 }
 
 // kindOfBytes is the kind of a container of so many bytes that begins with head.
+// First come signs that are sure, then such as are weak or cost a read elsewhere in the file.
 func kindOfBytes(path string, head []byte, r io.ReaderAt, size int64) kind {
+	// What stands below may overrule it: some formats have no sign at their beginning, and others have one there by chance.
 	found := kindOfHead(head)
 	// MDS has no magic and its first bytes are a count, which may be those of anything: so it goes before, where what
 	// follows is its configuration.
@@ -90,10 +95,13 @@ func kindOfBytes(path string, head []byte, r io.ReaderAt, size int64) kind {
 		return kind{name: "tar"}
 	}
 	// A block of snappy shows nothing of what it holds before it is decoded.
+	// Its ending is all that speaks for it, and a wrong guess is an error of the walker.
 	if found.name == "" && withoutWhole(path) != path {
 		return kind{name: "mds"}
 	}
 	if found.name == "" {
+		// A zip may have anything before its members (APPNOTE.TXT 4.1.9), as self-extracting ones do, and is known by
+		// its end.
 		switch ends, inParts := formats.EndsAsZip(r, size); {
 		case inParts:
 			return kind{name: "zip", refused: "the last part of a zip archive in several files is not read; zip -s 0 makes one file of them"}
@@ -109,6 +117,7 @@ func kindOfBytes(path string, head []byte, r io.ReaderAt, size int64) kind {
 
 // kindOfHead goes by the first bytes alone, in an order: a longer or a checked sign goes before one that other files have
 // by chance.
+// Magics are as their specifications have them, in package formats.
 func kindOfHead(head []byte) kind {
 	text := string(head)
 	switch {
@@ -139,6 +148,7 @@ func kindOfHead(head []byte) kind {
 }
 
 // oneKind is the kind that all files are of, whose names are for texts.
+// A dataset of two kinds is nearly always a pattern that stands for too much.
 func oneKind(files []string, o *Options, kindOf func(int) (kind, error)) (first kind, err error) {
 	for i, file := range files {
 		found, err := kindOf(i)
@@ -169,6 +179,7 @@ func oneKind(files []string, o *Options, kindOf func(int) (kind, error)) (first 
 }
 
 // listInstead says what a list of files is for, by its name: a text shows no more of what it is.
+// By the ending, for lists are texts like any others.
 func listInstead(file string) string {
 	switch strings.ToLower(filepath.Ext(file)) {
 	case ".csv", ".jsonl", ".ndjson":
@@ -179,6 +190,7 @@ func listInstead(file string) string {
 	return ""
 }
 
+// webdataset and tar are two ways to read the samples of one container.
 func kindOfFormat(format string) string {
 	if format == "webdataset" {
 		return "tar"

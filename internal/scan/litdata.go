@@ -16,6 +16,7 @@ import (
 	"github.com/headrace/headrace/mmap"
 )
 
+// Names that LitData gives its files (litdata/constants.py).
 const (
 	litIndexName = "index.json"
 	litChunkExt  = ".bin" // also of compressed ones, called chunk-0-0.zstd.bin
@@ -23,6 +24,8 @@ const (
 )
 
 // litFolder is the index of the folder that chunks were last found in: read once for all of them.
+// Chunks lie in folders by the hundred, and their index may be of megabytes; with more folders than one at a time it is
+// read again, which is right and slow.
 type litFolder struct {
 	// open opens a file by its path, or an object of a store by its address; fs.ErrNotExist where there is none.
 	open func(path string) (io.ReadCloser, error)
@@ -34,6 +37,7 @@ type litFolder struct {
 }
 
 // of is the index of a chunk's folder; nil where that has none.
+// By the last slash, for the path may be an address.
 func (l *litFolder) of(chunk string) (*formats.LitIndex, error) {
 	return l.in(chunk[:strings.LastIndexByte(chunk, '/')+1])
 }
@@ -50,6 +54,7 @@ func (l *litFolder) in(dir string) (*formats.LitIndex, error) {
 	return l.index, l.err
 }
 
+// A folder without the file is no folder of LitData's, which is for the caller to judge: so nil and no error.
 func readLitIndex(path string, open func(path string) (io.ReadCloser, error)) (*formats.LitIndex, error) {
 	f, err := open(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -79,6 +84,7 @@ func newLitFolder() *litFolder {
 }
 
 // chunks are those of a folder in the order of its index; none where that is of something else.
+// The order of the index is that of the samples' numbers in LitData itself.
 func (l *litFolder) chunks(dir string) (files []string, err error) {
 	index, err := l.in(dir)
 	if index == nil || err != nil {
@@ -91,6 +97,7 @@ func (l *litFolder) chunks(dir string) (files []string, err error) {
 }
 
 // names is true of a file that the index beside it names.
+// Names of chunks are compared by their last part, as the index has them.
 func (l *litFolder) names(path string) (bool, error) {
 	index, err := l.of(path)
 	if index == nil || err != nil {
@@ -114,6 +121,7 @@ func scanLitData(p *part) error {
 	if !named {
 		return fmt.Errorf("%w: the %s beside it does not name the chunk", formats.ErrBad, litIndexName)
 	}
+	// chunk.Samples holds the index against the chunk's own head.
 	l, err := formats.NewLitData(p.file, p.size, index, chunk.Samples, p.mostBlock)
 	if err != nil {
 		return err
@@ -123,6 +131,7 @@ func scanLitData(p *part) error {
 	if encoded := index.Encoded(); !p.image.given && len(encoded) == 1 && !slices.ContainsFunc(tableColumns(l.Leaves), usual) {
 		p.image.names = encoded
 	}
+	// Their head says type and shape, so they have to be read as bytes before they can be the image or a vector.
 	for i, c := range tableColumns(l.Leaves) {
 		if form := l.Leaves[i].Form; (form == formats.LitNumpy || form == formats.LitTensor) && (p.isImage(c.name) || p.wantsVector(c.name)) {
 			l.Leaves[i].Kind = formats.BytesLeaf
@@ -132,6 +141,7 @@ func scanLitData(p *part) error {
 }
 
 // litForm takes the head off a value that has one.
+// A form is a serializer of LitData's, by its name in the index (litdata/streaming/serializers.py).
 func (p *part) litForm(c *cell, form string) error {
 	switch form {
 	case "pil":
@@ -145,12 +155,14 @@ func (p *part) litForm(c *cell, form string) error {
 // litArray takes an array of several axes (litdata/streaming/serializers.py): uint32 of its type, of how many axes there
 // are, and of each; little-endian of NumPy's. Those of tensors are big-endian, and little-endian of its first releases.
 func (p *part) litArray(c *cell, form string) error {
+	// Eight axes are more than images have; of more the head would have to be read further.
 	const word, mostAxes = 4, 8
 	var space [(2 + mostAxes) * word]byte
 	b, err := p.head(c, space[:])
 	if err != nil {
 		return err
 	}
+	// Which order a release used stands nowhere, so both are tried where both were written.
 	orders := []binary.ByteOrder{binary.LittleEndian}
 	if form == formats.LitTensor {
 		orders = []binary.ByteOrder{binary.BigEndian, binary.LittleEndian}

@@ -12,11 +12,15 @@ import (
 )
 
 // imageMagic are the first bytes of images. What of them is decoded is for others to know.
+// Keys and values of an LMDB have no types, so that what a value is only its first bytes tell.
 var imageMagic = []string{"\xff\xd8\xff", "\x89PNG\r\n\x1a\n", "P5", "P6", "BM", "GIF8", "II*\x00", "MM\x00*"}
 
 // maxDatumSide is that of any image of pixels.
+// It bounds the product of two sides before it is made; the exact bound is that of pixels an image may have.
 const maxDatumSide = 1 << 20
 
+// isImage goes by a few bytes: the value is decoded by nobody here, and one that is taken wrongly is a sample with the
+// verdict bad.
 func isImage(head string) bool {
 	for _, magic := range imageMagic {
 		if !strings.HasPrefix(head, magic) {
@@ -41,6 +45,7 @@ func isImage(head string) bool {
 func scanLMDB(p *part) error {
 	p.plain = false
 	other, first := 0, ""
+	// The tree is walked in the order of keys, whose pages may lie anywhere.
 	order := &jumps{ReaderAt: p.file, size: p.size}
 	// On a disk a page elsewhere costs little; in a store it is a request of megabytes.
 	pages := io.ReaderAt(p.file)
@@ -48,6 +53,7 @@ func scanLMDB(p *part) error {
 		pages = order
 	}
 	err := formats.WalkLMDB(pages, p.size, p.database, func(e formats.LMDBEntry) error {
+		// A value's bytes may lie on other pages than its key (overflow pages), which costs as much.
 		if p.beside != nil && order.many(e.Offset) {
 			return errScattered
 		}
@@ -65,6 +71,7 @@ func scanLMDB(p *part) error {
 	})
 	var several *formats.DatabasesError
 	switch {
+	// Asked first: the walker may have made another error of the reader's.
 	case order.scattered:
 		return errScattered
 	case errors.As(err, &several) && p.database != "":
@@ -93,14 +100,17 @@ type jumps struct {
 	scattered         bool
 }
 
+// A store sends pieces of four megabytes (package tape), so it is these that are counted, and not pages of 4 KiB.
 const (
 	jumpBytes  = 32 << 20 // that are in memory around a place of an object (package tape)
 	jumpPieces = 4 << 20  // that a read elsewhere fetches
 	jumpsFew   = 64
 )
 
+// The way out is a copy: a walk on a disk costs what it costs there, and an order by place would not be the order of keys.
 var errScattered = fmt.Errorf("%w: its values are not in the order of their keys, so reading them from a store would fetch it many times; copy it to a local disk, or pack it there", formats.ErrUnsupported)
 
+// ReadAt is io.ReaderAt's of the pages, until the order turns out to be too costly.
 func (j *jumps) ReadAt(to []byte, offset int64) (int, error) {
 	if j.many(offset) {
 		return 0, errScattered
@@ -121,6 +131,7 @@ func (j *jumps) many(offset int64) bool {
 // compressedValue are the cells of a value that is a frame of LZ4, nil where that holds no image. It is a block of its
 // own. What else such frames hold, pickles and messages of Arrow, is passed over.
 func (p *part) compressedValue(e formats.LMDBEntry) ([]cell, error) {
+	// The frame's first bytes decide, so that it is decoded to its head only.
 	image := func(head []byte) bool { return isImage(string(head)) }
 	frame, err := formats.ReadLZ4(p.file, e.Offset, e.Length, p.mostBlock, image)
 	if err != nil || !image(frame.Head) {
@@ -130,7 +141,9 @@ func (p *part) compressedValue(e formats.LMDBEntry) ([]cell, error) {
 }
 
 // valueOf are the cells of a value, nil for one that is no image.
+// A Datum is a message of Caffe's (caffe.proto, Datum).
 func (p *part) valueOf(e formats.LMDBEntry) ([]cell, error) {
+	// The longest sign is that of a BMP, whose second part says its own length.
 	head := make([]byte, min(e.Length, formats.HeadBytes))
 	if n, err := p.file.ReadAt(head, e.Offset); n < len(head) && !errors.Is(err, io.EOF) {
 		return nil, err

@@ -13,6 +13,7 @@ import (
 	"github.com/headrace/headrace/mmap"
 )
 
+// The file of a folder of some hundred shards has some hundred kilobytes.
 const (
 	mdsIndexName = "index.json"
 	maxMDSIndex  = 64 << 20
@@ -21,6 +22,7 @@ const (
 // mergedShards are the shards that a merged index.json of MDS names in folders below its own, in its order
 // (streaming/base/util.py, merge_index); none where it names those beside it alone, which are found without it. Of a shard
 // that is kept both compressed and not, the file that is there.
+// A folder of shards without any index is read as well; of the file nothing else is believed.
 func mergedShards(dir string) (files []string, err error) {
 	path := filepath.Join(dir, mdsIndexName)
 	f, err := mmap.OpenRegular(path)
@@ -35,6 +37,7 @@ func mergedShards(dir string) (files []string, err error) {
 	if err != nil {
 		return nil, catalog.IOError(path, "cannot read it", err)
 	}
+	// Only what is looked at here; streaming writes many more members.
 	type part struct {
 		Name string `json:"basename"`
 	}
@@ -50,6 +53,7 @@ func mergedShards(dir string) (files []string, err error) {
 	}
 	// Shards in folders below are what a listing of this one would not find. Where none is, a listing finds them all.
 	below := false
+	// The raw file is preferred, for a sample of it is read without decompressing the shard.
 	for _, s := range index.Shards {
 		name := s.Raw.Name
 		if s.Zip != nil && !isFile(filepath.Join(dir, name)) {

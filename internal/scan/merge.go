@@ -13,9 +13,11 @@ import (
 )
 
 // merge makes one table of what the containers hold, in their order.
+// Its order is that of the files, and inside of them that of the samples: the number of a sample depends on nothing else.
 func merge(root, format string, shards []catalog.ShardInfo, parts []*part, o *Options) (*catalog.Table, error) {
 	t := &catalog.Table{Root: root, Shards: shards}
 	t.Source.Format = format
+	// Before rows are put together: what a column is in all containers decides what becomes of it in each.
 	all := sumColumns(parts)
 	for i, p := range parts {
 		for _, warning := range p.warnings {
@@ -27,6 +29,7 @@ func merge(root, format string, shards []catalog.ShardInfo, parts []*part, o *Op
 		t.Offset, t.Length, t.Frames = append(t.Offset, p.offset...), append(t.Length, p.length...), append(t.Frames, p.frames...)
 	}
 	if t.Source.Blocks = slices.ContainsFunc(parts, func(p *part) bool { return p.blocks != nil }); t.Source.Blocks {
+		// Where one container has blocks the others get empty places: a column of the index has one form.
 		for _, p := range parts {
 			t.Blocks = append(t.Blocks, grown(p.blocks, p.rows())...)
 		}
@@ -63,6 +66,7 @@ func merge(root, format string, shards []catalog.ShardInfo, parts []*part, o *Op
 }
 
 // where is what an error about all containers names: the only one, or the folder of all.
+// An error about one of several containers names that one; this is for what no single one is to blame for.
 func where(root string, shards []catalog.ShardInfo) string {
 	if len(shards) == 1 {
 		return filepath.Join(root, filepath.FromSlash(shards[0].Name))
@@ -71,6 +75,7 @@ func where(root string, shards []catalog.ShardInfo) string {
 }
 
 // sumColumns adds up what the parts have of each column, in the order of their first appearance.
+// What was decided in a container holds there alone; the sum says what the whole dataset has.
 func sumColumns(parts []*part) []*column {
 	var all []*column
 	by := make(map[string]*column)
@@ -101,10 +106,13 @@ func sumColumns(parts []*part) []*column {
 	return all
 }
 
+// Whole numbers and fractions go together, other kinds do not.
 func isNumber(k cellKind) bool { return k == intCell || k == floatCell }
 
 // chooseColumns settles which columns were image and label, and refuses what is missing or in doubt.
+// It refuses what would train on wrong data in silence: no image, an image that nobody named among several, a label in doubt.
 func chooseColumns(t *catalog.Table, all []*column, parts []*part, o *Options) error {
+	// Alternatives are all in the list: samples of one dataset may have jpg and png.
 	var images, labels []string
 	for _, c := range all {
 		use := ""
@@ -118,6 +126,7 @@ func chooseColumns(t *catalog.Table, all []*column, parts []*part, o *Options) e
 		}
 		t.Source.Columns = append(t.Source.Columns, catalog.SourceColumn{Name: c.name, Type: c.typeOf(), Samples: max(c.seen, c.labels), Use: use})
 	}
+	// For people: what one sample has, in the order in which it stands there.
 	if first := slices.IndexFunc(parts, func(p *part) bool { return p.rows() > 0 }); first >= 0 {
 		t.Source.Sample = parts[first].first
 	}

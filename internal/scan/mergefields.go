@@ -12,6 +12,7 @@ import (
 )
 
 // mergeFields makes fields of the columns that are neither image nor label.
+// A field that was asked for and cannot be is an error; any other is left out.
 func mergeFields(t *catalog.Table, all []*column, parts []*part, o *Options) error {
 	taken := make(map[string]bool)
 	for _, f := range t.Fields {
@@ -22,6 +23,7 @@ func mergeFields(t *catalog.Table, all []*column, parts []*part, o *Options) err
 			return catalog.NewError(fault.KindArgument, where(t.Root, t.Shards), "fields: no sample has a column %q (found %s)", name, columnList(all))
 		}
 	}
+	// n is the column's place in Source.Columns as well: chooseColumns went through the same list.
 	for n, c := range all {
 		asked := slices.Contains(o.Fields, c.name)
 		if c.twice {
@@ -31,6 +33,7 @@ func mergeFields(t *catalog.Table, all []*column, parts []*part, o *Options) err
 			t.Warnings = append(t.Warnings, fmt.Sprintf("two columns have the name %q, so it is no field", c.name))
 			continue
 		}
+		// A list or a mixture is no field; only who asked for it gets an error.
 		if c.mixed || c.kind == listCell {
 			switch {
 			case asked && c.gaps:
@@ -67,6 +70,8 @@ func mergeFields(t *catalog.Table, all []*column, parts []*part, o *Options) err
 }
 
 // addColumn puts together the parts of one column.
+// What is missing in some rows needs a value that stands for nothing: none of int64 does, NaN of float64 does, and so
+// does an empty text.
 func addColumn(t *catalog.Table, name string, c *column, parts []*part) {
 	// A sample without the vector has an empty one, and of empty ones alone none is of a fixed shape.
 	// Arrow has no list of a fixed length of none.
@@ -96,6 +101,8 @@ func addColumn(t *catalog.Table, name string, c *column, parts []*part) {
 // floatsOf are the values of a column as floats, NaN where a row has none: of whole numbers that are missing in places
 // none is left that could stand for nothing.
 func floatsOf(name string, parts []*part) []float64 {
+	// A float64 holds whole numbers exactly to 2^53; a column of larger ones with gaps loses their last digits, as it
+	// does in pandas.
 	var values []float64
 	for _, p := range parts {
 		var own []float64
@@ -110,11 +117,13 @@ func floatsOf(name string, parts []*part) []float64 {
 	return values
 }
 
+// addNumbers adds a field whose values the index has itself, as ints or as floats.
 func addNumbers(t *catalog.Table, f catalog.Field, ints []int64, floats []float64) {
 	addField(t, f, nil, ints, floats, nil)
 }
 
 // addField adds a field with its values, of which there is one kind.
+// All lists of a table's fields grow together, so that one index is for all.
 func addField(t *catalog.Table, f catalog.Field, extents []catalog.Extent, ints []int64, floats []float64, texts *formats.Names) {
 	t.Fields = append(t.Fields, f)
 	t.Extents, t.Ints = append(t.Extents, extents), append(t.Ints, ints)
@@ -125,10 +134,12 @@ func addField(t *catalog.Table, f catalog.Field, extents []catalog.Extent, ints 
 // uniqueKeys keeps the containers' own keys, which stand in the order of rows, where they are unique. An
 // absent or repeated one becomes CONTAINER/KEY, and where that is not enough, CONTAINER/ROW.
 func uniqueKeys(t *catalog.Table, lists ...*formats.Names) {
+	// Seeds of the process: who writes keys cannot write two of one hash.
 	seeds := [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}
 	hash := func(key string) [2]uint64 { // 128 bits: a collision by chance would need 2^64 keys
 		return [2]uint64{maphash.String(seeds[0], key), maphash.String(seeds[1], key)}
 	}
+	// How often each key is there, over all containers.
 	count := make(map[[2]uint64]uint32, len(t.Shard))
 	for _, keys := range lists {
 		for i := range keys.Len() {
@@ -146,10 +157,12 @@ func uniqueKeys(t *catalog.Table, lists ...*formats.Names) {
 			key, shard := string(keys.Bytes(i)), t.Shard[at]
 			// All samples of a key that is there twice are renamed, so that the key of none depends on which came
 			// first.
+			// An index needs keys that are unique, of at most MaxNameBytes.
 			if key == "" || len(key) > formats.MaxNameBytes || count[hash(key)] > 1 {
 				if key = containers[shard] + "/" + key; key[len(key)-1] == '/' || len(key) > formats.MaxNameBytes || count[hash(key)] > 0 {
 					key = fmt.Sprintf("%s/%d", containers[shard], rows[shard])
 				}
+				// CONTAINER/ROW may by chance be the key of another sample, so it is held against all again.
 				for count[hash(key)] > 0 {
 					key += "@"
 				}

@@ -13,6 +13,7 @@ import (
 
 // mergeLabels turns what the samples say into numbers: texts into their place among the sorted classes,
 // numbers into themselves. Fractions are no classes and become a field.
+// What a label means is a question of the whole dataset: one text among a million numbers makes names of all of them.
 func mergeLabels(t *catalog.Table, parts []*part, o *Options) error {
 	var seen [listLabel + 1]int64
 	texts := make(map[string]int64)
@@ -65,6 +66,7 @@ func mergeLabels(t *catalog.Table, parts []*part, o *Options) error {
 					return labelError(wrong, t, shard, len(t.Label), p.offset[i], fmt.Sprintf("the label %.80q is none of classes", l.text))
 				}
 			}
+			// A class that no name stands for would be an index out of range in the user's list of names.
 			if n := int64(len(t.Classes)); n > 0 && (number < catalog.NoLabel || number >= n) {
 				return labelError(wrong, t, shard, len(t.Label), p.offset[i], fmt.Sprintf("the label is %d, there are %d classes", number, n))
 			}
@@ -94,6 +96,7 @@ func mergeLabels(t *catalog.Table, parts []*part, o *Options) error {
 
 // makeTexts makes every label a text, for a number among texts is one, too. It adds them to those that are known, and
 // gives all of them sorted.
+// A number is the text that it was written as, or the shortest that says it.
 func makeTexts(parts []*part, texts map[string]int64) []string {
 	for _, p := range parts {
 		for i := range p.labels {
@@ -108,6 +111,7 @@ func makeTexts(parts []*part, texts map[string]int64) []string {
 }
 
 // allAre: the labels are texts, if they say numbers too, and each is the name of a class.
+// It is for classes= with names such as "7": without a text among the labels nothing else tells names from numbers.
 func allAre(parts []*part, classes map[string]bool) bool {
 	words := 0
 	for _, p := range parts {
@@ -126,6 +130,8 @@ func allAre(parts []*part, classes map[string]bool) bool {
 }
 
 // ownClasses are the names of classes that the containers have of the label's column themselves.
+// Hugging Face's ClassLabel and TFDS have names of their own. Containers of one dataset have to agree: the numbers
+// would mean several classes.
 func ownClasses(t *catalog.Table, parts []*part) ([]string, error) {
 	var names []string
 	first := -1
@@ -142,6 +148,7 @@ func ownClasses(t *catalog.Table, parts []*part) ([]string, error) {
 	return slices.Clone(names), nil
 }
 
+// A row without a label is NaN, as in any field of floats.
 func fractionOf(l *label) float64 {
 	switch l.kind {
 	case intLabel:
@@ -152,6 +159,7 @@ func fractionOf(l *label) float64 {
 	return math.NaN()
 }
 
+// record counts over all containers, as an index does.
 func labelError(kind fault.Kind, t *catalog.Table, shard, record int, offset int64, text string) error {
 	e := catalog.NewError(kind, filepath.Join(t.Root, filepath.FromSlash(t.Shards[shard].Name)), "%s", text)
 	e.Record, e.Offset = int64(record), offset

@@ -13,29 +13,35 @@ import (
 )
 
 // part is what one container holds. Its rows are numbered from 0; merge.go puts parts together.
+// One goroutine owns it while its container is walked; merge reads it afterwards. A column of rows per kind of value,
+// and no struct per sample, for a container may have a hundred million of them.
 type part struct {
 	image, label choice
 	jsonPath     string // of the label inside a JSON object; "" for none that was asked for
-	file         io.ReaderAt
-	size         int64
-	path         string                                   // of the container
-	lit          *litFolder                               // that it may lie in
-	database     string                                   // of an LMDB, which was chosen; "": none
-	beside       func(path string) (io.ReadCloser, error) // another file there, where it lies in a store; nil: in a file
+	// What the walker reads; of a compressed shard it is what that became (scanMDS).
+	file     io.ReaderAt
+	size     int64
+	path     string                                   // of the container
+	lit      *litFolder                               // that it may lie in
+	database string                                   // of an LMDB, which was chosen; "": none
+	beside   func(path string) (io.ReadCloser, error) // another file there, where it lies in a store; nil: in a file
 
-	offset  []int64
-	length  []uint32
-	keys    formats.Names
-	labels  []label
-	frames  []catalog.Frame
-	blocks  []catalog.BlockPlace // up to the last row that has one
-	raw     []catalog.RawSize    // the same
+	// One entry a row, appended together at the end of add, so that a sample that is refused leaves them equally long.
+	offset []int64
+	length []uint32
+	keys   formats.Names
+	labels []label
+	frames []catalog.Frame
+	blocks []catalog.BlockPlace // up to the last row that has one
+	raw    []catalog.RawSize    // the same
+	// By the names of cells. Fields of the dataset stand in the order in which their columns came first.
 	columns map[string]*column
 	order   []string            // names of columns as they came
 	names   map[string][]string // of the classes of a column, where the container has them
 
 	small []byte // of the cells of one sample that were read ahead
 
+	// What the walk found out about the container as a whole, and bounds of memory that it keeps to.
 	keyed    bool     // there is a file of keys beside the container
 	plain    bool     // an archive of folders in which nothing but images lies
 	late     error    // of a sample of WebDataset's, where the archive may yet be one of class folders
@@ -48,6 +54,7 @@ type part struct {
 
 	walked *walked // that counts samples and containers
 
+	// Of a source that is only looked at (inspect.go).
 	inspect bool     // what leaves image or label open is a doubt, and no error
 	doubts  []string // that were met so
 	first   []string // names of the first sample's cells
@@ -56,6 +63,8 @@ type part struct {
 // maxLength is what the index has of an image: 32 bits.
 const maxLength = math.MaxUint32
 
+// newPart has the choices as they stand before anything was read; a walker that learns which column is the image
+// replaces them.
 func newPart(file io.ReaderAt, size int64, o *Options) *part {
 	p := &part{file: file, size: size, fields: o.Fields, image: choose(o.Image, imageNames), label: choose(o.Label, labelNames),
 		columns: make(map[string]*column), names: make(map[string][]string), plain: true, inspect: o.Inspect, walked: o.walked, database: o.database, mostBlock: cmp.Or(o.MostBlock, blocks.MostBytes)}
@@ -67,6 +76,7 @@ func newPart(file io.ReaderAt, size int64, o *Options) *part {
 	return p
 }
 
+// rows counts by the offsets, the first that add appends.
 func (p *part) rows() int { return len(p.offset) }
 
 // count tells whoever asks for the progress of each so many samples.
@@ -86,6 +96,7 @@ func (p *part) finish() {
 
 // add takes a sample, whose record begins at byte at. Which cell is its image and which its label is
 // decided here; the others are fields.
+// Walkers of samples call it: what their container's samples look like is said by the cells alone.
 func (p *part) add(key string, at int64, cells []cell) error {
 	row := p.rows()
 	image, err := p.imageOf(cells)
@@ -133,6 +144,7 @@ func (p *part) add(key string, at int64, cells []cell) error {
 }
 
 // imageOf is the cell that is the image, -1 where there is none.
+// The error says which column it is about, and the walker where.
 func (p *part) imageOf(cells []cell) (int, error) {
 	image, err := p.image.find(cells, "image")
 	if err == nil && image >= 0 && cells[image].kind != bytesCell && cells[image].kind != textCell {
@@ -153,6 +165,7 @@ func (p *part) imageOf(cells []cell) (int, error) {
 }
 
 // noteBlock makes the place of an image that of the block which it lies in.
+// The image's own place in the block goes into the row of blocks, and the block's into that of offsets.
 func (p *part) noteBlock(row int, offset *int64, c *cell) {
 	place, at := placeIn(c.block, c.offset)
 	*offset = at

@@ -11,12 +11,15 @@ import (
 	"github.com/headrace/headrace/internal/formats"
 )
 
-// column is what is known of the cells of one name.
+// column is what is known of the cells of one name. A column has one kind. A cell of another makes it mixed: its values
+// are no field any more, and it may still be the image or the label, for which each cell is looked at by itself
+// (part.imageOf, part.read).
 type column struct {
-	name   string
-	kind   cellKind
-	seen   int64 // samples that have it
-	rows   int   // up to the last of them
+	name string
+	kind cellKind
+	seen int64 // samples that have it
+	rows int   // up to the last of them
+	// How often it was chosen: with alternatives the image is another column from sample to sample.
 	images int64 // samples whose image it is
 	labels int64 // samples whose label it is
 	mixed  bool  // cells of kinds that go not together
@@ -34,15 +37,17 @@ type column struct {
 	floats  []float64
 	texts   *formats.Names // values that are held, beside the places of those that have one; nil: none is
 
+	// Whether its values are in memory, and how they came to be (held.go).
 	held    int64 // bytes of texts
 	nowhere bool  // some value has no place, so all have to be held
 	dropped bool  // for which they are too large
 }
 
-// valueIn is the number of the block that a value lies in, from 1, and the value's CRC-32C, 0 while that is held or not known;
-// all 0 of one in the file.
+// valueIn is the number of the block that a value lies in, from 1, and the value's CRC-32C, 0 while that is held or not
+// known; all 0 of one in the file. A number and no pointer: a container may have as many of them as samples.
 type valueIn struct{ block, sum uint32 }
 
+// Bounds of what a container may have us hold for its columns.
 const (
 	// A hostile container may name another column in each sample.
 	maxColumns = 1024
@@ -133,11 +138,13 @@ func (c *column) toFloats() {
 }
 
 // grown is a column of so many rows, those that it lacked empty.
+// Rows are appended at the end alone, so a column that comes late or has gaps is filled when it is seen again.
 func grown[T any](values []T, rows int) []T {
 	var none T
 	return grownWith(values, rows, none)
 }
 
+// grownWith fills the rows that a column lacks with a value that stands for nothing.
 func grownWith[T any](values []T, rows int, none T) []T {
 	for len(values) < rows {
 		values = append(values, none)

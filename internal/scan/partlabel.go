@@ -11,6 +11,7 @@ import (
 
 // labelOf is the label of a sample: of the column that was named or has a usual name, else of a member
 // of its JSON object.
+// A sample without any is no error: it has the label -1, and whether any sample has one is asked at the end (chooseColumns).
 func (p *part) labelOf(cells []cell) (label, error) {
 	at, err := p.label.find(cells, "label")
 	if err != nil {
@@ -51,6 +52,7 @@ func (p *part) labelOf(cells []cell) (label, error) {
 }
 
 // once refuses a column that was chosen by a name which two have.
+// Whether two cells have the name is known behind note, which add has called for all of them.
 func (p *part) once(name, what string) error {
 	if p.columns[name].twice {
 		return fmt.Errorf("%w: two columns have the name %.80q, and either may be the %s; write them under names of their own", formats.ErrUnsupported, name, what)
@@ -59,6 +61,7 @@ func (p *part) once(name, what string) error {
 }
 
 // jsonColumn counts labels that come out of JSON objects under a name of their own.
+// It is counted as a column so that several members which may be the label are an error, as several columns are.
 func (p *part) jsonColumn(name string) *column {
 	name = "json." + name
 	if p.columns[name] == nil {
@@ -96,6 +99,7 @@ func (p *part) read(c *cell) (label, error) {
 
 // ahead reads a cell that may turn out to be the label while the window stands there: once the whole sample
 // is known, the walk is elsewhere.
+// It is called while the members of an archive pass; tar alone needs it, for a sample's members stand one behind the other.
 func (p *part) ahead(c *cell, before []cell) {
 	const most = 4096
 	// The label of a photograph stands behind it: later it would cost a page of the disk, or a piece of a store, once
@@ -118,6 +122,7 @@ func (p *part) ahead(c *cell, before []cell) {
 }
 
 // bytes reads a small cell.
+// Bytes that were at hand are the memory of a block or of this sample: who keeps them copies them.
 func (p *part) bytes(c *cell, most int64) ([]byte, error) {
 	if c.length > most {
 		return nil, fmt.Errorf("%w: the member %s has %d bytes (expected at most %d for a label)", formats.ErrLimit, c.name, c.length, most)

@@ -6,6 +6,7 @@ import (
 )
 
 // Progress is how far the scans of this process are that run now, all together. It is zero while none does.
+// It is of the process and not of a call, for whoever shows it has no handle of a dataset before that is open.
 type Progress struct {
 	Containers int64 `json:"containers"` // read to their end
 	Of         int64 `json:"of"`
@@ -13,6 +14,7 @@ type Progress struct {
 }
 
 // walked is the progress of one scan.
+// of is set before the walk; the others grow while it goes on.
 type walked struct {
 	of                  int64
 	containers, samples atomic.Int64
@@ -21,6 +23,7 @@ type walked struct {
 // countedAtOnce is after how many samples a walk says so: not after each, for all walks count into one number.
 const countedAtOnce = 256
 
+// One map for the process, since a scan has no handle before its dataset is there.
 var (
 	walking   = make(map[*walked]bool)
 	walkingMu sync.Mutex
@@ -35,6 +38,7 @@ func beginWalk(containers int) *walked {
 	return w
 }
 
+// end takes the scan out of the sum; its numbers are those of a finished one then, and of use to nobody.
 func (w *walked) end() {
 	walkingMu.Lock()
 	defer walkingMu.Unlock()
@@ -42,6 +46,7 @@ func (w *walked) end() {
 }
 
 // Current is the progress of the scans that run now.
+// The lock is for the map: the numbers are read as they are, and may be of different moments.
 func Current() (p Progress) {
 	walkingMu.Lock()
 	defer walkingMu.Unlock()

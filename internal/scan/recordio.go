@@ -21,7 +21,9 @@ func scanRecordIO(p *part) error {
 	if err != nil {
 		return err
 	}
+	// The frames are walked whether there are keys or not: the .idx file may name too few.
 	w := formats.NewRecordIO(p.file, p.size)
+	// Records without an image, and without a key.
 	empty, unnamed := 0, 0
 	for {
 		record, err := w.Next()
@@ -38,6 +40,7 @@ func scanRecordIO(p *part) error {
 		key := ""
 		switch {
 		// Keys are sorted and records stand in order, so one that was passed has none.
+		// Two keys at one offset come here as well: the second is behind when the record has taken the first.
 		case len(keys) > 0 && keys[0].Offset < record.Offset:
 			return keyOfNone(keys[0])
 		case len(keys) > 0 && keys[0].Offset == record.Offset:
@@ -70,11 +73,14 @@ func scanRecordIO(p *part) error {
 	return nil
 }
 
+// keyOfNone is an error about the .idx file, with the offset that it names: each key has to be that of a record which
+// begins there.
 func keyOfNone(k formats.RecordKey) error {
 	return &formats.WalkError{Offset: k.Offset, Err: fmt.Errorf("%w: the .idx file has the key %.80q twice, or at an offset where no record begins", formats.ErrBad, k.Key)}
 }
 
 // recordKeys are those of PREFIX.idx beside PREFIX.rec; none where there is no such file.
+// The file is MXIndexedRecordIO's; packs that were written one behind the other have none.
 func (p *part) recordKeys() ([]formats.RecordKey, error) {
 	// MXIndexedRecordIO writes it: a line a record, its key and the byte that it begins at.
 	path := strings.TrimSuffix(p.path, ".rec") + ".idx"
@@ -103,6 +109,7 @@ func (p *part) recordKeys() ([]formats.RecordKey, error) {
 // then.
 func recordCells(w *formats.RecordIO, r *formats.IORecord, h *formats.IRHeader) ([]cell, error) {
 	begin := h.Bytes()
+	// A place is behind the frame's head of 8 bytes: magic, and a word of flag and length (dmlc-core, recordio.h).
 	image := cell{name: "image", offset: r.Offset + blocks.RecordIOHead + begin, length: r.Length - begin}
 	label := cell{name: "label", kind: floatCell, number: float64(h.Label)}
 	if h.Labels > 1 {
@@ -126,6 +133,7 @@ func recordCells(w *formats.RecordIO, r *formats.IORecord, h *formats.IRHeader) 
 			}
 		}
 	}
+	// Both are numbers of the program that packed; im2rec's id is the image's number in its list.
 	id, id2 := cell{name: "id"}, cell{name: "id2"}
 	id.setUnsigned(h.ID)
 	id2.setUnsigned(h.ID2)

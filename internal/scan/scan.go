@@ -14,6 +14,7 @@ import (
 )
 
 // walkers read the samples of a container into a part, by the name of its kind.
+// A walker reads what tells samples apart, and of images nothing: their bytes are read when a sample is.
 var walkers = map[string]func(*part) error{
 	"tar":      scanWebDataset,
 	"tfrecord": scanTFRecord,
@@ -28,11 +29,13 @@ var walkers = map[string]func(*part) error{
 }
 
 // scan reads the headers of all files, several files at a time, and makes one table of them.
+// An archive of folders is walked twice, for what it is shows only at its end.
 func scan(files []string, kind string, o Options) (*catalog.Table, error) {
 	root, names := catalog.CommonRoot(files)
 	if o.away != nil {
 		root, names = o.away.shown, o.away.names
 	}
+	// format="tar" asks for class folders where "webdataset" asks for samples: both are tars.
 	walk := walkers[kind]
 	if o.Format == "tar" {
 		walk = scanImageFiles
@@ -80,6 +83,7 @@ func scan(files []string, kind string, o Options) (*catalog.Table, error) {
 }
 
 // lateError is the first error that was put off because the archives might be of class folders.
+// rows count the samples of the containers before, as numbers of records in errors do.
 func lateError(files []string, parts []*part) error {
 	rows := int64(0)
 	for i, p := range parts {
@@ -103,6 +107,7 @@ func arePlain(parts []*part) bool {
 
 // walkAll walks the files on all cores and returns what each holds, in their order. The first error by
 // their order is the one that is returned, whichever was met first.
+// That takes that files are given out in order: a later error never stops an earlier walk.
 func walkAll(files, names []string, walk func(*part) error, o *Options) ([]*part, []catalog.ShardInfo, error) {
 	workers, short := processors.Take(min(len(files), o.away.atOnce()), 1)
 	if workers < 1 {
@@ -113,6 +118,7 @@ func walkAll(files, names []string, walk func(*part) error, o *Options) ([]*part
 	counted := *o
 	counted.walked = beginWalk(len(files))
 	defer counted.walked.end()
+	// A bug in a walker is an error of its file, and not the end of the process that loaded the library.
 	guarded := func(p *part) (err error) {
 		defer fault.Recover(&err)
 		return walk(p)
@@ -134,6 +140,7 @@ func walkAll(files, names []string, walk func(*part) error, o *Options) ([]*part
 			}
 		})
 	}
+	// A closed stop may come while a file is handed over: it is walked then, which does no harm.
 feed:
 	for i := range files {
 		select {
@@ -154,6 +161,7 @@ feed:
 	return parts, shards, nil
 }
 
+// walkAnywhere reads container i where it lies, on disk or in a store.
 func walkAnywhere(i int, file, name string, walk func(*part) error, o *Options) (*part, catalog.ShardInfo, error) {
 	if o.away != nil {
 		return o.away.walk(i, walk, o)
@@ -162,6 +170,7 @@ func walkAnywhere(i int, file, name string, walk func(*part) error, o *Options) 
 }
 
 // placed names file and record of a walk's error. One of a store has its place already.
+// Offset and record of an error are the walker's; file and number of the sample in the whole dataset are added here.
 func placed(err error, file string, before int64, p *part) error {
 	if already := (*catalog.Error)(nil); p != nil && p.beside != nil && errors.As(err, &already) {
 		return already
@@ -176,6 +185,7 @@ func placed(err error, file string, before int64, p *part) error {
 
 // walkFile reads the headers of a container on disk. Its size and checksums are taken before the walk, so that what is
 // written during it is found by whoever opens the dataset.
+// A table is smaller than its container by far, so that 1/64 of it, up to 256 MiB, is what has to be left.
 func walkFile(path, name string, walk func(*part) error, o *Options) (p *part, shard catalog.ShardInfo, err error) {
 	f, err := mmap.OpenRegular(path)
 	if err != nil {
@@ -201,6 +211,7 @@ func walkFile(path, name string, walk func(*part) error, o *Options) (p *part, s
 }
 
 // unchanged refuses a file that grew or shrank while it was walked.
+// Size alone: a program that appends is what is met; one that writes in place is found by the checksums of the ends.
 func unchanged(f *os.File, size int64) error {
 	info, err := f.Stat()
 	if err == nil && info.Size() != size {

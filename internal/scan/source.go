@@ -19,6 +19,7 @@ import (
 
 // Open opens a packed dataset, an index, an image folder, or containers: a file, a folder of files, a
 // pattern with wildcards or braces.
+// What is no folder and no address is a pattern, or the path of a file: package catalog knows neither.
 func Open(source string, o Options) (*catalog.Dataset, error) {
 	if err := o.check(); err != nil {
 		return nil, err
@@ -38,6 +39,8 @@ func Open(source string, o Options) (*catalog.Dataset, error) {
 }
 
 // openURL opens what lies in a store of objects, with its index: nothing there is walked.
+// Only packed datasets and indexes: containers there are walked by headrace index or pack (OpenAway), as that fetches
+// megabytes.
 func openURL(source string, o Options) (*catalog.Dataset, error) {
 	d, err := catalog.Open(source, o.Options)
 	if err == nil && o.Given() {
@@ -48,6 +51,7 @@ func openURL(source string, o Options) (*catalog.Dataset, error) {
 }
 
 // OpenFiles opens containers in the order given; patterns are expanded.
+// One alone may be anything that Open takes.
 func OpenFiles(sources []string, o Options) (*catalog.Dataset, error) {
 	if err := o.check(); err != nil {
 		return nil, err
@@ -75,6 +79,7 @@ func OpenFiles(sources []string, o Options) (*catalog.Dataset, error) {
 }
 
 // quotedAll are several sources as a command takes them.
+// At most eight, for a sentence.
 func quotedAll(sources []string) string {
 	var shown []string
 	for _, source := range sources[:min(len(sources), 8)] {
@@ -84,6 +89,7 @@ func quotedAll(sources []string) string {
 }
 
 // openFolder leaves a folder to package catalog, unless that finds no image where containers lie.
+// What catalog says of a folder goes before: one with an index or with class folders is never looked through for containers.
 func openFolder(source string, o Options) (*catalog.Dataset, error) {
 	d, err := catalog.Open(source, o.Options)
 	if err == nil {
@@ -108,6 +114,7 @@ func openFolder(source string, o Options) (*catalog.Dataset, error) {
 		}
 		return nil, err
 	}
+	// Which rows of a saved dataset are meant, if not all.
 	if _, o.rows, wrong = savedFiles(source); wrong != nil {
 		return nil, wrong
 	}
@@ -115,6 +122,7 @@ func openFolder(source string, o Options) (*catalog.Dataset, error) {
 }
 
 // hasImages is true of an image folder of which a class is empty: what else lies there is not meant.
+// Its classes that have images make it an image folder; catalog refused it for one that has none.
 func hasImages(source string) bool {
 	d, err := catalog.Open(source, catalog.Options{AllowEmpty: true})
 	if err == nil {
@@ -130,6 +138,8 @@ func NoContainer(source string, kind catalog.Kind) error {
 
 // containersIn are the files of a folder that are containers by their content, sorted by name; of a dataset
 // of Hugging Face that was saved there, those that it names.
+// Known layouts come first, since they say what belongs to the dataset; then every file is looked at, a read of its
+// first bytes each.
 func containersIn(dir string) ([]string, error) {
 	if files, _, err := savedFiles(dir); files != nil || err != nil {
 		return files, err
@@ -144,6 +154,7 @@ func containersIn(dir string) ([]string, error) {
 	if err != nil {
 		return nil, catalog.FormatError(dir, err)
 	}
+	// Containers; such as may lie beside containers; and files that are one of them only if others have their ending.
 	var files, beside, unclear []string
 	for _, e := range entries {
 		// Of a million loose images none is opened.
@@ -187,6 +198,7 @@ func containersIn(dir string) ([]string, error) {
 // endingsOf are those of containers. A file without bytes that has one is one more of them, and is to be an error; so is
 // one that cannot be opened or read, for its samples would be missing in silence. Programs leave other empty files beside
 // what they have written.
+// A program's log has no ending in common with its containers.
 func endingsOf(containers []string) map[string]bool {
 	known := map[string]bool{}
 	for _, file := range containers {
@@ -198,6 +210,7 @@ func endingsOf(containers []string) map[string]bool {
 }
 
 // withoutWhole is the path of a shard of MDS without the ending of what it is compressed by.
+// ".mds.zstd" is the raw shard's name with an ending behind it, so both are one shard.
 func withoutWhole(path string) string {
 	ending := filepath.Ext(path)
 	if raw := strings.TrimSuffix(path, ending); formats.WholeEndings[ending] != 0 && filepath.Ext(raw) == ".mds" {
@@ -206,12 +219,14 @@ func withoutWhole(path string) string {
 	return path
 }
 
+// isFile is true of a regular file that can be looked at; whether it can be read its opening says.
 func isFile(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && info.Mode().IsRegular()
 }
 
 // foldersOfContainers are the folders directly below dir that hold containers.
+// One level: below that nothing says what folders mean.
 func foldersOfContainers(dir string) []string {
 	entries, _ := os.ReadDir(dir)
 	var found []string
@@ -225,6 +240,7 @@ func foldersOfContainers(dir string) []string {
 
 // openSplitFolder opens one of the folders below a source, each of which holds containers. With a single one that is no
 // split, as "data", it goes on inside of it.
+// The split is taken off the options: inside of the folder names of files tell nothing more apart.
 func openSplitFolder(source string, splits []string, o Options) (*catalog.Dataset, error) {
 	if aloneWith(splits, o.Split) {
 		return openFolder(filepath.Join(source, splits[0]), o)
@@ -241,6 +257,7 @@ func openSplitFolder(source string, splits []string, o Options) (*catalog.Datase
 }
 
 // arePartitions: Hive, Spark, DuckDB and pandas write a column that a table is partitioned by into the names of folders.
+// All of them have "column=value"; a folder that has none among them is none that they write.
 func arePartitions(folders []string) bool {
 	return !slices.ContainsFunc(folders, func(name string) bool { return !strings.Contains(name, "=") })
 }
@@ -251,6 +268,7 @@ func aloneWith(splits []string, asked string) bool {
 	return len(splits) == 1 && asked != splits[0] && (asked == "" || !splitName.MatchString(splits[0]))
 }
 
+// Both sentences list the splits, so that the next attempt can name one.
 func severalSplits(source, asked string, splits []string) error {
 	if asked != "" {
 		return catalog.NewError(fault.KindArgument, source, "%s", fault.Argument("split", asked, fmt.Sprintf("one of %q", splits)))
@@ -262,6 +280,7 @@ func severalSplits(source, asked string, splits []string) error {
 var splitName = regexp.MustCompile(`(?i)(?:^|[-_.])(train|training|val|valid|validation|dev|test)(?:[-_.0-9]|$)`)
 
 // chooseSplit keeps the files of one split. Files that were listed by name are all meant.
+// It is by names alone, before any file is opened.
 func chooseSplit(source string, files []string, named bool, o *Options) ([]string, error) {
 	if named && o.Split == "" {
 		return files, nil
@@ -280,6 +299,7 @@ func chooseSplit(source string, files []string, named bool, o *Options) ([]strin
 
 // splitInside takes the split that no file has in its name for a database of an LMDB or a folder of an archive. It is
 // false where the files are no such, and of archives whose names tell other splits apart.
+// The first answer of kindOf decides whether it is worth while: all have to be of one kind.
 func (o *Options) splitInside(files []string, kindOf func(i int) string) bool {
 	if o.Split == "" || len(files) == 0 {
 		return false
@@ -302,6 +322,7 @@ func (o *Options) splitInside(files []string, kindOf func(i int) string) bool {
 }
 
 // splitsOf are the splits that names of files tell apart, with the files of each; "" is of those that say none.
+// Matched in the base name: a folder called "train" may hold the files of all.
 func splitsOf(files []string) map[string][]string {
 	by := make(map[string][]string)
 	for _, file := range files {
@@ -315,10 +336,12 @@ func splitsOf(files []string) map[string][]string {
 }
 
 // openFiles finds the one kind that all files are of, and scans them.
+// A folder of an archive or a database of an LMDB may be meant by split= (splitInside), so the error of names waits for that.
 func openFiles(source string, files []string, named bool, o Options) (*catalog.Dataset, error) {
 	if o.Root != "" {
 		return nil, catalog.NewError(fault.KindArgument, source, "root is for an index of containers, and these are containers themselves")
 	}
+	// First by the names of files; only where these say nothing does split= mean what is inside of them.
 	chosen, err := chooseSplit(source, files, named, &o)
 	switch {
 	case err == nil:

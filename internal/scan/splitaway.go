@@ -11,6 +11,7 @@ import (
 )
 
 // openSplitAway is openSplitFolder below an address, which ends with a slash.
+// Every folder costs a list, and some requests until a container is found in it.
 func openSplitAway(ctx context.Context, below string, folders []string, o Options) (*catalog.Dataset, error) {
 	var splits []string
 	for _, folder := range folders {
@@ -31,6 +32,7 @@ func openSplitAway(ctx context.Context, below string, folders []string, o Option
 		return nil, catalog.NewError(fault.KindEmpty, source, "there is no container that is known (%q)", Formats)
 	case aloneWith(splits, o.Split):
 		return open(splits[0])
+	// Also where none was named, for no folder is called "".
 	case !slices.Contains(splits, o.Split):
 		return nil, severalSplits(source, o.Split, splits)
 	}
@@ -40,6 +42,7 @@ func openSplitAway(ctx context.Context, below string, folders []string, o Option
 }
 
 // holdsContainers looks at what lies directly below an address until one is a container.
+// A packed dataset below is no split: its shards are tars, and it is opened by its own address.
 func holdsContainers(ctx context.Context, address string, storage remote.Storage) (bool, error) {
 	if strings.ContainsAny(address, "*?[{") { // by such an address nothing is listed
 		return false, nil

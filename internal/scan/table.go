@@ -16,6 +16,7 @@ import (
 )
 
 // scanArrow reads the rows of an Arrow stream or file.
+// The schema's metadata is that of the first message; datasets writes its features there (DatasetInfo).
 func scanArrow(p *part) error {
 	a, err := formats.NewArrow(p.file, p.size, p.mostBlock)
 	if err != nil {
@@ -25,6 +26,7 @@ func scanArrow(p *part) error {
 }
 
 // scanParquet reads the rows of a Parquet file.
+// In Parquet it is a key of the footer.
 func scanParquet(p *part) error {
 	t, err := formats.NewParquet(p.file, p.size, p.mostBlock)
 	if err != nil {
@@ -34,6 +36,7 @@ func scanParquet(p *part) error {
 }
 
 // HasImages tells a Parquet file that may hold images from a list of files, which has a column of their paths.
+// It looks at the footer alone. What cannot be opened is no such file, and says why where it is opened for good.
 func HasImages(path string) bool {
 	f, err := mmap.OpenRegular(path)
 	if err != nil {
@@ -55,6 +58,7 @@ func HasImages(path string) bool {
 }
 
 // tableColumn is what becomes of a leaf of a table.
+// A leaf is a column of values: structs have one for each member.
 type tableColumn struct {
 	name  string
 	inner bool // the path of an image whose bytes are another leaf
@@ -63,8 +67,10 @@ type tableColumn struct {
 
 // readTable takes every row of a table as a sample. Hugging Face writes an image as a struct of its bytes and
 // its path, and what its columns mean into the schema's metadata.
+// Leaves are changed in place before the first row: which are read, and which have their bytes at hand.
 func (p *part) readTable(leaves []formats.Leaf, metadata string, next func([]formats.Value) (int64, error)) error {
 	p.plain = false
+	// Names first, then what the metadata says of them, then what is read at all.
 	columns := tableColumns(leaves)
 	p.features(columns, metadata)
 	for i := range leaves {
@@ -81,6 +87,7 @@ func (p *part) readTable(leaves []formats.Leaf, metadata string, next func([]for
 	}
 	values := make([]formats.Value, len(leaves))
 	var cells []cell
+	// Paths without bytes are images that only the machine had that wrote the table.
 	elsewhere := int64(0) // images of which there is only the path
 	for {
 		begin, err := next(values)
@@ -91,6 +98,7 @@ func (p *part) readTable(leaves []formats.Leaf, metadata string, next func([]for
 			return err
 		}
 		cells = cells[:0]
+		// A row has a key only where its image has a path.
 		key, pixels := "", false
 		for i := range leaves {
 			v := &values[i]
@@ -133,6 +141,7 @@ func (p *part) readTable(leaves []formats.Leaf, metadata string, next func([]for
 // tableColumns names the leaves: by the names of the structs around them and their own, but an image's bytes
 // by the struct's alone.
 func tableColumns(leaves []formats.Leaf) []tableColumn {
+	// A struct's leaf is called "struct.member", which is the name that image= and label= take.
 	columns := make([]tableColumn, len(leaves))
 	for i := range leaves {
 		columns[i] = tableColumn{name: strings.Join(leaves[i].Path, "."), paths: -1}
@@ -158,6 +167,7 @@ func tableColumns(leaves []formats.Leaf) []tableColumn {
 
 // features takes what Hugging Face's metadata says of the columns: which is an image, and the names of classes.
 // A column of a usual name goes before, as everywhere.
+// The metadata is of the writer's own making: it decides nothing that the user has said.
 func (p *part) features(columns []tableColumn, metadata string) {
 	var said struct {
 		Info struct {
@@ -203,6 +213,7 @@ func (p *part) features(columns []tableColumn, metadata string) {
 }
 
 // checkTypes refuses an image or a label of a type that is not read. A list is no class, which is warned of.
+// Other columns of such types are fields that are left out.
 func (p *part) checkTypes(leaves []formats.Leaf, columns []tableColumn) error {
 	for i, c := range columns {
 		if leaves[i].Kind != formats.RefusedLeaf || leaves[i].Type == formats.ListType {
@@ -218,11 +229,13 @@ func (p *part) checkTypes(leaves []formats.Leaf, columns []tableColumn) error {
 }
 
 // needs is false of a column that is neither image, label nor path, where the fields are chosen without it.
+// A leaf that is not needed is skipped, and its pages are not even decoded.
 func (p *part) needs(c *tableColumn) bool {
 	return p.fields == nil || c.inner || slices.Contains(p.fields, c.name) || c.name == "json" && p.jsonPath != "" ||
 		slices.Contains(p.image.names, c.name) || slices.Contains(p.label.names, c.name)
 }
 
+// Lengths and places of a value in a block count from the block's first byte.
 func tableCell(name string, leaf *formats.Leaf, v *formats.Value) cell {
 	c := cell{name: name, offset: v.Offset, length: v.Length, int: v.Int, number: v.Float, data: v.Data, block: v.Block, held: v.Held}
 	if v.Gaps {
@@ -249,6 +262,7 @@ func tableCell(name string, leaf *formats.Leaf, v *formats.Value) cell {
 
 // keyOfPath is the key of an image that has a path: its name without the folders, which may be those of
 // another machine.
+// The whole path would be a key that leads somewhere on this machine.
 func keyOfPath(name []byte) string {
 	if len(name) == 0 || slices.Contains(name, 0) {
 		return ""

@@ -15,10 +15,12 @@ import (
 // tar_file_iterator and group_by_keys): members that stand together and share what is before the first
 // dot of their base name are a sample, and what is behind the dot, in lower case, names the cell.
 func scanWebDataset(p *part) error {
+	// The walker is lenient (Foreign): tars of other programs have headers that our own shards never have.
 	w := formats.NewForeignTarWalker(p.file, p.size)
 	var cells []cell
 	var folders tarFolders
 	prefix, begin := "", int64(0)
+	// The sample whose members are being gathered; its cells are noted when the next one begins.
 	end := func() error {
 		if len(cells) == 0 {
 			return nil
@@ -75,6 +77,7 @@ func scanWebDataset(p *part) error {
 		if len(cells) >= maxColumns {
 			return at(fmt.Errorf("%w: the sample %.80q has more than %d members", formats.ErrLimit, prefix, maxColumns), m.Header)
 		}
+		// Its head is read now, while the walk stands there.
 		if err := p.npyCell(&c); err != nil {
 			return at(err, m.Offset)
 		}
@@ -95,6 +98,7 @@ func scanWebDataset(p *part) error {
 
 // tarFolders tell an archive of class folders from samples of WebDataset: each image lies in a folder, and nothing else
 // lies in a folder with images. A list of the classes or a licence may lie elsewhere.
+// It is kept small: a folder is noted once where its files stand together, as they mostly do.
 type tarFolders struct {
 	images, others map[string]bool
 	last           string // that was noted, with the kind of it
@@ -102,6 +106,7 @@ type tarFolders struct {
 	flat           bool // an image lies in no folder
 }
 
+// A folder of both kinds of files is a sample's of WebDataset: an image beside its caption.
 func (f *tarFolders) note(name string) {
 	if isDesktops(name) {
 		return
@@ -124,6 +129,7 @@ func (f *tarFolders) note(name string) {
 }
 
 // isDesktops is true of what macOS and Windows put beside files: attributes under the file's own name, and settings.
+// Both write them without being asked, so that they say nothing of what the archive is.
 func isDesktops(name string) bool {
 	switch base := name[strings.LastIndexByte(name, '/')+1:]; base {
 	case ".DS_Store", "Thumbs.db", "desktop.ini":
@@ -133,6 +139,7 @@ func isDesktops(name string) bool {
 	}
 }
 
+// A list of the classes may lie in a folder without images.
 func (f *tarFolders) arePlain() bool {
 	for folder := range f.others {
 		if f.images[folder] || len(f.images) == 0 {
@@ -144,6 +151,7 @@ func (f *tarFolders) arePlain() bool {
 
 // putOff keeps an error of a sample while its archive may be one of class folders, where two files of one stem are two
 // images.
+// In a store the first error counts: to read on would fetch the rest of an archive that most likely is wrong.
 func (p *part) putOff(err error, folders *tarFolders) error {
 	if err == nil || p.beside != nil || !folders.arePlain() {
 		return err
@@ -153,6 +161,7 @@ func (p *part) putOff(err error, folders *tarFolders) error {
 }
 
 // behind warns of what stands behind an archive's end.
+// Concatenated tars are a mistake that WebDataset makes silent: samples of the second archive are never seen.
 func (p *part) behind(w *formats.TarWalker) {
 	if behind := w.Behind(); behind >= 0 {
 		p.warnings = append(p.warnings, fmt.Sprintf("something stands behind the archive's end, at byte %d, perhaps another archive; like Python's tarfile, this reads the first alone", behind))
@@ -160,6 +169,7 @@ func (p *part) behind(w *formats.TarWalker) {
 }
 
 // at says where an error is, unless it knows.
+// The innermost place holds, which is nearest to what is wrong.
 func at(err error, offset int64) error {
 	var already *formats.WalkError
 	if err == nil || errors.As(err, &already) {
@@ -171,11 +181,13 @@ func at(err error, offset int64) error {
 // splitMember divides a member's name into key and suffix by WebDataset's regular expression,
 // ^((?:.*/|)[^.]+)[.]([^/]*)$, and is false for what WebDataset passes over: names without a match, and
 // those of metadata, which begin with __NAME__.
+// Written out rather than matched, for it is called for every member of an archive.
 func splitMember(name string) (key, suffix string, ok bool) {
 	if isMetadata(name) {
 		return "", "", false
 	}
 	base := strings.LastIndexByte(name, '/') + 1
+	// The first dot: "a.seg.png" is the cell "seg.png" of "a".
 	dot := strings.IndexByte(name[base:], '.')
 	switch {
 	case dot < 0:
@@ -197,6 +209,7 @@ func splitMember(name string) (key, suffix string, ok bool) {
 
 // isMetadata is WebDataset's skip_meta, __[^/]*__($|/) at the start, and its rule for names without a
 // folder that begin and end with two underscores.
+// A folder so called hides all below it.
 func isMetadata(name string) bool {
 	if !strings.HasPrefix(name, "__") {
 		return false
@@ -206,6 +219,7 @@ func isMetadata(name string) bool {
 }
 
 // isTextSuffix is true of members that WebDataset decodes as text.
+// By the last ending: "seg.json" is JSON, as WebDataset's decoders go by it.
 func isTextSuffix(suffix string) bool {
 	last := suffix[strings.LastIndexByte(suffix, '.')+1:]
 	switch last {
@@ -217,6 +231,7 @@ func isTextSuffix(suffix string) bool {
 
 // insideName is a name in an archive as a key: it leads nowhere out of a folder, wherever samples are
 // written out again.
+// Keys become names of members and of files.
 func insideName(name string) string {
 	if !strings.HasPrefix(name, "/") && !strings.HasPrefix(name, "./") && !strings.Contains(name, "..") {
 		return name

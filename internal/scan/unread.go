@@ -12,6 +12,7 @@ import (
 const packInstead = "; a dataset of files or bytes that Python reads can be packed with headrace.pack"
 
 // unread are containers that are known and not read, by their first bytes.
+// Each sentence says why, or what makes a file of it that is read.
 var unread = []struct {
 	magic string
 	kind
@@ -28,6 +29,7 @@ var unread = []struct {
 }
 
 // withWayOut adds it to the refusal of what a container holds.
+// Once: an error that passes several hands is not told the same way out twice.
 func withWayOut(err error) error {
 	if !errors.Is(err, formats.ErrUnsupported) || strings.Contains(err.Error(), "headrace.pack") {
 		return err
@@ -38,11 +40,13 @@ func withWayOut(err error) error {
 	return fmt.Errorf("%w%s", err, packInstead)
 }
 
+// Samples are picked by their places; in a stream that is compressed as a whole there are none.
 func wholly(codec string) string {
 	return "the file is compressed by " + codec + " as a whole, which leaves no way to one sample; decompress it first"
 }
 
 // pickles begin with the opcode PROTO and the number of their protocol.
+// Protocols 2 to 5 begin so (pickletools, PROTO); 0 and 1 have no sign at all.
 var pickles = []string{"\x80\x02", "\x80\x03", "\x80\x04", "\x80\x05"}
 
 // kindOfUnread is the kind of a container that is not read, without a name if it is none that is known.

@@ -22,15 +22,18 @@ func (p *part) wantsVector(name string) bool {
 }
 
 // widths are the bytes of an element, by NumPy's name of its type.
+// What is missing here has no bytes that an array could have.
 var widths = map[string]int64{"bool": 1, "uint8": 1, "int8": 1, "uint16": 2, "int16": 2, "float16": 2, "uint32": 4, "int32": 4,
 	"float32": 4, "uint64": 8, "int64": 8, "float64": 8}
 
 // vectorCell is a vector whose elements lie behind each other in the container.
+// The caller has seen that the length is a whole number of elements.
 func vectorCell(name, dtype string, offset, length int64) cell {
 	return cell{name: name, kind: arrayCell, dtype: dtype, shape: []int64{length / widths[dtype]}, offset: offset, length: length}
 }
 
 // heldCell is a vector whose elements lie nowhere as such: data are they, little-endian.
+// Its place is the index itself, so the bytes are written as an index has them.
 func heldCell(name, dtype string, data []byte) cell {
 	c := vectorCell(name, dtype, 0, int64(len(data)))
 	c.data, c.held = data, true
@@ -38,6 +41,8 @@ func heldCell(name, dtype string, data []byte) cell {
 }
 
 // exampleVector is a feature of several numbers of a tf.train.Example.
+// Packed floats lie behind each other in the message (protocol buffers, "Packed Repeated Fields"): they have a place.
+// Varints and unpacked ones have not, and are decoded and held.
 func (p *part) exampleVector(f *formats.Feature) (cell, error) {
 	switch {
 	case f.Kind == formats.BytesFeature:
@@ -61,6 +66,7 @@ func (p *part) exampleVector(f *formats.Feature) (cell, error) {
 
 // jsonVector makes a cell of the array of numbers that a member of a JSON object is; false where it is none. JSON has
 // one type of numbers, and so has the vector.
+// Numbers beyond float64's whole ones are rounded, as in every reader of JSON.
 func jsonVector(name string, raw json.RawMessage) (cell, bool) {
 	// Pointers, for null is no number, and would be 0.
 	var values []*float64
@@ -80,12 +86,14 @@ var mdsDTypes = map[byte]string{8: "uint8", 9: "int8", 16: "uint16", 17: "int16"
 
 // mdsArray takes a value of the encoding ndarray[:dtype[:shape]]. What the encoding leaves open stands before the
 // elements: a byte for the type; a byte of the number of axes and the width of a side, and then the sides.
+// Two bits say 1, 2, 4 or 8 bytes a side, the six others the number of axes: 63 at most, for which space has room.
 func (p *part) mdsArray(c *cell, encoding string) error {
 	parts := strings.Split(encoding, ":")
 	if parts[0] != "ndarray" || len(parts) > 3 || !p.wantsVector(c.name) && !p.isImage(c.name) {
 		c.kind = listCell
 		return nil
 	}
+	// The longest head that there can be.
 	var space [2 + 63*8]byte
 	head, err := p.head(c, space[:])
 	if err != nil {
@@ -135,6 +143,7 @@ func (p *part) mdsArray(c *cell, encoding string) error {
 }
 
 // arrayBytes are those of an array; false of a shape that no array in a container has.
+// An empty array counts as none: what an axis of 0 leaves is no bytes.
 func arrayBytes(shape []int64, width int64) (int64, bool) {
 	n := width
 	for _, side := range shape {
@@ -148,6 +157,8 @@ func arrayBytes(shape []int64, width int64) (int64, bool) {
 }
 
 // npyCell makes an array of a member that is an .npy file, where it is image or label or was asked for.
+// The head is NumPy's and read where it stands (numpy/lib/format.py); an array of objects, which is a pickle, has no
+// type that is read.
 func (p *part) npyCell(c *cell) error {
 	if last := c.name[strings.LastIndexByte(c.name, '.')+1:]; last != "npy" || !p.wantsVector(c.name) && !p.isImage(c.name) {
 		return nil
@@ -168,6 +179,7 @@ func (p *part) npyCell(c *cell) error {
 }
 
 // number makes one of the only element of an array.
+// It is a class then, as the number in a text file is.
 func (p *part) number(c *cell) error {
 	_, take := numberOf(c.dtype)
 	if take == nil || c.length != widths[c.dtype] {
