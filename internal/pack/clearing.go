@@ -10,6 +10,9 @@ import (
 )
 
 // Bounds of the removal of what was uploaded.
+// Each request of a removal may be tried for a minute (package remote). A thousand of them at a store that has gone
+// would keep the user waiting for an hour: so there is a bound for all of them together, and one for a store that says
+// nothing.
 const (
 	clearingTime = 20 * time.Second // of all of it
 	// A store that gives no answer for so long is not asked any more: where somebody ended the job, who waits for
@@ -21,12 +24,14 @@ const (
 
 // clearing is the removal of what was uploaded, after an error or where somebody ended the job. Its context ends
 // when the store is not to be asked any more; the job's own may have ended already.
+// Its members but the context are read by several goroutines and never change; the timer is safe for them by itself.
 type clearing struct {
 	ctx    context.Context
 	silent *time.Timer
 	hasty  func() bool
 }
 
+// clearing is the one that goes on, or a new one.
 func (u *upload) clearing() *clearing {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -45,6 +50,7 @@ func (u *upload) clearing() *clearing {
 	return c
 }
 
+// patience is asked anew at each answer, for the job may have been ended meanwhile.
 func (c *clearing) patience() time.Duration {
 	if c.hasty() {
 		return silentToTheHasty
@@ -53,6 +59,7 @@ func (c *clearing) patience() time.Duration {
 }
 
 // answered has the wait for the next answer begin.
+// An answer may be an error as well: the store is there.
 func (c *clearing) answered() {
 	if c.ctx.Err() == nil {
 		c.silent.Reset(c.patience())
@@ -60,9 +67,12 @@ func (c *clearing) answered() {
 }
 
 // abandon removes what was committed, and what may have been.
+// It returns a clause for an error's sentence, empty where nothing is left. The manifest is among what goes, so that
+// whatever is left opens as no dataset.
 func (u *upload) abandon() string {
 	c := u.clearing()
 	u.mu.Lock()
+	// A copy, for a commit that is still under way may note its object meanwhile.
 	made := make(map[string]bool, len(u.made))
 	for name, committed := range u.made {
 		made[name] = committed
@@ -75,6 +85,8 @@ func (u *upload) abandon() string {
 		slots <- struct{}{}
 		removing.Go(func() {
 			defer func() { <-slots }()
+			// A name that may not have been committed is an error only where the store could not be asked: most likely
+			// it is not there.
 			if err := u.remove(c.ctx, name); err != nil && (committed || c.ctx.Err() != nil) {
 				u.leave(name)
 			}
@@ -99,6 +111,7 @@ func (u *upload) leave(name string) {
 }
 
 // noted is an error of an upload; one that took longer than the caller allows has the rest hurry.
+// Late is of a caller's own timeout, so that the user waits already.
 func (u *upload) noted(err error) error {
 	if err != nil && fault.KindOf(err) == fault.KindLate {
 		u.late.Store(true)

@@ -10,25 +10,30 @@ import (
 )
 
 // What to do with files that are no good image.
+// Neither leaves a sample out: who counts or names samples by the source has to find all of them.
 const (
 	KeepFaults  = "keep"  // they stay in the dataset with their verdict, and are listed
 	RaiseFaults = "raise" // the first one ends the job
 )
 
 // Options are common to all jobs; the zero value is the default throughout.
+// They are read from JSON of the C ABI; an unknown member is refused there.
 type Options struct {
 	Threads int           `json:"threads"` // 0: as many as the process may use
 	Limits  limits.Limits `json:"limits"`
 }
 
 // SeekOptions are common to the jobs that make an index.
+// Points cost some bytes for each JPEG and save much of the decoding of a crop (docs/format.md).
 type SeekOptions struct {
 	NoSeek bool `json:"no_seek"` // note no seek points: a smaller dataset that decodes more slowly
 }
 
 // maxThreads is that of a loader. Queues are as long as a multiple of it, and made before any work.
+// A slip of a user's, such as a number of bytes, is to be an error and not a million goroutines.
 const maxThreads = 1024
 
+// check is of numbers that would cost memory or threads before anything else is looked at.
 func (o Options) check() error {
 	if o.Threads < 0 || o.Threads > maxThreads {
 		return catalog.NewError(fault.KindArgument, "", "threads is %d (expected 1 to %d, or 0 for as many as the process may use)", o.Threads, maxThreads)
@@ -39,6 +44,7 @@ func (o Options) check() error {
 	return nil
 }
 
+// Cores is by affinity and cgroups, so that a container with two CPUs of 64 gets two threads.
 func (o Options) threads() int {
 	if o.Threads > 0 {
 		return o.Threads
@@ -47,6 +53,7 @@ func (o Options) threads() int {
 }
 
 // PackConfig asks for a packed dataset. Of a manifest, Root is where relative paths begin; "": beside the manifest.
+// Zero values are defaults. Paths in it are of the process's working directory.
 type PackConfig struct {
 	Options
 	RecodeOptions
@@ -65,6 +72,7 @@ type PackConfig struct {
 }
 
 // IndexConfig asks for an index of a class folder or of containers in place.
+// An index in place copies no image, so that nothing of an image can be changed here.
 type IndexConfig struct {
 	Options
 	SeekOptions
@@ -78,13 +86,17 @@ type IndexConfig struct {
 	Storage remote.Storage `json:"-"` // of containers that have URLs
 }
 
+// The size of a shard where none is given, and the least.
 const (
+	// It is a size that is copied and read from start to end in one go, and large enough that a million images are some
+	// hundred files.
 	defaultShardBytes = 256_000_000
 	// tar writes records of 20 blocks, its default blocking factor (POSIX, pax), and fills the last one up. A shard
 	// is no shorter than that.
 	minShardBytes = 20 * formats.TarBlock
 )
 
+// "" is KeepFaults, which is what a dataset of millions of files from elsewhere needs.
 func checkFaultPolicy(policy string) error {
 	switch policy {
 	case "", KeepFaults, RaiseFaults:
@@ -94,6 +106,7 @@ func checkFaultPolicy(policy string) error {
 }
 
 // Summary is what a finished job says.
+// It says what the manifest says, and what only this run knows: faults, seconds, warnings.
 type Summary struct {
 	Destination string                      `json:"destination"`
 	Kind        string                      `json:"kind"`
@@ -116,12 +129,14 @@ type Summary struct {
 }
 
 // Faults lists what is wrong, up to a bound, and counts all of it.
+// The first ones are listed, since records come in the order of the dataset: each run lists the same.
 type Faults struct {
 	Total  int64   `json:"total"`
 	Listed []Fault `json:"listed"`
 }
 
 // Fault is one file that is no good image.
+// Verdict and reason are the decoder's; file and offset are where a person would look.
 type Fault struct {
 	Record  int64  `json:"record"`
 	File    string `json:"file"`
@@ -133,6 +148,7 @@ type Fault struct {
 // maxListedFaults bounds what a job keeps of each kind of finding, and prints.
 const maxListedFaults = 1000
 
+// add takes what a flow or a job found, in the order of the dataset.
 func (f *Faults) add(fault Fault) {
 	f.Total++
 	// A folder of a million wrong files is to fill no memory with sentences.

@@ -21,6 +21,7 @@ import (
 
 // ContainerOptions say which containers are a source, and what of them is image and label, as
 // scan.Options do.
+// Exactly one kind of source is given: containers, an array, or places in files. The words are checked by package scan.
 type ContainerOptions struct {
 	Containers []pathjson.Text `json:"containers"` // in place of one source; patterns too
 	Format     string          `json:"format"`
@@ -42,12 +43,15 @@ type ContainerOptions struct {
 	mostBlock int64 // of Limits
 }
 
+// Fields by their own names, for Options of scan have some more that no job has.
 func (o *ContainerOptions) scanOptions(storage remote.Storage) scan.Options {
 	return scan.Options{Options: catalog.Options{Root: o.Root, Storage: storage}, Format: o.Format, Image: o.Image, Label: o.Label, Fields: o.Fields, Classes: o.Classes, Split: o.Split,
 		MostBlock: o.mostBlock}
 }
 
+// open finds the containers and reads their headers, or an index of them; nothing of an image is read.
 func (o *ContainerOptions) open(ctx context.Context, source string, storage remote.Storage) (*catalog.Dataset, error) {
+	// Arrays and places are opened without looking at a file's kind: the caller says what is where.
 	options := o.scanOptions(storage)
 	if o.Array != nil {
 		return catalog.FromArrays(o.Array, o.Labels, o.Classes)
@@ -72,6 +76,7 @@ func (o *ContainerOptions) open(ctx context.Context, source string, storage remo
 }
 
 // openAway opens a dataset in a store that has its index, or else containers there, by their headers.
+// An index saves the walk: to fetch the headers of a thousand archives takes minutes.
 func openAway(ctx context.Context, list []string, o scan.Options) (*catalog.Dataset, error) {
 	o.Waits = ctx
 	// Braces and stars stand for containers. An index is one address, and is looked for first: it saves their headers.
@@ -88,6 +93,7 @@ func openAway(ctx context.Context, list []string, o scan.Options) (*catalog.Data
 }
 
 // extent is where an item lies in a container.
+// All that is needed to read an item later, in another goroutine, while the source goes on.
 type extent struct {
 	offset, length int64
 	size           int64 // of the container
@@ -102,6 +108,8 @@ type extent struct {
 }
 
 // containers are the samples of a dataset in containers as a source.
+// Samples come in the order of the dataset, whatever container they lie in. It is used by the flow under its lock; only
+// what an item has of it is used by other threads.
 type containers struct {
 	dataset *catalog.Dataset
 	stored  bool // fields as an index holds them, not their values
@@ -114,6 +122,7 @@ type containers struct {
 	took   int64                 // the sample for which one became such
 }
 
+// Memory of a source in a store, and what it is spent on.
 const (
 	// tapesHeld are the containers in a store of which pieces stay in memory, 64 MiB each at most. Samples of one class lie
 	// in several archives, and rows of a selection anywhere: with a tape for each change of the container every sample would
@@ -126,6 +135,7 @@ const (
 
 // openContainers opens a source that consists of containers; it is nil, without an error, for a source
 // that is read otherwise.
+// stored says that an index is made: its fields keep places, where a packed dataset keeps values.
 func openContainers(ctx context.Context, source string, o *ContainerOptions, storage remote.Storage, stored bool) (*containers, error) {
 	d, err := o.open(ctx, source, storage)
 	if err != nil {
@@ -133,6 +143,7 @@ func openContainers(ctx context.Context, source string, o *ContainerOptions, sto
 	}
 	// Packed already, or single files: these are copied by other ways, or not at all.
 	if !d.Kind().InShards() && d.Kind() != catalog.InMemory || d.Kind() == catalog.Packed {
+		// A dataset of single images is read as a folder, and a packed one is not packed again.
 		defer d.Release()
 		if d.Away() {
 			return nil, catalog.NewError(fault.KindUnsupported, d.Root(), "this is a dataset of the kind %s in a store of objects (expected containers, or an index of them)", d.Kind())
@@ -140,6 +151,7 @@ func openContainers(ctx context.Context, source string, o *ContainerOptions, sto
 		return nil, nil
 	}
 	c := &containers{dataset: d, stored: stored, ctx: ctx, tapes: make(map[uint32]*tape.Tape)}
+	// Values of fields are read with the job's context, as images are.
 	c.values.Away = func(container *catalog.Shard, to []byte, offset int64) error {
 		return container.ReadAt(ctx, to, offset)
 	}
@@ -154,6 +166,7 @@ func (c *containers) keep(cache *blocks.Cache) {
 // reader is container n in a store, by a tape where samples are read from it in their order, else by what is asked for
 // alone; nil where it is a file. All tapes end with the source, for samples of those before may be on their way: they fetch
 // anew what was let go.
+// In order of use, the last one at the end: the first is let go where a fifth is begun.
 func (c *containers) reader(n uint32) io.ReaderAt {
 	shard := c.dataset.Shard(int(n))
 	if shard == nil {
@@ -181,6 +194,7 @@ func (c *containers) reader(n uint32) io.ReaderAt {
 	return c.tapes[n]
 }
 
+// Whatever is wrong with a row ends the job: it is the index that is wrong, and not an image.
 func (c *containers) next(it *item) (bool, error) {
 	if c.at == c.dataset.Len() {
 		return false, nil
@@ -193,6 +207,7 @@ func (c *containers) next(it *item) (bool, error) {
 	}
 	*it = item{seq: i, label: s.Label, hasCls: s.Label != catalog.NoLabel, shard: s.Shard}
 	it.inside = &extent{offset: s.Offset, length: s.Length, pixels: s.Pixels}
+	// Memory of the caller's own arrays, which live as long as the job.
 	if at, ok := c.dataset.Bytes(s); ok {
 		it.inside.memory = at
 	} else {
@@ -200,6 +215,7 @@ func (c *containers) next(it *item) (bool, error) {
 		it.inside.away = c.reader(s.Shard)
 	}
 	it.inside.sample = s
+	// Chunks of one image may lie in several files, numbered from the first of its array on.
 	if s.Block.Codec == blocks.Tiled {
 		var first uint32
 		it.inside.tiles, first = c.dataset.Tiles(i)
@@ -226,6 +242,7 @@ func (c *containers) next(it *item) (bool, error) {
 	return true, nil
 }
 
+// value is a field's value, or its place where an index is made.
 func (c *containers) value(i int64, field string) (any, error) {
 	if c.stored {
 		return c.dataset.StoredValue(i, field)
@@ -236,6 +253,7 @@ func (c *containers) value(i int64, field string) (any, error) {
 func (c *containers) total() int64      { return c.dataset.Len() }
 func (c *containers) classes() []string { return c.dataset.Classes() }
 
+// It is called when no worker is left, or tapes would be closed under one that reads.
 func (c *containers) close() {
 	for _, t := range c.tapes {
 		t.Close()
@@ -243,6 +261,7 @@ func (c *containers) close() {
 	c.dataset.Release()
 }
 
+// A packed dataset has its values in its own index: nothing of it lies elsewhere or in a block.
 func (c *containers) fields() []catalog.Field {
 	fields := append([]catalog.Field(nil), c.dataset.Fields()...)
 	for i := range fields {
@@ -252,6 +271,7 @@ func (c *containers) fields() []catalog.Field {
 }
 
 // describe adds what a manifest says of the containers.
+// An index beside them names the containers, their sizes and what their ends have as a checksum.
 func (c *containers) describe(root string) func(*catalog.Manifest) {
 	return func(m *catalog.Manifest) {
 		m.Shards, m.Root, m.Source = c.dataset.Shards(), pathjson.Text(root), c.dataset.Source()
@@ -259,6 +279,7 @@ func (c *containers) describe(root string) func(*catalog.Manifest) {
 }
 
 // indexPlace is where an index of containers goes, and where it finds them from there.
+// The index goes to a directory on this machine, also where the containers lie in a store.
 func indexPlace(source, out string, d *catalog.Dataset) (dir, root string, err error) {
 	if dir = out; dir == "" {
 		if dir, err = besideContainers(source, d); err != nil {
@@ -286,6 +307,7 @@ func indexPlace(source, out string, d *catalog.Dataset) (dir, root string, err e
 }
 
 // together is true of an index in or beside the folder of the containers.
+// Beside: both have the same folder around them. Either may lie deeper.
 func together(index, root string) bool {
 	for _, place := range []string{index, filepath.Dir(index)} {
 		if below, err := filepath.Rel(root, place); err == nil && filepath.IsLocal(below) {
@@ -299,10 +321,12 @@ func together(index, root string) bool {
 }
 
 // varying is what a pattern leaves open, and what is left at the end of the name before it.
+// "train-{000..146}.tar" leaves "train".
 var varying = regexp.MustCompile(`[-_. ]*[{*?[].*$`)
 
 // besideContainers is the place of an index that nobody named: in a folder of containers itself, beside
 // other ones NAME.hr.
+// A name has to be had from the source. Of a list of several there is none.
 func besideContainers(source string, d *catalog.Dataset) (string, error) {
 	if d.Away() {
 		return "", catalog.NewError(fault.KindArgument, d.Root(), "out is missing (--out): the index of containers in a store goes to a directory")

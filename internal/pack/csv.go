@@ -18,6 +18,7 @@ import (
 
 // csvFile is a CSV manifest with a header line. A column whose cells are all whole numbers is
 // int, all numbers float, else text; opening reads the file once to find out.
+// The library reads RFC 4180, quoted line breaks included; what is decided here is types.
 type csvFile struct {
 	file string
 	f    *os.File
@@ -31,6 +32,7 @@ type csvFile struct {
 }
 
 // openCSV reads the file once for the types of its columns.
+// Twice through the file, and not one time with all cells in memory: a list may have a hundred million rows.
 func openCSV(file string) (_ tableFile, err error) {
 	c := &csvFile{file: file}
 	if c.f, err = mmap.OpenRegular(file); err != nil {
@@ -63,6 +65,7 @@ func openCSV(file string) (_ tableFile, err error) {
 }
 
 // rewind begins anew and returns the header line.
+// The second pass has to begin exactly as the first did, mark and header included.
 func (c *csvFile) rewind() ([]string, error) {
 	if _, err := c.f.Seek(0, io.SeekStart); err != nil {
 		return nil, catalog.IOError(c.file, "cannot read the list of files", err)
@@ -83,6 +86,7 @@ func (c *csvFile) rewind() ([]string, error) {
 }
 
 // read is the next line as cells. The package checks that all lines have as many.
+// The cells are valid until the next call, as ReuseRecord has it.
 func (c *csvFile) read() ([]string, error) {
 	c.at = c.r.InputOffset() + c.mark // the reader began behind the mark
 	record, err := c.r.Read()
@@ -107,6 +111,7 @@ func (c *csvFile) read() ([]string, error) {
 // infer decides the types. An empty cell rules out int, which has no stand-in for nothing, but not
 // float, which has NaN. Whole numbers beyond an int64 are identifiers, of which float would keep the
 // first 16 digits: they stay text, unless other cells show that the column measures something.
+// It keeps no cell: three bits a column are enough.
 func (c *csvFile) infer(header []string) error {
 	// Of each column: a cell that is no int64, one that is no float, and one that is a float but no whole number.
 	notInt, notFloat, measured := make([]bool, len(header)), make([]bool, len(header)), make([]bool, len(header))
@@ -138,6 +143,8 @@ func (c *csvFile) infer(header []string) error {
 	}
 	for i, name := range header {
 		f := catalog.Field{Name: name, Type: catalog.Str}
+		// wide says what is to be known of a column of labels only: as a field such a column is text, and no number of
+		// it is lost.
 		c.wide[i] = c.wide[i] && !notFloat[i] && !measured[i]
 		switch {
 		case name == "key" || name == "path": // names, also where they are all digits
@@ -153,6 +160,7 @@ func (c *csvFile) infer(header []string) error {
 
 // otherSeparator is a hint for a header that is one column: spreadsheets of half the world write
 // semicolons, for their comma is in numbers.
+// Commas alone are read: to guess between several would make another table of a text with commas.
 func otherSeparator(header []string) (string, bool) {
 	if len(header) == 1 {
 		for _, separator := range []string{";", "\t", "|"} {
@@ -173,6 +181,7 @@ func (c *csvFile) close()                   { c.f.Close() }
 
 // next turns a line into cells of the columns' types. The second pass may meet another file than the
 // first: what it decided on is held against every cell.
+// A cell whose type does not hold is an error, for its row was counted by the survey as another.
 func (c *csvFile) next(cells []any) (bool, error) {
 	record, err := c.read()
 	if errors.Is(err, io.EOF) {
@@ -195,6 +204,7 @@ func (c *csvFile) next(cells []any) (bool, error) {
 }
 
 // cell is one value of the column's type.
+// Both parsers are those that infer asked, so that what fails here is a changed file.
 func (c *csvFile) cell(i int, cell string) (any, error) {
 	switch c.cols[i].Type {
 	case catalog.Int:

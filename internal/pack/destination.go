@@ -16,6 +16,8 @@ import (
 )
 
 // A destination is where a packed dataset comes to lie. Its manifest is created last: without it nothing opens.
+// A job is written once for both kinds: a directory that a rename makes visible, and objects that are visible as they
+// are committed.
 type destination interface {
 	// create begins a file of the dataset, which will have so many bytes at most; 0: nobody knows.
 	create(name string, most int64) (catalog.Made, error)
@@ -28,6 +30,7 @@ type destination interface {
 }
 
 // newDestination checks a place and begins there.
+// It refuses before any image is read what could not be published hours later.
 func newDestination(ctx context.Context, place string, overwrite bool, storage remote.Storage) (destination, error) {
 	if remote.IsURL(place) {
 		return newUpload(ctx, remote.Normal(place), overwrite, storage)
@@ -35,6 +38,7 @@ func newDestination(ctx context.Context, place string, overwrite bool, storage r
 	return newPartial(place, overwrite)
 }
 
+// Tars alone are long enough for a stream's windows.
 func (p *partial) create(name string, _ int64) (catalog.Made, error) {
 	path := filepath.Join(p.dir, name)
 	f, err := catalog.Create(path)
@@ -59,6 +63,8 @@ func (s *streamed) Write(p []byte) (int, error) { return s.stream.Write(p) }
 
 // upload is a dataset that is written below an address. Its objects are visible one by one as they are
 // committed, the manifest as the last. A process that is killed leaves shards that nothing opens.
+// Shards of an unfinished packing do no harm: readers begin with the manifest. They are listed by name and replaced
+// with overwrite.
 type upload struct {
 	ctx     context.Context
 	url     string
@@ -68,6 +74,7 @@ type upload struct {
 
 	late atomic.Bool // the store took longer than the caller allows
 
+	// What follows is used by the goroutines that commit shards, beside the one that writes.
 	mu     sync.Mutex
 	made   map[string]bool // names that may be there; true: committed
 	left   []string        // names of which parts may be left
@@ -76,6 +83,7 @@ type upload struct {
 
 // newUpload refuses an address below which something lies, unless that is a packed dataset, or the rest of one,
 // and may be overwritten. Then its manifest goes first, so that no reader takes new shards for old ones.
+// A prefix is no directory that could be locked: of two packings into one address at a time neither knows of the other.
 func newUpload(ctx context.Context, url string, overwrite bool, storage remote.Storage) (*upload, error) {
 	if err := remote.Writable(url); err != nil {
 		return nil, catalog.OutOfStore(err)
@@ -126,6 +134,7 @@ func newUpload(ctx context.Context, url string, overwrite bool, storage remote.S
 
 func (u *upload) path() string { return remote.Display(u.url) }
 
+// remove takes away one object; one that is not there is removed already.
 func (u *upload) remove(ctx context.Context, name string) error {
 	at, err := remote.Join(u.url, name)
 	if err != nil {
@@ -134,6 +143,7 @@ func (u *upload) remove(ctx context.Context, name string) error {
 	return remote.Remove(ctx, at, u.storage)
 }
 
+// most lets the store's library choose its parts; a shard's length is known to its limit.
 func (u *upload) create(name string, most int64) (catalog.Made, error) {
 	at, err := remote.Join(u.url, name)
 	if err != nil {
@@ -170,13 +180,16 @@ type object struct {
 	name   string
 }
 
+// Name is for texts, without query and password.
 func (o *object) Name() string { return o.URL() }
 
+// Write sends the shard's bytes on. An error is noted, for what follows it has less time.
 func (o *object) Write(p []byte) (int, error) {
 	n, err := o.Writer.Write(p)
 	return n, o.upload.noted(err)
 }
 
+// Commit makes the object visible. Its name is noted before the request, so that abandon removes it whatever the answer was.
 func (o *object) Commit() error {
 	o.upload.note(o.name, false) // an answer that does not arrive may have been a yes
 	err := o.upload.noted(o.Writer.Commit())
@@ -186,6 +199,7 @@ func (o *object) Commit() error {
 	return err
 }
 
+// note may be called twice for a name: before the answer, and with it.
 func (u *upload) note(name string, committed bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -202,6 +216,7 @@ func (o *object) Abandon() {
 }
 
 // leftBehind adds to an error what could not be removed.
+// It is a copy, for the error may be kept by whoever made it.
 func leftBehind(err error, clause string) error {
 	if clause == "" || err == nil {
 		return err

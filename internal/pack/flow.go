@@ -18,6 +18,8 @@ import (
 const budgetBytes = 256 << 20
 
 // flow reads and inspects samples on all threads and hands them on in order.
+// Three stages: the source under a lock, workers that read and inspect, and the caller's goroutine, which takes records
+// in order. Tickets bound the records, and the budget their bytes.
 type flow struct {
 	source  source
 	threads int
@@ -40,6 +42,7 @@ type flow struct {
 }
 
 // newFlow settles the sizes: everything that can wait somewhere is bounded here.
+// The source is used by the flow alone from here on.
 func newFlow(s source, o Options, seek bool, t *Tracker) *flow {
 	// A few records a thread smooth out files of different size.
 	threads := o.threads()
@@ -59,6 +62,7 @@ func newFlow(s source, o Options, seek bool, t *Tracker) *flow {
 // run calls emit for every sample in order, on the calling goroutine, until the source ends, ctx
 // is cancelled or something fails. The bytes of a record are valid during its emit only.
 func (f *flow) run(ctx context.Context, emit func(*record) error) error {
+	// The flow's own, so that an error ends the workers, too.
 	ctx, cancel := context.WithCancel(ctx)
 	var workers sync.WaitGroup
 	// Deferred before cancel, so that it runs behind it.
@@ -79,6 +83,7 @@ func (f *flow) run(ctx context.Context, emit func(*record) error) error {
 	for range got - writers {
 		workers.Go(func() { f.work(ctx) })
 	}
+	// The order is that of sequence numbers: record n is waited for though n+1 may be there.
 	for next := int64(0); ; next++ {
 		var r *record
 		select {
@@ -111,6 +116,7 @@ func (f *flow) run(ctx context.Context, emit func(*record) error) error {
 
 // recycle keeps a buffer for the next file. Without it each image would be a new allocation of its
 // size, and the collector would run for the sake of bytes that were only passed on.
+// Kept by the channel's length; what is too much is left to the collector.
 func (f *flow) recycle(r *record) {
 	const keep = 8 << 20 // a buffer that one huge file needed is not kept for the small ones
 	space := r.data
@@ -129,7 +135,9 @@ func (f *flow) recycle(r *record) {
 // work is one thread: a ticket first, so that at most len(ring) samples are between source and
 // writer, then the next sample in order, then its place in the ring. The send never blocks, for
 // samples under way have different places.
+// One that could not be made fails the first sample that this thread takes: run then has its error in order.
 func (f *flow) work(ctx context.Context) {
+	// A decoder's memory, one for each thread.
 	in, err := newInspector(f.limits, f.seek)
 	if err == nil {
 		in.blocks = f.blocks
@@ -159,6 +167,7 @@ func (f *flow) work(ctx context.Context) {
 }
 
 // take pulls the next sample. At the end it leaves a nil in the ring, once, for run to find.
+// The lock is held while the source reads its list; that is little beside the reading of an image.
 func (f *flow) take(ctx context.Context) *record {
 	f.pull.Lock()
 	defer f.pull.Unlock()
@@ -171,6 +180,7 @@ func (f *flow) take(ctx context.Context) *record {
 	r.seq = f.pulled
 	if err != nil {
 		r.err = err
+		// Behind an error nothing more is taken: the other workers end, and run meets the error in its turn.
 		f.ended = true
 	} else if !more {
 		f.ended = true
@@ -195,6 +205,7 @@ func (f *flow) process(in *inspector, r *record) (err error) {
 			err = recordError(r, fault.KindInternal, fmt.Sprintf("panic: %v", p), nil)
 		}
 	}()
+	// A record's buffer, used again; it grows to what the largest image needs.
 	buffer := []byte{} // never nil: an image of no bytes has bytes, too
 	select {
 	case buffer = <-f.free:
@@ -216,6 +227,7 @@ func (f *flow) process(in *inspector, r *record) (err error) {
 	if err := in.recode(r, &f.recode); err != nil {
 		return err
 	}
+	// A mistake of ours, or it would be written as a record of no bytes.
 	if r.data == nil && r.path != "" && r.verdict != catalog.Limit {
 		return recordError(r, fault.KindInternal, "no bytes and no verdict", nil)
 	}
@@ -223,6 +235,7 @@ func (f *flow) process(in *inspector, r *record) (err error) {
 }
 
 // budget bounds the bytes held by records that were read and not yet written.
+// taken is what each record holds, since the caller gives a number back and no size.
 type budget struct {
 	mu     sync.Mutex
 	freed  sync.Cond
@@ -233,6 +246,7 @@ type budget struct {
 	taken  map[int64]int64
 }
 
+// newBudget has taken nothing, and waits for record 0.
 func newBudget(most int64) *budget {
 	b := &budget{most: most, taken: make(map[int64]int64)}
 	b.freed.L = &b.mu
@@ -244,6 +258,7 @@ func newBudget(most int64) *budget {
 func (b *budget) take(seq, n int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	// A closed budget lets everybody through: the job has ended, and each finds that out by its context.
 	for !b.closed && seq != b.next && b.held+n > b.most {
 		b.freed.Wait()
 	}
@@ -262,6 +277,7 @@ func (b *budget) release(seq int64) {
 	b.freed.Broadcast()
 }
 
+// close wakes everybody who waits, and lets through who comes.
 func (b *budget) close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -15,6 +15,8 @@ import (
 )
 
 // folderAway is a class folder of single objects in a store.
+// Objects are small and a request takes milliseconds, so that those of the next samples are asked for before their
+// turn. The embedded folder says which they are.
 type folderAway struct {
 	folder
 	ctx     context.Context
@@ -29,6 +31,7 @@ type folderAway struct {
 
 // openFolderAway lists what lies below an address; nil, without an error, where that is no class folder, or where
 // there is no list.
+// One list for all objects: a request for each thousand names, and sizes and versions with them.
 func openFolderAway(ctx context.Context, url string, allowEmpty bool, more []string, storage remote.Storage) (source, error) {
 	base, _, _ := strings.Cut(url, "?")
 	// A plain web server has no lists, and a pattern stands for containers.
@@ -45,6 +48,7 @@ func openFolderAway(ctx context.Context, url string, allowEmpty bool, more []str
 	images, described := false, false
 	for _, e := range entries {
 		name := strings.TrimPrefix(e.URL, below+"/")
+		// A packed dataset has such a file, too, and is no class folder.
 		described = described || name == catalog.ManifestName
 		names, f.found[name] = append(names, name), e
 		images = images || strings.Contains(name, "/") && formats.IsImage(name, more)
@@ -58,6 +62,7 @@ func openFolderAway(ctx context.Context, url string, allowEmpty bool, more []str
 			return nil, err
 		}
 	}
+	// The names are sorted and made classes as on disk, so that one folder has one order in both places.
 	if f.list, err = formats.ListNames(remote.Display(below), names, allowEmpty, more); err != nil {
 		return nil, catalog.FormatError(remote.Display(below), err)
 	}
@@ -71,6 +76,7 @@ func openFolderAway(ctx context.Context, url string, allowEmpty bool, more []str
 	return f, nil
 }
 
+// It is called under the flow's lock; requests are sent here, and waited for by the worker that has the item.
 func (f *folderAway) next(it *item) (bool, error) {
 	if more, err := f.folder.next(it); !more || err != nil {
 		return more, err
@@ -84,6 +90,7 @@ func (f *folderAway) next(it *item) (bool, error) {
 		f.asked++
 		f.queue, f.bytes = append(f.queue, a), f.bytes+int64(len(a.data))
 	}
+	// The first in the queue is that of this sample, for files are asked for in order.
 	it.away = f.queue[0]
 	f.queue, f.bytes = f.queue[1:], f.bytes-int64(len(it.away.data))
 	return true, nil
@@ -116,17 +123,20 @@ func (f *folderAway) close() {
 }
 
 // describe says in a manifest where the files are.
+// An index of a folder in a store has the folder's address, and keys below it.
 func (f *folderAway) describe(m *catalog.Manifest) { m.Below(f.list.Root) }
 
 // readTogether bytes are asked for at once of what is read from its beginning to its end.
 const readTogether = 8 << 20
 
 // sequential reads bytes of what lies in a store, from the first to the last.
+// bufio asks for as much as fits its buffer, so that few requests are made.
 func sequential(from io.ReaderAt, offset, length int64) io.Reader {
 	return bufio.NewReaderSize(io.NewSectionReader(from, offset, length), readTogether)
 }
 
 // readAway takes a file that was asked for.
+// The bytes are the record's then: nobody else has them.
 func (in *inspector) readAway(r *record, wait func(int64)) error {
 	a := r.away
 	r.length = a.size
@@ -135,6 +145,7 @@ func (in *inspector) readAway(r *record, wait func(int64)) error {
 	}
 	wait(r.length)
 	a.wait()
+	// Only its checksum is taken, and that in pieces.
 	if uint64(r.length) > in.limits.MaxRecordBytes {
 		return in.oversized(r, sequential(a, 0, r.length))
 	}

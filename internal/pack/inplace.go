@@ -26,6 +26,7 @@ func Index(ctx context.Context, c IndexConfig, t *Tracker) (Summary, error) {
 	if err := checkFaultPolicy(c.OnFault); err != nil {
 		return Summary{}, err
 	}
+	// An upload has no rename and no lock, both of which an index in place is made with.
 	for _, place := range []string{c.Out, c.IndexDir} {
 		if remote.IsURL(place) {
 			return Summary{}, catalog.NewError(fault.KindUnsupported, remote.Display(place),
@@ -33,6 +34,7 @@ func Index(ctx context.Context, c IndexConfig, t *Tracker) (Summary, error) {
 		}
 	}
 	c.mostBlock = c.Limits.MaxBlockBytes
+	// Fields of an index are kept as places, where they have one.
 	s, err := openFolderOr(ctx, c.Source, c.AllowEmpty, &c.ContainerOptions, c.Storage, true)
 	if err != nil {
 		return Summary{}, err
@@ -43,6 +45,7 @@ func Index(ctx context.Context, c IndexConfig, t *Tracker) (Summary, error) {
 	if err != nil {
 		return Summary{}, err
 	}
+	// The directory may be one that out names and that is not there yet.
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		doing := "cannot make the index directory"
 		if c.Out == "" && c.IndexDir == "" && (errors.Is(err, fs.ErrPermission) || errors.Is(err, unix.EROFS)) {
@@ -55,6 +58,7 @@ func Index(ctx context.Context, c IndexConfig, t *Tracker) (Summary, error) {
 	if ok {
 		kind, inBlocks = catalog.Contained, inContainers.dataset.Source().Blocks
 	}
+	// It holds the directory's lock from here to close.
 	x, err := newInPlace(dir, kind, inBlocks, s.fields())
 	if err != nil {
 		return Summary{}, err
@@ -75,6 +79,7 @@ func Index(ctx context.Context, c IndexConfig, t *Tracker) (Summary, error) {
 	if err != nil {
 		return Summary{}, err
 	}
+	// The manifest names files and sums; the faults are of this run.
 	summary := summaryOf(dir, m, x.faults)
 	if ok {
 		summary.Warnings = inContainers.dataset.Warnings()
@@ -87,6 +92,7 @@ func Index(ctx context.Context, c IndexConfig, t *Tracker) (Summary, error) {
 }
 
 // place is the directory of the index, and for containers where they are found from there.
+// Each kind of source takes one of two words, and refuses the other by its name.
 func (c *IndexConfig) place(s source) (dir, root string, err error) {
 	if in, ok := s.(*containers); ok {
 		if c.IndexDir != "" {
@@ -127,6 +133,7 @@ type inPlace struct {
 	named    []string                // files that have their own names, and that no manifest names yet
 }
 
+// Temporary names of an index in the making.
 const (
 	// Names with a dot in front, which a scan of the folder and a listing of classes pass over.
 	temporaryIndex    = ".headrace-index.partial"
@@ -134,6 +141,8 @@ const (
 	temporaryManifest = ".headrace-manifest.partial"
 )
 
+// newInPlace takes the directory's lock and begins the index in it. Whoever comes second gets an error and no wait: the
+// first may be at work for hours.
 func newInPlace(dir string, kind catalog.Kind, inBlocks bool, fields []catalog.Field) (*inPlace, error) {
 	// Two runs in one folder would rename each other's index under their own manifest.
 	lock, err := lockDirectory(dir)
@@ -159,6 +168,7 @@ func newInPlace(dir string, kind catalog.Kind, inBlocks bool, fields []catalog.F
 	return x, nil
 }
 
+// The lock goes with the file (flock(2)).
 func (x *inPlace) close() { x.lock.Close() }
 
 // add takes the next file; its bytes stay where they are.
@@ -173,6 +183,7 @@ func (x *inPlace) add(r *record) error {
 	}
 	row := rowOf(r)
 	row.Path, row.MTimeNs = r.rel, r.mtimeNs
+	// A sample without a file of its own is found by container and offset.
 	if r.inside != nil {
 		row.Shard, row.Offset, row.Block = r.shard, r.inside.offset, r.inside.sample.Block
 		if r.inside.pixels != nil { // what was looked into is a file that was made of them
@@ -192,6 +203,7 @@ func (x *inPlace) add(r *record) error {
 }
 
 // abandon leaves nothing.
+// Also after an error of publish: whatever has its name already, no manifest names.
 func (x *inPlace) abandon() {
 	x.seek.abandon()
 	x.index.Abort()
@@ -202,6 +214,7 @@ func (x *inPlace) abandon() {
 
 // finish puts the new index beside an old one, then lets the manifest's rename decide. An old index
 // and its seek points stay whole until then.
+// The order is that of what names what: seek points, index, manifest.
 func (x *inPlace) finish(classes []string) (_ *catalog.Manifest, warning string, _ error) {
 	// On the disk before the index that names places in it.
 	seek, err := x.seek.finish()
@@ -232,10 +245,12 @@ func (x *inPlace) finish(classes []string) (_ *catalog.Manifest, warning string,
 }
 
 // name chooses the first number that the manifest in force, if any, does not use.
+// Numbers may repeat: only the files in force have to be another's.
 func (x *inPlace) name(m *catalog.Manifest) error {
 	old, err := catalog.ReadManifest(filepath.Join(x.dir, catalog.ManifestName))
 	var e *catalog.Error
 	switch {
+	// A packed dataset has its own index, whose manifest this one would replace.
 	case err == nil && old.Kind == catalog.Packed.String():
 		return catalog.NewError(fault.KindArgument, x.dir, "a packed dataset is here, which already has an index")
 	case err == nil:
@@ -258,6 +273,7 @@ func (x *inPlace) name(m *catalog.Manifest) error {
 
 // publish renames index, seek points and manifest, in this order. One sync puts the names of the first two on disk before
 // the manifest says so; its rename is the last thing that publish does.
+// A crash between two renames leaves the old manifest in force and a file that nobody names.
 func (x *inPlace) publish(m *catalog.Manifest) error {
 	data, err := encodeManifest(m, x.dir)
 	if err != nil {
@@ -285,6 +301,7 @@ func (x *inPlace) publish(m *catalog.Manifest) error {
 	return x.rename(temporaryManifest, catalog.ManifestName)
 }
 
+// rename(2) replaces what has the name in one step, so that a reader finds one manifest or the other.
 func (x *inPlace) rename(from, to string) error {
 	to = filepath.Join(x.dir, to)
 	if err := os.Rename(filepath.Join(x.dir, from), to); err != nil {
@@ -294,6 +311,7 @@ func (x *inPlace) rename(from, to string) error {
 }
 
 // removeOld removes files that no manifest names any more. Whoever has one open keeps it.
+// An error is no reason to fail: the index is there, and the next run tries again.
 func (x *inPlace) removeOld(m *catalog.Manifest) {
 	entries, _ := os.ReadDir(x.dir)
 	for _, e := range entries {

@@ -17,6 +17,7 @@ import (
 
 // readInside loads the bytes of a sample in a container. With a checksum of the whole record that is read,
 // and compared, too: it is what the container's own reader would do.
+// It runs on a worker, which owns the record and the file that it has open.
 func (in *inspector) readInside(r *record, buffer []byte, wait func(int64)) ([]byte, error) {
 	x := r.inside
 	r.length = x.length
@@ -28,12 +29,14 @@ func (in *inspector) readInside(r *record, buffer []byte, wait func(int64)) ([]b
 	if err != nil {
 		return buffer, err
 	}
+	// A block is decoded as a whole, and mostly for several samples (blocks.Cache).
 	if x.sample.Block.Codec != blocks.None {
 		return in.readBlock(r, f, buffer, wait)
 	}
 	if x.pixels == nil && uint64(r.length) > in.limits.MaxRecordBytes {
 		return buffer, in.oversized(r, io.NewSectionReader(f, x.offset, x.length))
 	}
+	// Without a frame the image's own bytes are read, with one all of the record around them.
 	at := catalog.Extent{Offset: x.offset, Length: x.length}
 	if x.framed {
 		at = x.frame.Extent
@@ -51,6 +54,7 @@ func (in *inspector) readInside(r *record, buffer []byte, wait func(int64)) ([]b
 		buffer = make([]byte, at.Length+at.Length/4)
 	}
 	data := buffer[:at.Length]
+	// ReadAt of a file that was cut gives fewer bytes and io.EOF.
 	if n, err := f.ReadAt(data, at.Offset); n < len(data) {
 		if x.away != nil {
 			return buffer, awayError(r, err)
@@ -69,6 +73,7 @@ func (in *inspector) readInside(r *record, buffer []byte, wait func(int64)) ([]b
 }
 
 // awayError says which sample an error of a store is about.
+// The store's error has the object; the sample is the caller's.
 func awayError(r *record, err error) error {
 	var e *catalog.Error
 	if !errors.As(catalog.OutOfStore(err), &e) {
@@ -81,6 +86,7 @@ func awayError(r *record, err error) error {
 
 // checkFrame compares the record around the sample, which begins at that byte, with the checksum that its container
 // has of it.
+// Its algorithm is the container's: CRC-32C masked of a TFRecord, CRC-32 of a zip (catalog.Frame).
 func (r *record) checkFrame(data []byte, offset int64) error {
 	x := r.inside
 	if !x.framed {
@@ -97,6 +103,8 @@ func (r *record) checkFrame(data []byte, offset int64) error {
 
 // takePixels makes a file of an image of an array, which has none. Of an image over the record limit that is all that is
 // looked at: it has the verdict of one, and the bytes that it has in any case.
+// PPM, because its head is some bytes and its pixels are as they are (netpbm's ppm(5)): an index has the facts of such
+// a file.
 func (in *inspector) takePixels(r *record, data []byte) error {
 	file, err := r.inside.pixels.PPM(data)
 	if err != nil {
@@ -106,6 +114,7 @@ func (in *inspector) takePixels(r *record, data []byte) error {
 		return recordError(r, fault.KindLimit, fault.Differs("the image is too large", fmt.Sprintf("at most %d bytes", int64(maxRecordBytes)), len(file)), nil)
 	}
 	// Of the pixels as they lie there: verify reads those, and not the file that is made of them here.
+	// Verify reads them again where they lie.
 	r.stored = crc32.Checksum(data, castagnoli)
 	r.data, r.length, r.raw, r.original = file, int64(len(file)), true, r.inside.length
 	if uint64(r.original) > in.limits.MaxRecordBytes {
@@ -116,6 +125,8 @@ func (in *inspector) takePixels(r *record, data []byte) error {
 }
 
 // readBlock loads a sample out of the block that it lies in.
+// A block that cannot be decoded is the file's fault, one that cannot be read the disk's, and one that is too large is
+// a limit.
 func (in *inspector) readBlock(r *record, f io.ReaderAt, buffer []byte, wait func(int64)) ([]byte, error) {
 	wait(r.length)
 	data, err := buffer, error(nil)
@@ -151,6 +162,7 @@ func (in *inspector) readBlock(r *record, f io.ReaderAt, buffer []byte, wait fun
 }
 
 // blockSample is the bytes of a sample that lies in a block of an open container, in buffer where they fit.
+// The cache decodes a block once for all threads that need it at the same time.
 func blockSample(cache *blocks.Cache, f io.ReaderAt, s *catalog.Sample, buffer []byte) ([]byte, error) {
 	data, err := roomFor(s.Length, buffer)
 	if err != nil {
@@ -164,6 +176,7 @@ func blockSample(cache *blocks.Cache, f io.ReaderAt, s *catalog.Sample, buffer [
 }
 
 // roomFor is so many bytes of buffer, or of a larger one.
+// A quarter more than is asked for, for the same reason as in readInside.
 func roomFor(length int64, buffer []byte) ([]byte, error) {
 	if int64(cap(buffer)) >= length {
 		return buffer[:length], nil
@@ -175,6 +188,7 @@ func roomFor(length int64, buffer []byte) ([]byte, error) {
 }
 
 // tiledSample is the bytes of a sample of an array that is assembled of chunks, which may lie in several files.
+// Each chunk is read from its own file, one after the other, and decoded into its part of the image.
 func (in *inspector) tiledSample(r *record, buffer []byte) ([]byte, error) {
 	s := &r.inside.sample
 	data, err := roomFor(s.Length, buffer)
@@ -197,6 +211,7 @@ func (in *inspector) tiledSample(r *record, buffer []byte) ([]byte, error) {
 }
 
 // container is the open file of a record, kept for the next one: neighbours share it.
+// Neighbours of a row mostly lie in one container: one open file a thread is enough.
 func (in *inspector) container(r *record) (io.ReaderAt, error) {
 	if r.inside.away != nil {
 		return r.inside.away, nil
@@ -205,6 +220,7 @@ func (in *inspector) container(r *record) (io.ReaderAt, error) {
 }
 
 // opened is a file of so many bytes, for a record.
+// O_NONBLOCK and the refusal of what is no regular file are mmap.OpenRegular's.
 func (in *inspector) opened(r *record, path string, size int64) (io.ReaderAt, error) {
 	if in.file != nil && in.file.Name() == path {
 		return in.file, nil

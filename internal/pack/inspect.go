@@ -18,6 +18,8 @@ import (
 )
 
 // record is a sample whose file was read: what the index says of it, and its bytes.
+// It is made by take, filled by one worker, and handed to the writer, which is done with it when emit returns. Nothing
+// of it is shared in between.
 type record struct {
 	item
 	facts   catalog.Facts
@@ -42,6 +44,7 @@ type record struct {
 }
 
 // inspector is one thread's decoder state.
+// Its memory, context and process are used by one goroutine.
 type inspector struct {
 	context *native.Context
 	limits  native.Limits
@@ -51,6 +54,7 @@ type inspector struct {
 	blocks  *blocks.Cache // of containers that are compressed in places
 }
 
+// The limits are the caller's; a context has them from the beginning.
 func newInspector(limits native.Limits, seek bool) (*inspector, error) {
 	c, err := native.NewContext(limits)
 	if err != nil {
@@ -71,6 +75,7 @@ func (in *inspector) close() {
 
 // read loads the file of r into buffer (grown as needed), unless the sample is in memory. wait
 // is asked before memory is taken, with the bytes that are needed.
+// Everything that a caller may not rely on is caught here: a file that is no file, grows, shrinks, or is larger than memory.
 func (in *inspector) read(r *record, buffer []byte, wait func(int64)) ([]byte, error) {
 	if r.path == "" && r.inside == nil {
 		r.data, r.length = r.item.data, int64(len(r.item.data))
@@ -102,6 +107,7 @@ func (in *inspector) read(r *record, buffer []byte, wait func(int64)) ([]byte, e
 	if r.length > maxRecordBytes {
 		return buffer, recordError(r, fault.KindLimit, fault.Differs("the file is too large", fmt.Sprintf("at most %d bytes", int64(maxRecordBytes)), r.length), nil)
 	}
+	// Such a file is a sample with a verdict, so that numbers of samples do not depend on limits.
 	if uint64(r.length) > in.limits.MaxRecordBytes {
 		return buffer, in.oversized(r, f)
 	}
@@ -129,6 +135,7 @@ const maxRecordBytes = 1<<32 - 1
 
 // oversized notes a file that is over the record limit: it is kept, with its checksum, but
 // neither held in memory nor looked into.
+// n is compared with the length, for the file may have been cut or grown.
 func (in *inspector) oversized(r *record, f io.Reader) error {
 	sum := crc32.New(castagnoli)
 	n, err := io.Copy(sum, f)
@@ -141,12 +148,14 @@ func (in *inspector) oversized(r *record, f io.Reader) error {
 }
 
 // inspect fills in facts and verdict.
+// A verdict that is there already is of the record limit, and nothing was read.
 func (in *inspector) inspect(r *record) error {
 	if r.verdict != catalog.Unknown {
 		return nil
 	}
 	// The one pass over the entropy data: facts, checksum and verdict come from the same bytes
 	// that are written to the shard.
+	// A record without bytes has no first one to point at.
 	var first unsafe.Pointer
 	if r.length > 0 {
 		first = unsafe.Pointer(unsafe.SliceData(r.data))
@@ -165,6 +174,7 @@ func (in *inspector) inspect(r *record) error {
 		Sampling: f.Sampling, Process: f.Process, Orientation: f.Orientation,
 	}
 	r.verdict, r.offset = catalog.Good, -1
+	// An image with a warning decodes; another decoder may decode it otherwise.
 	if err == nil {
 		if warnings > 0 {
 			r.verdict = catalog.Warnings
@@ -183,6 +193,7 @@ func (in *inspector) inspect(r *record) error {
 	if r.inside != nil && r.offset >= 0 { // the decoder counts from the image's first byte
 		r.offset += r.inside.offset
 	}
+	// The families are those of package fault: what is about the file becomes a verdict, what is about us ends the job.
 	switch e.Code {
 	// A verdict on the file; the codes behind these are about us or this machine, and end the job.
 	case native.Bad, native.Checksum:
@@ -202,6 +213,7 @@ func (in *inspector) inspect(r *record) error {
 }
 
 // recordError names the file, the sample, and of a manifest's the row, for there the mistake may be.
+// Errors that end a job carry all that is known of the place.
 func recordError(r *record, kind fault.Kind, text string, err error) error {
 	if r.from.manifest != "" {
 		text += ", named by " + r.from.String()
@@ -210,6 +222,8 @@ func recordError(r *record, kind fault.Kind, text string, err error) error {
 }
 
 // refused says of a row that the index does not take in which container its sample lies.
+// An index refuses a key or a value that was the container's: it is the container that is wrong, and not the caller's
+// argument.
 func (r *record) refused(err error) error {
 	var e *catalog.Error
 	if r.inside == nil || !errors.As(err, &e) || e.Kind != fault.KindArgument {
@@ -222,6 +236,7 @@ func (r *record) refused(err error) error {
 // trains on such a file should know of it.
 func (r *record) faulty() bool { return r.verdict != catalog.Good }
 
+// A sample of the Writer has no file, so that its key stands there.
 func (r *record) fault() Fault {
 	file := r.path
 	if file == "" {

@@ -20,6 +20,7 @@ import (
 // jsonLines is a list of files with an object a line, such as the metadata.jsonl of Hugging Face's ImageFolder. A column of
 // whole numbers and booleans alone is int, one of numbers float, else text; lists and objects are their JSON. Opening
 // reads the file once to find out.
+// The format is JSON Lines (jsonlines.org): UTF-8, a value a line, here always an object.
 type jsonLines struct {
 	file  string
 	f     *os.File
@@ -42,12 +43,14 @@ type jsonColumn struct {
 	wide     bool // whole numbers that an int64 does not hold
 }
 
+// A line is held in memory; a caption has some hundred bytes.
 const (
 	maxJSONLine    = 16 << 20
 	maxJSONColumns = 1024 // as many as fields
 )
 
 // openJSONLines reads the file once for the columns and their types.
+// A column that first appears in the last row is a column of all.
 func openJSONLines(file string) (_ tableFile, err error) {
 	j := &jsonLines{file: file, at: make(map[string]int)}
 	if j.f, err = mmap.OpenRegular(file); err != nil {
@@ -86,6 +89,7 @@ func openJSONLines(file string) (_ tableFile, err error) {
 	return j, j.rewind()
 }
 
+// The scanner is made anew, for it keeps an error and the place.
 func (j *jsonLines) rewind() error {
 	if _, err := j.f.Seek(0, io.SeekStart); err != nil {
 		return catalog.IOError(j.file, "cannot read the list of files", err)
@@ -98,6 +102,7 @@ func (j *jsonLines) rewind() error {
 }
 
 // split is bufio.ScanLines that notes where the next line begins: an end of "\r\n" is two bytes, and the last line has none.
+// bufio.Scanner does not say where it stands.
 func (j *jsonLines) split(data []byte, atEOF bool) (int, []byte, error) {
 	advance, line, err := bufio.ScanLines(data, atEOF)
 	j.after += int64(advance)
@@ -106,6 +111,7 @@ func (j *jsonLines) split(data []byte, atEOF bool) (int, []byte, error) {
 
 // object reads the next line that is not blank into found; io.EOF behind the last. Of two members of one name the last
 // holds, as in Python. The function says in which column a member is.
+// found is used again for each row: who keeps a value copies it.
 func (j *jsonLines) object(column func(name string) (int, error)) error {
 	for {
 		from := j.after
@@ -136,10 +142,12 @@ func (j *jsonLines) object(column func(name string) (int, error)) error {
 }
 
 // wrong is an error of the line that was read last.
+// The offset is the line's, for a program; an editor goes by the line's number.
 func (j *jsonLines) wrong(format string, a ...any) error {
 	return &catalog.Error{Kind: fault.KindBadFile, File: j.file, Record: j.row, Offset: j.from, Text: fmt.Sprintf("line %d: ", j.line) + fmt.Sprintf(format, a...)}
 }
 
+// Blank lines at the end are no rows, so that line and row may differ.
 func (j *jsonLines) ended() error {
 	switch err := j.r.Err(); {
 	case errors.Is(err, bufio.ErrTooLong):
@@ -151,6 +159,7 @@ func (j *jsonLines) ended() error {
 }
 
 // eachMember goes through an object, in the order of its members.
+// By tokens and not into a map, which would lose the order of members: it is the order of columns.
 func eachMember(text []byte, each func(name string, value json.RawMessage) error) error {
 	// Or the library puts other letters in the place of what is no UTF-8.
 	if !utf8.Valid(text) {
@@ -183,6 +192,7 @@ func eachMember(text []byte, each func(name string, value json.RawMessage) error
 }
 
 // column is where a member is in the first pass, which makes a column of each new name.
+// The second pass has its own, which makes none.
 func (j *jsonLines) column(name string) (int, error) {
 	i, known := j.at[name]
 	if !known {
@@ -197,6 +207,7 @@ func (j *jsonLines) column(name string) (int, error) {
 }
 
 // learn notes what a row's value says of its column.
+// A value's first letter tells its type (RFC 8259, 3).
 func (c *jsonColumn) learn(value json.RawMessage) {
 	if value == nil {
 		return
@@ -226,6 +237,7 @@ func (c *jsonColumn) typeOf(name string, rows int64) catalog.FieldType {
 	return catalog.Int
 }
 
+// text is among the conditions: a column with one text is text, and its numbers stay as they are written.
 func (j *jsonLines) tooWide(column int) bool {
 	c := &j.seen[column]
 	return c.wide && !c.fraction && !c.text
@@ -236,6 +248,7 @@ func (j *jsonLines) place() (line, offset int64) { return j.line, j.from }
 func (j *jsonLines) close()                      { j.f.Close() }
 
 // next turns a line into cells of the columns' types.
+// A row that lacks a member has nothing there: an empty text, NaN; of whole numbers the first pass has made floats.
 func (j *jsonLines) next(cells []any) (bool, error) {
 	err := j.object(func(name string) (int, error) {
 		i, known := j.at[name]
@@ -270,6 +283,7 @@ func (j *jsonLines) next(cells []any) (bool, error) {
 }
 
 // jsonCell is a value of a column's type; nil where there is none.
+// Text that is no string is its JSON, without blanks, so that the same object is the same text.
 func jsonCell(of catalog.FieldType, value json.RawMessage) (any, error) {
 	text := string(value)
 	switch {

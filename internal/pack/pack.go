@@ -14,6 +14,7 @@ import (
 
 // Pack copies the images of a folder or manifest, byte for byte unless c asks otherwise, into a
 // packed dataset.
+// Arguments come first, then the source, then the destination: each of them is cheaper to be wrong about than the next.
 func Pack(ctx context.Context, c PackConfig, t *Tracker) (Summary, error) {
 	begin := time.Now()
 	if err := c.Options.check(); err != nil {
@@ -29,6 +30,7 @@ func Pack(ctx context.Context, c PackConfig, t *Tracker) (Summary, error) {
 		return Summary{}, catalog.NewError(fault.KindArgument, "", "destination is missing")
 	}
 	// The source is listed whole before the destination is touched: most mistakes are found here.
+	// It is said among the limits and used where the source is scanned.
 	c.mostBlock = c.Limits.MaxBlockBytes
 	s, err := openSource(ctx, &c)
 	if err != nil {
@@ -40,6 +42,7 @@ func Pack(ctx context.Context, c PackConfig, t *Tracker) (Summary, error) {
 	if err != nil {
 		return Summary{}, err
 	}
+	// From here on every way out leaves the destination as it was, or says what is left there.
 	o.raise, o.track, o.lossy = c.OnFault == RaiseFaults, t, c.lossy()
 	if err := o.begin(s.fields()); err != nil {
 		return Summary{}, o.abandon(err)
@@ -63,6 +66,7 @@ func Pack(ctx context.Context, c PackConfig, t *Tracker) (Summary, error) {
 
 // output is a packed dataset in the making: newOutput, begin, add for each record, then finish or
 // abandon.
+// It is used by one goroutine; shards are committed beside it.
 type output struct {
 	to      destination
 	shards  *shards
@@ -79,6 +83,7 @@ type output struct {
 	track   *Tracker
 }
 
+// The destination has its directory, or its prefix, and nothing in it.
 func newOutput(ctx context.Context, place string, shardBytes int64, overwrite bool, storage remote.Storage) (*output, error) {
 	if shardBytes == 0 {
 		shardBytes = defaultShardBytes
@@ -95,11 +100,13 @@ func newOutput(ctx context.Context, place string, shardBytes int64, overwrite bo
 }
 
 // begin says which fields the records will have.
+// The fields have to be known before the first row, as the index is written with its rows.
 func (o *output) begin(fields []catalog.Field) (err error) {
 	if err := catalog.CheckFields(fields); err != nil {
 		return catalog.NewError(fault.KindArgument, "", "%v", err)
 	}
 	// How long it gets nobody knows; a store's parts have to be long enough for the longest.
+	// Part sizes of an upload follow from the most; it is a bound, and no promise of that many bytes.
 	file, err := o.to.create(catalog.IndexFileName(0), catalog.MaxIndexBytes)
 	if err == nil {
 		o.index, err = catalog.NewWriterTo(file, catalog.Packed, false, fields)
@@ -108,6 +115,7 @@ func (o *output) begin(fields []catalog.Field) (err error) {
 }
 
 // add writes one record; records come in the order of the dataset.
+// An error ends the job; faults that are kept do not come here as errors.
 func (o *output) add(r *record) error {
 	faults := int64(0)
 	if r.faulty() {
@@ -152,6 +160,7 @@ func (o *output) add(r *record) error {
 }
 
 // rowOf is what the index keeps of a record; its place is added by who writes it.
+// Places, labels and facts are fixed-size columns, keys and fields are not (catalog.Row).
 func rowOf(r *record) catalog.Row {
 	return catalog.Row{
 		Sample: catalog.Sample{Length: r.length, Label: r.label, Facts: r.facts, Verdict: r.verdict},
@@ -160,6 +169,7 @@ func rowOf(r *record) catalog.Row {
 }
 
 // faultError refuses a faulty file where the caller wants no such file in a dataset.
+// Its kind is that of the verdict, so that a program can tell a truncated file from one that is not read.
 func faultError(r *record) error {
 	kinds := map[catalog.Verdict]fault.Kind{
 		catalog.Truncated: fault.KindTruncated, catalog.Unsupported: fault.KindUnsupported, catalog.Limit: fault.KindLimit,
@@ -172,6 +182,7 @@ func faultError(r *record) error {
 }
 
 // finish makes the dataset visible: index, manifest, directory, in this order.
+// Up to publish everything can be undone; after it the dataset is there and only a warning may be left.
 func (o *output) finish(classes []string) (Summary, error) {
 	m, err := o.write(classes)
 	warning := ""
@@ -192,6 +203,7 @@ func (o *output) finish(classes []string) (Summary, error) {
 }
 
 // write ends shards and index and adds the manifest last: without it nothing opens.
+// A shard that was not committed is an error here, and no manifest is written.
 func (o *output) write(classes []string) (*catalog.Manifest, error) {
 	if o.index == nil {
 		return nil, catalog.NewError(fault.KindEmpty, o.to.path(), "no sample was added")
@@ -239,6 +251,7 @@ func (o *output) write(classes []string) (*catalog.Manifest, error) {
 }
 
 // abandon removes what was made, because of an error, and returns that with what could not be removed.
+// Files are closed before the destination is cleared, which removes them by their names.
 func (o *output) abandon(why error) error {
 	o.shards.abandon()
 	o.seek.abandon()
@@ -251,6 +264,7 @@ func (o *output) abandon(why error) error {
 }
 
 // summaryOf tells the caller what the manifest says, and the faults that it only counts.
+// Listed is never nil: JSON would say null, where Python expects a list.
 func summaryOf(destination string, m *catalog.Manifest, faults Faults) Summary {
 	if faults.Listed == nil {
 		faults.Listed = []Fault{}

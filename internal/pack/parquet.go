@@ -19,6 +19,7 @@ import (
 
 // parquetFile is a Parquet manifest: flat columns of numbers, texts and bytes, and lists of
 // numbers, which become arrays.
+// It is read by a library, parquet-go, and not by package formats: that finds places of images, and here values are wanted.
 type parquetFile struct {
 	file   string
 	f      *os.File
@@ -34,13 +35,16 @@ type parquetFile struct {
 }
 
 // leaf is what the values of a column are taken by.
+// One for each leaf of the schema, by its number in the file.
 type leaf struct {
 	unsigned int // bits, where the schema says that its whole numbers have no sign; else 0
 	present  int // definition level of an element of a list, also of one that is null
 }
 
 // openParquet reads the footer. The library panics over some malformed files; they are errors here.
+// A malformed file is the file's fault, however the library ended.
 func openParquet(file string) (_ tableFile, err error) {
+	// So many rows at a time: the library's own cost for each call is shared by them.
 	p := &parquetFile{file: file, buffer: make([]parquet.Row, 64)}
 	if p.f, err = mmap.OpenRegular(file); err != nil {
 		return nil, catalog.IOError(file, "cannot open the list of files", err)
@@ -78,6 +82,7 @@ func openParquet(file string) (_ tableFile, err error) {
 }
 
 // parquetError is an error of the library. It reads the file itself, so it may be one of the disk.
+// What the disk said is no fault of the file's.
 func parquetError(file, text string, err error) error {
 	if disk := (*fs.PathError)(nil); errors.As(err, &disk) {
 		return catalog.IOError(file, "cannot read the list of files", disk.Err)
@@ -87,6 +92,7 @@ func parquetError(file, text string, err error) error {
 
 // checkLogicalTypes refuses numbers whose physical form is another number, or bytes. It looks at the
 // footer itself: the library's own description of a column forgets that it is of halves.
+// Decimals are whole numbers with a point elsewhere, halves are two bytes (parquet-format, LogicalTypes.md).
 func checkLogicalTypes(schema []format.SchemaElement) error {
 	for i := range schema {
 		switch l := schema[i].LogicalType.Value.(type) {
@@ -100,6 +106,7 @@ func checkLogicalTypes(schema []format.SchemaElement) error {
 
 // describe turns leaf columns into fields. One level of repetition is a list; deeper nesting, and
 // structs such as an image with its path, are refused by name.
+// Column numbers of values are those of the schema's leaves in order.
 func (p *parquetFile) describe(schema *parquet.Schema) error {
 	for _, path := range schema.Columns() {
 		leaf, _ := schema.Lookup(path...)
@@ -155,6 +162,7 @@ func parquetField(name string, t parquet.Type, list bool) (catalog.Field, error)
 }
 
 // leafOf reads the schema of a column.
+// The level is compared with that of each null.
 func leafOf(column parquet.LeafColumn) leaf {
 	// The highest definition level says that there is a value. Of an element that may be null the level below
 	// says that it is there and null (Parquet's README, "Nested Encoding").
@@ -170,10 +178,12 @@ func leafOf(column parquet.LeafColumn) leaf {
 	return l
 }
 
+// Parquet has no lines, and its rows no offset that a person could look at.
 func (p *parquetFile) place() (line, offset int64) { return 0, -1 }
 
 func (p *parquetFile) columns() []catalog.Field { return p.cols }
 
+// close ends the library's reader first, which has the file open.
 func (p *parquetFile) close() {
 	if p.rows != nil {
 		p.rows.Close()
@@ -182,6 +192,7 @@ func (p *parquetFile) close() {
 }
 
 // next puts the values of one row together: a row comes as values with their column's number.
+// A row's values are the library's memory; put copies what is kept.
 func (p *parquetFile) next(cells []any) (more bool, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -209,6 +220,7 @@ func (p *parquetFile) next(cells []any) (more bool, err error) {
 }
 
 // fill reads the next rows, of the next row group where one is over.
+// A file may have thousands of row groups; one is open at a time.
 func (p *parquetFile) fill() (bool, error) {
 	if p.rows == nil {
 		if len(p.groups) == 0 {
@@ -230,6 +242,7 @@ func (p *parquetFile) fill() (bool, error) {
 }
 
 // put takes one value into its cell. Values of a list come one by one.
+// A cell that is nil had no value yet, as after clear.
 func (p *parquetFile) put(cells []any, v parquet.Value) error {
 	if v.Column() < 0 || v.Column() >= len(p.column) {
 		return fmt.Errorf("a value of column %d of %d", v.Column(), len(p.column))
@@ -286,6 +299,7 @@ func (p *parquetFile) put(cells []any, v parquet.Value) error {
 var notANumber = map[string]parquet.Value{"float32": parquet.FloatValue(float32(math.NaN())), "float64": parquet.DoubleValue(math.NaN())}
 
 // wholeNumber, realNumber and appendNumber widen a physical value.
+// The kinds are those that parquetField lets through.
 func wholeNumber(v parquet.Value) int64 {
 	switch v.Kind() {
 	case parquet.Boolean:
@@ -306,6 +320,7 @@ func realNumber(v parquet.Value) float64 {
 	return v.Double()
 }
 
+// Elements are little-endian, as NumPy writes them.
 func appendNumber(b []byte, v parquet.Value) []byte {
 	switch v.Kind() {
 	case parquet.Boolean:

@@ -17,6 +17,7 @@ import (
 
 // partial is a directory that is being written: a sibling of the destination, so that one rename
 // makes it visible, with a lock that dies with the process.
+// The name is random, so that runs of one destination do not meet; the lock tells a run that works from one that was killed.
 type partial struct {
 	destination string
 	dir         string
@@ -24,9 +25,11 @@ type partial struct {
 	overwrite   bool
 }
 
+// It stands in the name behind the destination's, whose remains only the next run to that destination removes.
 const partialMark = ".headrace-partial-"
 
 // newPartial checks the destination, removes what dead runs left, and makes the directory.
+// A hundred names: each that fails was taken by a run that looked for dead ones at that moment.
 func newPartial(destination string, overwrite bool) (*partial, error) {
 	destination = filepath.Clean(destination)
 	p := &partial{destination: destination, overwrite: overwrite}
@@ -42,6 +45,7 @@ func newPartial(destination string, overwrite bool) (*partial, error) {
 		var random [6]byte
 		rand.Read(random[:])
 		p.dir = prefix + hex.EncodeToString(random[:])
+		// What is missing is said of the user's path, and not of the hidden one.
 		if err := os.Mkdir(p.dir, 0o755); err != nil {
 			if errors.Is(err, fs.ErrNotExist) {
 				return nil, catalog.IOError(filepath.Dir(destination), "the destination's folder is not there", err)
@@ -59,6 +63,7 @@ func newPartial(destination string, overwrite bool) (*partial, error) {
 }
 
 // checkDestination refuses before any work what publish would have to refuse after it.
+// Lstat: a link is a name that somebody gave, and renaming over it would not reach what it leads to.
 func (p *partial) checkDestination() error {
 	info, err := os.Lstat(p.destination)
 	switch {
@@ -86,6 +91,7 @@ func (p *partial) checkDestination() error {
 }
 
 // ownName reports whether a file is one that packing makes.
+// By names alone: a file of somebody else's that is called so is taken for ours.
 func ownName(name string) bool {
 	return name == catalog.ManifestName ||
 		isIndexPart(name) ||
@@ -100,6 +106,7 @@ func isIndexPart(name string) bool {
 
 // lockDirectory takes the lock of a directory without waiting, and makes sure that the name
 // still stands for the directory that was locked.
+// Where locks do not exist (some network file systems), the name is all that there is.
 func lockDirectory(dir string) (*os.File, error) {
 	f, err := os.Open(dir)
 	if err != nil {
@@ -125,7 +132,9 @@ func lockDirectory(dir string) (*os.File, error) {
 
 // removeDead removes directories of earlier runs whose lock is free: their process is gone. Where
 // locks are not supported nothing is removed, for the dead cannot be told from the living.
+// A directory that has just been made and is not yet locked looks dead as well: its maker then begins anew (newPartial).
 func removeDead(prefix string) {
+	// Glob fails on a malformed pattern alone, and this one is escaped.
 	dirs, _ := filepath.Glob(escapeGlob(prefix) + "*")
 	for _, dir := range dirs {
 		f, err := os.Open(dir)
@@ -147,6 +156,7 @@ func escapeGlob(s string) string {
 
 // publish makes the directory visible under its name. All files in it were synced before. After an error it is not
 // visible, so that abandon removes it.
+// The order is sync, rename, sync: a name must not be on the disk before what it names.
 func (p *partial) publish() (warning string, err error) {
 	if err := p.syncWhole(p.lock, p.dir); err != nil {
 		return "", err
@@ -180,6 +190,7 @@ func (p *partial) publish() (warning string, err error) {
 }
 
 // syncWhole syncs a directory that is open; one that may not be opened with its whole file system.
+// syncfs(2) writes more than is needed and is right.
 func (p *partial) syncWhole(f *os.File, dir string) error {
 	err := error(nil)
 	if f != nil {
@@ -191,6 +202,7 @@ func (p *partial) syncWhole(f *os.File, dir string) error {
 }
 
 // takeBack undoes what rename did. What it replaced lies under the name old.
+// It is called at once after the rename, when nobody can have built on it.
 func (p *partial) takeBack(old string) error {
 	if old == p.dir {
 		return unix.Renameat2(unix.AT_FDCWD, p.dir, unix.AT_FDCWD, p.destination, unix.RENAME_EXCHANGE)
@@ -204,6 +216,7 @@ func (p *partial) takeBack(old string) error {
 
 // rename is the moment the dataset appears. It never replaces anything unasked, not even what
 // another run put there while this one was at work. The old dataset, if there was one, lies under another name then.
+// RENAME_NOREPLACE and RENAME_EXCHANGE are Linux's (renameat2(2)); not every file system has them.
 func (p *partial) rename() (old string, err error) {
 	err = unix.Renameat2(unix.AT_FDCWD, p.dir, unix.AT_FDCWD, p.destination, unix.RENAME_NOREPLACE)
 	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) {
@@ -234,6 +247,7 @@ func (p *partial) rename() (old string, err error) {
 // replaceInTwoSteps serves file systems that cannot exchange: for a moment nothing is there. The old
 // dataset keeps a name that removeDead does not know, for a run that is killed in that moment leaves
 // it as the only one.
+// It keeps its name until the new one is in place and synced, which publish sees to.
 func (p *partial) replaceInTwoSteps() (old string, err error) {
 	old = p.destination + ".old-" + p.dir[strings.LastIndexByte(p.dir, '-')+1:]
 	if err := os.Rename(p.destination, old); err != nil {
@@ -267,6 +281,7 @@ func syncError(dir string, err error) error {
 
 // encodeManifest gives the bytes of a manifest that readers take: better no dataset than one that does
 // not open.
+// The check is a whole reading of the manifest: a bound that only the reader has is found before anything is visible.
 func encodeManifest(m *catalog.Manifest, destination string) ([]byte, error) {
 	data, err := m.Encode()
 	if err != nil {
@@ -279,6 +294,7 @@ func encodeManifest(m *catalog.Manifest, destination string) ([]byte, error) {
 }
 
 // writeFile writes and syncs a small file.
+// It does not replace a file (O_EXCL): what has the name is somebody else's.
 func writeFile(path string, data []byte) error {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
 	if err != nil {

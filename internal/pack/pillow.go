@@ -22,6 +22,7 @@ import (
 // pillow is a process of one thread's that decodes with Pillow what the engine does not. It is
 // started at the first such file. It reads files from its standard input and writes answers to its
 // standard output: a byte that says what follows, the length of it as 8 bytes, and the bytes.
+// A process and no thread of Python's: a decoder that crashes ends its own process only, and several decode at the same time.
 type pillow struct {
 	ctx     context.Context
 	argv    []string
@@ -31,13 +32,16 @@ type pillow struct {
 }
 
 // What an answer is.
+// Any other byte is a mistake of the other side.
 const (
 	pillowImage   = 0 // a PNG of the pixels
 	pillowRefusal = 1 // a sentence
 )
 
+// The process decodes hostile files, so that neither its silence nor its answers are trusted.
 const (
 	// A decoder that never returns must not hang a job. The slowest codecs take seconds an image.
+	// Each file has the time anew.
 	pillowPatience = 2 * time.Minute
 	// A sentence is cut by who writes it.
 	maxRefusal = 4096
@@ -45,6 +49,7 @@ const (
 
 // throughPillow puts a PNG of Pillow's pixels in the place of a file that is unsupported, or of no type that
 // is known. What Pillow refuses, too, stays as it is.
+// A PNG is what both sides read without a loss; it goes the way of any file from there on, limits and checksum included.
 func (in *inspector) throughPillow(r *record) error {
 	unsupported := r.verdict == catalog.Unsupported
 	if in.pillow == nil || !unsupported && !unknown(r.verdict, r.facts.Codec) || r.raw || len(r.data) == 0 {
@@ -60,6 +65,7 @@ func (in *inspector) throughPillow(r *record) error {
 		}
 		return nil
 	}
+	// The record as it was, for it stands if the PNG is over a limit.
 	was := *r
 	r.data, r.length, r.extension, r.verdict, r.reason = answer, int64(len(answer)), "png", catalog.Unknown, ""
 	r.pillow = true
@@ -79,6 +85,7 @@ func (in *inspector) throughPillow(r *record) error {
 
 // furtherThroughPillow does the same with the further images of a sample, which are fields of bytes, by
 // their numbers. What neither reads keeps its bytes, and the record says so.
+// further are numbers of fields; each image is replaced by itself, so that one that fails keeps the others.
 func (in *inspector) furtherThroughPillow(r *record, further []int) error {
 	if in.pillow == nil {
 		return nil
@@ -113,11 +120,13 @@ func (in *inspector) furtherThroughPillow(r *record, further []int) error {
 
 // unknown is the verdict on bytes that nothing is known of. Some types have no signature that tells them
 // from noise, and a program may have plugins.
+// The engine knows some types that it does not decode; what it does not know at all may still be an image to Pillow.
 func unknown(verdict catalog.Verdict, codec uint8) bool {
 	return verdict == catalog.Bad && codec == native.CodecUnknown
 }
 
 // refusal says why the engine does not open a file; nil where it does.
+// Its header is enough: entropy data are not read here.
 func (in *inspector) refusal(file []byte) (codec uint8, why *native.Error) {
 	if len(file) == 0 {
 		return native.CodecUnknown, nil
@@ -128,6 +137,7 @@ func (in *inspector) refusal(file []byte) (codec uint8, why *native.Error) {
 }
 
 // ask has a file decoded by Pillow: a PNG of its pixels, or why there is none.
+// A process that has failed is let go; the next file starts another one.
 func (in *inspector) ask(r *record, file []byte) (answer []byte, refusal string, err error) {
 	kind, answer, err := in.pillow.decode(file, in.limits.MaxRecordBytes)
 	if in.pillow.ctx.Err() != nil {
@@ -149,6 +159,7 @@ func (in *inspector) ask(r *record, file []byte) (answer []byte, refusal string,
 // shortMemory says that an answer does not fit what memory there is.
 type shortMemory struct{ error }
 
+// It is kept for the thread's next file: a start of Python takes longer than an image.
 func (p *pillow) start() error {
 	if p.process != nil {
 		return nil
@@ -172,12 +183,14 @@ func (p *pillow) start() error {
 }
 
 // decode asks for one file. After an error the process is of no use.
+// most bounds the answer, which the process says the length of before it sends it: it decodes hostile files.
 func (p *pillow) decode(file []byte, most uint64) (kind byte, answer []byte, err error) {
 	if err := p.start(); err != nil {
 		return 0, nil, err
 	}
 	process := p.process.Process
 	// Its pipes end with it, and with them the read below.
+	// A timer and no deadline: a pipe to a process has none.
 	late := time.AfterFunc(pillowPatience, func() { process.Kill() })
 	defer late.Stop()
 	if _, err := p.in.Write(binary.LittleEndian.AppendUint64(nil, uint64(len(file)))); err != nil {
@@ -208,9 +221,11 @@ func (p *pillow) decode(file []byte, most uint64) (kind byte, answer []byte, err
 	return kind, answer, nil
 }
 
+// ended is of a pipe that broke, which says no more than that the process is gone.
 func ended(err error) error { return fmt.Errorf("its process ended (%w)", err) }
 
 // end leaves no process behind. One that still works on a file is killed.
+// The order: it is killed before it is waited for, and reaped, so that no zombie is left.
 func (p *pillow) end() {
 	if p.process == nil {
 		return

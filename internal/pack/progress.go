@@ -7,6 +7,7 @@ import (
 )
 
 // Progress is how far a job is.
+// Faults are counted as they are found, listed or not.
 type Progress struct {
 	Done   int64 `json:"done"`   // samples finished
 	Total  int64 `json:"total"`  // -1 while unknown
@@ -15,6 +16,8 @@ type Progress struct {
 }
 
 // Tracker carries progress from a job to whoever watches it. A nil Tracker is of use too.
+// A job may be called without one, and then counts nowhere. Numbers and texts are atomic: the job writes, another
+// thread reads.
 type Tracker struct {
 	done, total, bytes, faults atomic.Int64
 	warning, left              atomic.Pointer[string]
@@ -28,10 +31,12 @@ func NewTracker() *Tracker {
 }
 
 // Progress may be called at any time from any goroutine.
+// The four numbers are read one after the other, and may be of different moments.
 func (t *Tracker) Progress() Progress {
 	return Progress{t.done.Load(), t.total.Load(), t.bytes.Load(), t.faults.Load()}
 }
 
+// These are called by jobs, to which nil is no one who watches.
 func (t *Tracker) setTotal(n int64) {
 	if t != nil {
 		t.total.Store(n)
@@ -47,6 +52,7 @@ func (t *Tracker) add(samples, bytes, faults int64) {
 }
 
 // fewer notes that not all threads that were wanted are at work.
+// The last reason stands: one job starts its threads once.
 func (t *Tracker) fewer(got, wanted int, short error) {
 	if t != nil && got < wanted {
 		text := headroom.Fewer(got, wanted, short)
@@ -55,6 +61,7 @@ func (t *Tracker) fewer(got, wanted int, short error) {
 }
 
 // leaves notes what of a job's work could not be removed.
+// The clause is for a job whose error the caller does not see, such as one that was ended.
 func (t *Tracker) leaves(clause string) {
 	if t != nil && clause != "" {
 		t.left.Store(&clause)

@@ -12,6 +12,7 @@ import (
 
 // RecodeOptions ask for files that are not the original bytes; the zero value keeps every byte.
 // Resize and Quality lose, Baseline and Raw do not.
+// They change what a training sees, or at least what is stored, so that the manifest says how many images they were done to.
 type RecodeOptions struct {
 	Resize   *int32 `json:"resize"`   // pixels of the shorter side, where it is longer
 	Quality  *int32 `json:"quality"`  // of the JPEGs written, 1 to 100; nil with Resize: 90
@@ -24,9 +25,11 @@ type RecodeOptions struct {
 	PillowFields []string `json:"pillow_fields"`
 }
 
+// The range of a side is libjpeg's, for the result may be a JPEG.
 const (
 	defaultQuality = 90
-	maxResize      = 65500 // libjpeg's longest side
+	// JPEG_MAX_DIMENSION of jmorecfg.h, a little below what the format itself could hold (T.81, B.2.2: 16 bits).
+	maxResize = 65500 // libjpeg's longest side
 )
 
 // check names what is out of range before any file is read.
@@ -46,6 +49,7 @@ func (c *RecodeOptions) check() error {
 	return nil
 }
 
+// quality counts where an image is encoded anew, by resize= or by quality=.
 func (c *RecodeOptions) quality() int32 {
 	if c.Quality != nil {
 		return *c.Quality
@@ -54,6 +58,7 @@ func (c *RecodeOptions) quality() int32 {
 }
 
 // lossy says how images are re-encoded; "" where none is.
+// It is written into the manifest as it is (Manifest.Lossy), and shown to whoever opens the dataset.
 func (c *RecodeOptions) lossy() string {
 	switch {
 	case c.Resize != nil && c.Raw:
@@ -68,6 +73,7 @@ func (c *RecodeOptions) lossy() string {
 
 // reencodes reports whether an image is to be encoded anew. What is small enough keeps its bytes:
 // another generation would lose for nothing.
+// The shorter side decides, as in torchvision's Resize.
 func (c *RecodeOptions) reencodes(f *catalog.Facts) bool {
 	if c.Resize != nil {
 		return min(f.Width, f.Height) > uint32(*c.Resize)
@@ -76,8 +82,10 @@ func (c *RecodeOptions) reencodes(f *catalog.Facts) bool {
 }
 
 // recoded says what became of a file.
+// It tells apart what lost something from what did not: the summary counts both.
 type recoded uint8
 
+// What happened to one file's bytes.
 const (
 	original   recoded = iota // or the same pixels without a code
 	reencoded                 // from pixels: lossy
@@ -86,6 +94,7 @@ const (
 
 // recode replaces the bytes of a good image as c asks. Faulty images are never touched: whoever
 // mends one later needs what was there.
+// The bytes are replaced in the record: shard, checksum and seek points are all of the new file.
 func (in *inspector) recode(r *record, c *RecodeOptions) error {
 	if r.verdict != catalog.Good || len(r.data) == 0 {
 		return nil
@@ -143,6 +152,7 @@ func (in *inspector) recode(r *record, c *RecodeOptions) error {
 
 // recodeError is nil where the file stays as it is: over a limit, or coded as no baseline file can
 // be. What is about this machine or about us ends the job.
+// An image that cannot be written anew is as good as before: its own bytes are kept.
 func recodeError(r *record, err error) error {
 	var e *native.Error
 	if errors.As(err, &e) {

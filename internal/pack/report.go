@@ -7,6 +7,7 @@ import (
 )
 
 // VerifyConfig asks for every byte of a dataset to be checked.
+// Limits of it are those of this run, which need not be those that the dataset was made with.
 type VerifyConfig struct {
 	Options
 	Source   string         `json:"source"`    // a packed dataset or an indexed folder
@@ -17,6 +18,7 @@ type VerifyConfig struct {
 }
 
 // Report is what Verify found.
+// OK is about the dataset alone: whether each byte is what its index says.
 type Report struct {
 	Path        string   `json:"path"`
 	Kind        string   `json:"kind"`
@@ -34,11 +36,13 @@ type Report struct {
 }
 
 // Findings lists what is wrong, up to a bound, and counts all of it.
+// The total is exact, however few are listed.
 type Findings struct {
 	Total  int64     `json:"total"`
 	Listed []Finding `json:"listed"`
 }
 
+// add counts all and keeps the first ones.
 func (f *Findings) add(one Finding) {
 	f.Total++
 	if len(f.Listed) < maxListedFaults {
@@ -47,6 +51,7 @@ func (f *Findings) add(one Finding) {
 }
 
 // Finding is one thing that is not as it should be.
+// Expected and Found are texts: they are of any of a dozen kinds, and meant for people.
 type Finding struct {
 	File     string `json:"file"`     // shard, index, manifest or image
 	Record   int64  `json:"record"`   // -1 where none is concerned
@@ -58,6 +63,7 @@ type Finding struct {
 }
 
 // findings collects from many goroutines.
+// Listed up to the bound in the order in which threads find them; sorted when all are done.
 type findings struct {
 	mu    sync.Mutex
 	all   Findings

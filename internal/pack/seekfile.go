@@ -9,6 +9,7 @@ import (
 
 // seekFile collects the seek points of all records. There is no file before the first record that
 // has some.
+// One file for a dataset: a shard's points beside it would be one file more for each shard to open.
 type seekFile struct {
 	create  func() (catalog.Made, error)
 	file    catalog.Made
@@ -18,6 +19,7 @@ type seekFile struct {
 }
 
 // add appends a record's points and says where they are.
+// The checksum is that of one record's points, so that a reader of a sample needs no other one's.
 func (s *seekFile) add(points []byte) (catalog.SeekPlace, error) {
 	if len(points) == 0 {
 		return catalog.SeekPlace{}, nil
@@ -41,6 +43,7 @@ func (s *seekFile) add(points []byte) (catalog.SeekPlace, error) {
 }
 
 // finish has everything on disk or in the store; nil where there is no file. The name is the caller's to fill in.
+// It is called before the index is finished, which names places in it.
 func (s *seekFile) finish() (*catalog.SeekFile, error) {
 	if s.file == nil {
 		return nil, nil
@@ -56,6 +59,7 @@ func (s *seekFile) finish() (*catalog.SeekFile, error) {
 }
 
 // abandon closes and removes the file.
+// Nil, or ended already, is nothing to do.
 func (s *seekFile) abandon() {
 	if s.file != nil {
 		s.file.Abandon()

@@ -11,6 +11,8 @@ import (
 )
 
 // shards writes records into a sequence of tar files. Where one ends depends on sizes alone.
+// They have the same bytes for the same samples, whatever the number of threads: there is one writer, and no time or
+// owner in a header (formats.TarWriter).
 type shards struct {
 	to    destination
 	limit int64 // bytes, header blocks and padding included
@@ -24,6 +26,7 @@ type shards struct {
 	syncing chan error // of the shard before, on its way to the disk or the store
 }
 
+// limit counts what is on disk: a tar's blocks of 512 bytes, and its end.
 func newShards(to destination, limit int64) *shards {
 	// Small images share a system call; of a photograph the most part is not copied here.
 	return &shards{to: to, limit: limit, buf: bufio.NewWriterSize(nil, 1<<14)}
@@ -49,6 +52,7 @@ func (s *shards) add(r *record, row *catalog.Row) error {
 	}
 	// Readers of WebDataset put neighbours together whose names are the same up to the first dot (tariterators.py,
 	// base_plus_ext), and take "cls" for a class number. Dots of a key are escaped for it (formats.MemberName).
+	// The key may be of any bytes; a member's name is text that other readers take apart.
 	ext := r.extension
 	if ext == "" && r.inside != nil { // the container's extension says nothing of the image
 		ext = extensionOf(r.facts.Codec)
@@ -95,6 +99,8 @@ func (s *shards) image(r *record, name string) (int64, error) {
 		}
 		return at, nil
 	}
+	// Opened by its path, without the checks of inspect: a file that was replaced meanwhile has other bytes than its
+	// checksum says, which verify finds.
 	f, err := os.Open(r.path)
 	if err != nil {
 		return 0, catalog.IOError(r.path, "cannot open", err)
@@ -104,6 +110,7 @@ func (s *shards) image(r *record, name string) (int64, error) {
 	if r.inside != nil {
 		from = io.NewSectionReader(f, r.inside.offset, r.inside.length)
 	}
+	// The length is in the header already, so that the reader has to give as many bytes.
 	at, err := s.tar.Member(name, r.length, from)
 	if err == io.ErrUnexpectedEOF {
 		return 0, catalog.IOError(r.path, "the file became shorter while it was read", err)
@@ -115,6 +122,7 @@ func (s *shards) image(r *record, name string) (int64, error) {
 }
 
 // extensionOf names the members of images that came without a file name.
+// MDS, Arrow and others give images without a name; readers of WebDataset choose a decoder by the ending.
 func extensionOf(codec uint8) string {
 	switch catalog.CodecName(codec) {
 	case "jpeg":
@@ -127,6 +135,7 @@ func extensionOf(codec uint8) string {
 	return "bin"
 }
 
+// A shard's file is created when its first record comes: no dataset has an empty one.
 func (s *shards) open() error {
 	// One that holds a single record may be longer than the limit.
 	f, err := s.to.create(catalog.ShardName(len(s.done)), max(s.limit, formats.ArchiveBytes(2*maxRecordBytes)))
@@ -140,6 +149,7 @@ func (s *shards) open() error {
 }
 
 // finishShard ends the current shard and commits it while the next is written.
+// The buffer is empty then, and serves the next shard.
 func (s *shards) finishShard() error {
 	f := s.file
 	err := s.tar.Close()
@@ -172,6 +182,7 @@ func (s *shards) finishShard() error {
 }
 
 // wait collects the result of the commit under way; a write error may show only there (fsync(2), EIO).
+// It is called by the writer's goroutine alone, so that no lock is needed.
 func (s *shards) wait() error {
 	if s.syncing == nil {
 		return nil
@@ -192,6 +203,7 @@ func (s *shards) finish() error {
 }
 
 // abandon ends what is open; what was committed is removed by the destination.
+// Errors are nothing here: another one is being told.
 func (s *shards) abandon() {
 	s.wait() // first, for what is removed has a time that begins with the first removal
 	if s.file != nil {

@@ -16,6 +16,7 @@ import (
 )
 
 // item is one sample before its file was read.
+// It is a value that next fills, so that a source holds none of them.
 type item struct {
 	seq    int64
 	key    string
@@ -32,11 +33,13 @@ type item struct {
 }
 
 // row is the place in a manifest that names a sample.
+// Both are told: a program counts rows, an editor lines.
 type row struct {
 	manifest     string // empty for samples of folders and writers
 	number, line int64  // from 0 among the rows, and from 1 among the lines of a CSV; 0 in Parquet
 }
 
+// String is the place as it stands in an error, with the line where there is one.
 func (r row) String() string {
 	if r.line == 0 {
 		return fmt.Sprintf("row %d of %s", r.number, r.manifest)
@@ -45,6 +48,8 @@ func (r row) String() string {
 }
 
 // source yields samples in the order of the dataset. It is used by one goroutine at a time.
+// A source is gone through once. What it says of classes and fields holds from its opening on, and its order is that of
+// the dataset.
 type source interface {
 	next(*item) (more bool, err error)
 	total() int64 // -1 where unknown
@@ -54,11 +59,13 @@ type source interface {
 }
 
 // folder is a class folder.
+// Its label is the place of the class among the sorted names, as in torchvision's ImageFolder.
 type folder struct {
 	list *formats.Listing
 	at   int64
 }
 
+// more are endings that a user adds to those of images.
 func openFolder(path string, allowEmpty bool, more []string) (*folder, error) {
 	list, err := formats.ListFolder(path, allowEmpty, more)
 	if err != nil {
@@ -77,6 +84,7 @@ func openFolder(path string, allowEmpty bool, more []string) (*folder, error) {
 
 // packedAlready refuses a packed dataset, or one of its files, that was given as a source. nil for anything
 // else, of which the system's word or the listing's is enough.
+// It is asked after a listing failed, for a packed dataset has no class folders.
 func packedAlready(path string) error {
 	dir, what := path, "is a packed dataset already"
 	if info, err := os.Stat(path); err == nil && !info.IsDir() {
@@ -90,6 +98,7 @@ func packedAlready(path string) error {
 	return catalog.NewError(fault.KindArgument, path, "%s (expected a folder of class folders)", what)
 }
 
+// The list is sorted by folders, so those of a folder stand together.
 func (f *folder) checkKeys() error {
 	dir, keys := "", map[string]string{}
 	for i := range f.list.Len() {
@@ -115,6 +124,7 @@ func (f *folder) checkKeys() error {
 
 // checkPaths refuses what the index of a folder cannot hold: its paths are text. Those of a packed
 // dataset are its shards'.
+// Names on Linux are bytes; most are UTF-8.
 func (f *folder) checkPaths() error {
 	for i := range f.list.Len() {
 		if path := f.list.Path(i); !utf8.ValidString(path) {
@@ -126,12 +136,14 @@ func (f *folder) checkPaths() error {
 }
 
 // duplicate names both: which of them is to have another name is for a person to say.
+// Both paths are whole, for they may lie in different folders.
 func duplicate(key, first, second string, record int64) error {
 	e := catalog.NewError(fault.KindDuplicateKey, second, "two samples of one key, %s has it already", first)
 	e.Record, e.Key = record, key
 	return e
 }
 
+// next has nothing to read: the list was made when the folder was opened.
 func (f *folder) next(it *item) (bool, error) {
 	if f.at == f.list.Len() {
 		return false, nil
@@ -151,6 +163,7 @@ func (f *folder) fields() []catalog.Field { return nil }
 func (f *folder) close()                  {}
 
 // openSource tells a manifest, a folder and containers from each other.
+// By the ending first: what is listed need not be images, and what is a table may hold some.
 func openSource(ctx context.Context, c *PackConfig) (source, error) {
 	kind := strings.ToLower(filepath.Ext(c.Source))
 	if remote.IsURL(c.Source) {
@@ -167,6 +180,7 @@ func openSource(ctx context.Context, c *PackConfig) (source, error) {
 }
 
 // openFolderOr opens a folder of class folders, or what else may be a source in place.
+// The order of the questions is that of the most certain answer: words that the caller gave, an address, a folder, a file.
 func openFolderOr(ctx context.Context, path string, allowEmpty bool, o *ContainerOptions, storage remote.Storage, stored bool) (source, error) {
 	path = remote.Normal(path)
 	options := o.scanOptions(storage)

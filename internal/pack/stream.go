@@ -25,6 +25,7 @@ type stream struct {
 	unassisted bool  // the file system or a sandbox knows no sync_file_range
 }
 
+// The kernel has all of p before anything else is done, so that an error of the write-out does not lose the count.
 func (s *stream) Write(p []byte) (int, error) {
 	n, err := s.file.Write(p)
 	s.written += int64(n)
@@ -35,6 +36,7 @@ func (s *stream) Write(p []byte) (int, error) {
 }
 
 // advance sends the window that is full to the disk and lets the one before it go.
+// The wait for the window before is what bounds a writer that is faster than its disk.
 func (s *stream) advance() error {
 	fd := int(s.file.Fd())
 	// WRITE alone begins the write-out and does not wait for its end. The window before, with WAIT_BEFORE and
@@ -48,6 +50,7 @@ func (s *stream) advance() error {
 		unix.Fadvise(fd, 0, s.begun, unix.FADV_DONTNEED)
 	}
 	s.begun += windowBytes
+	// What the system cannot do is done without: pages then stay until the kernel writes them, as for any program.
 	for _, unknown := range []error{unix.ENOSYS, unix.EINVAL, unix.EOPNOTSUPP, unix.ESPIPE, unix.EPERM} {
 		if errors.Is(err, unknown) {
 			s.unassisted = true

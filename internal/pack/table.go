@@ -17,6 +17,7 @@ import (
 )
 
 // tableFile is a list of files as rows of typed cells: CSV, JSON lines or Parquet.
+// Its cells are an int64, a float64, a string, bytes or a catalog.Array, as the column's type says.
 type tableFile interface {
 	columns() []catalog.Field
 	next(cells []any) (more bool, err error) // fills one cell a column; types as columns says
@@ -27,6 +28,8 @@ type tableFile interface {
 // table is a list of files: a column of paths, perhaps one of labels and one of keys; every further
 // column becomes a field. It is gone through twice, once to learn classes and keys and to
 // refuse what is wrong before any image was read, once to pack.
+// The list is opened twice, and may be another file the second time: all that the first pass decided is checked again
+// row by row.
 type table struct {
 	file   string
 	root   string
@@ -45,6 +48,7 @@ type table struct {
 }
 
 // openTable chooses the columns and makes the first pass.
+// The first error of the whole list is told before anything is read of an image.
 func openTable(c *PackConfig) (*table, error) {
 	t := &table{file: c.Source, root: c.Root, pathAt: -1, labelAt: -1, keyAt: -1}
 	// Relative paths begin beside the list, wherever the program runs.
@@ -87,6 +91,7 @@ func openTable(c *PackConfig) (*table, error) {
 const usualPath, metadataPath, usualLabel = "path", "file_name", "label"
 
 // chooseColumns finds path, label and key by name; what is left over is kept as fields.
+// Case matters, as in every column name.
 func (t *table) chooseColumns(cols []catalog.Field, c *PackConfig) error {
 	t.cols, t.cells = cols, make([]any, len(cols))
 	pathName, labelName := c.PathColumn, c.LabelColumn
@@ -138,6 +143,7 @@ func (t *table) chooseColumns(cols []catalog.Field, c *PackConfig) error {
 }
 
 // warnings are what a list has to say that is no error: labels under another name would be missed in silence.
+// A list without labels is right for a test set, and a mistake in most others.
 func (t *table) warnings() []string {
 	if t.labelAt >= 0 {
 		return nil
@@ -155,6 +161,7 @@ func columnNames(cols []catalog.Field) string {
 }
 
 // survey reads the table once for class names, duplicate keys and the number of rows.
+// Classes and keys are all that stays in memory of a list: names of classes, and 128 bits a key.
 func (t *table) survey(f tableFile) error {
 	keys, cols := newKeySet(), t.cols
 	classes := map[string]bool{}
@@ -207,6 +214,7 @@ func (t *table) survey(f tableFile) error {
 const upKey = "@up"
 
 // tableKey makes a key of a clean path.
+// Slashes on every system, and no slash in front: a key is a name and no path.
 func tableKey(rel string) string {
 	key := strings.TrimPrefix(formats.Key(filepath.ToSlash(rel)), "/")
 	up := 0
@@ -218,6 +226,7 @@ func tableKey(rel string) string {
 }
 
 // labelName is the label of the row in cells, where labels are names.
+// It is false where labels are numbers, which need no list of names.
 func (t *table) labelName() (string, bool) {
 	if t.labelAt < 0 {
 		return "", false
@@ -227,6 +236,7 @@ func (t *table) labelName() (string, bool) {
 }
 
 // fill makes an item of the cells.
+// Everything about a row that can be wrong is found here, in both passes.
 func (t *table) fill(it *item) error {
 	name, _ := t.cells[t.pathAt].(string)
 	if name == "" || len(name) > formats.MaxNameBytes || strings.IndexByte(name, 0) >= 0 {
@@ -265,6 +275,7 @@ func (t *table) fill(it *item) error {
 			if v < catalog.NoLabel {
 				return t.wrong(it.seq, "the label is %d (expected 0 or more, or -1 for none)", v)
 			}
+			// A negative label other than -1 would be taken for a number by whoever indexes by it.
 			it.label, it.hasCls = v, v != catalog.NoLabel
 		case string:
 			// An empty cell among names is mostly a slip; in a column of numbers there is -1 for none.
@@ -282,6 +293,7 @@ func (t *table) fill(it *item) error {
 		}
 	}
 	for _, i := range t.kept {
+		// Values are the reader's own copies, valid for as long as they are kept.
 		it.fields = append(it.fields, t.cells[i])
 	}
 	return nil
@@ -317,6 +329,7 @@ func (t *table) fields() []catalog.Field {
 }
 
 // wrong is an error of the manifest's row, or of the whole with -1.
+// The kind is that of a wrong file; a caller that knows better replaces it.
 func (t *table) wrong(row int64, format string, a ...any) error {
 	e := catalog.NewError(fault.KindBadFile, t.file, format, a...)
 	if e.Record = row; row >= 0 {
@@ -337,6 +350,7 @@ func inLine(line int64) string {
 
 // missing is what an empty cell means: nothing is a text and not a number; a whole number
 // that is missing cannot be told from any other.
+// Every reader of lists goes by it, so that CSV, JSON and Parquet agree on what is missing.
 func missing(f catalog.Field) (any, bool) {
 	switch f.Type {
 	case catalog.Str:

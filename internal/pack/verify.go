@@ -21,6 +21,8 @@ import (
 
 // verifier checks one dataset. What is wrong with it is a Finding in the report; an error is for
 // what keeps it from looking.
+// It reads the dataset as a loader would, and believes nothing of it: index and manifest are held against each other,
+// and both against the shards.
 type verifier struct {
 	config   VerifyConfig
 	dataset  *catalog.Dataset
@@ -33,11 +35,13 @@ type verifier struct {
 
 // rowsPerTask rows are read by one goroutine in one go: enough to be sequential on a disk, few
 // enough to keep all cores busy to the end.
+// Rows that stand together are mostly neighbours in a shard.
 const rowsPerTask = 512
 
 // Verify checks all of a dataset: manifest, every record batch, the size of every shard, every
 // tar header against the index, every record's checksum, and every seek point against the image it
 // is of; with Decode also every verdict.
+// It changes nothing. What is wrong is listed up to a bound, and the run goes on behind it.
 func Verify(ctx context.Context, c VerifyConfig, t *Tracker) (Report, error) {
 	begin := time.Now()
 	if err := c.Options.check(); err != nil {
@@ -54,6 +58,7 @@ func Verify(ctx context.Context, c VerifyConfig, t *Tracker) (Report, error) {
 	t.setTotal(d.Len())
 	v := &verifier{config: c, dataset: d, findings: findings{track: t}, blocks: blocks.NewCache(c.Limits.Blocks())}
 	rows := int64(0)
+	// From here on a shard's rows are those up to ends[n].
 	for _, s := range d.Shards() {
 		rows += s.Rows
 		v.ends = append(v.ends, rows)
@@ -72,11 +77,13 @@ func Verify(ctx context.Context, c VerifyConfig, t *Tracker) (Report, error) {
 	}, nil
 }
 
+// It says what to do, as verify is often tried on what was never indexed.
 func noIndex(source, has string) error {
 	return catalog.NewError(fault.KindArgument, source, "%s no index, so there is nothing to verify against; headrace index makes one", has)
 }
 
 // withoutIndex is the error of a source that is containers themselves; nil of one that is none.
+// It is asked after the source was no dataset: the error of that would be about a missing manifest.
 func withoutIndex(c VerifyConfig) error {
 	if remote.IsURL(c.Source) || c.IndexDir != "" || c.Root != "" {
 		return nil
@@ -91,6 +98,7 @@ func withoutIndex(c VerifyConfig) error {
 
 // sorted makes the list independent of which thread found what first, and never nil: JSON would say
 // null.
+// Findings come in any order; those of one record stand together afterwards.
 func (f Findings) sorted() Findings {
 	slices.SortStableFunc(f.Listed, func(a, b Finding) int {
 		return cmp.Or(cmp.Compare(a.Record, b.Record), cmp.Compare(a.File, b.File), cmp.Compare(a.Offset, b.Offset))
@@ -103,11 +111,13 @@ func (f Findings) sorted() Findings {
 
 // run does all tasks on all threads. The rows come first: batches that are wrong are named once
 // there, and the tasks behind pass their rows over.
+// The tasks are many and small, so that no thread is left with a long one at the end.
 func (v *verifier) run(ctx context.Context) error {
 	tasks := make(chan func(*reader))
 	var workers sync.WaitGroup
 	var failed error
 	var once sync.Once
+	// Fewer threads than were asked for are told as a warning; none is an error.
 	threads, short := processors.Take(v.config.threads(), 1)
 	if threads < 1 {
 		return short
@@ -163,6 +173,7 @@ func (v *verifier) run(ctx context.Context) error {
 }
 
 // do runs one task; a panic of ours becomes a fault in the report instead of the end of the process.
+// The panic's place is lost, its text is told: the other tasks are done as if nothing were.
 func (v *verifier) do(task func(*reader), r *reader) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -174,6 +185,7 @@ func (v *verifier) do(task func(*reader), r *reader) {
 
 // checkRows goes through the index alone: every record batch, keys, and what the manifest says
 // about all rows together.
+// It holds all keys by their hashes, 24 bytes each, and reads the index once.
 func (v *verifier) checkRows(ctx context.Context) {
 	m := v.dataset.Manifest()
 	sum := catalog.NewContent(m.Fields)
@@ -181,6 +193,7 @@ func (v *verifier) checkRows(ctx context.Context) {
 	whole := true
 	var last catalog.SeekPlace // of the rows so far
 	samples := int64(0)        // with seek points
+	// A row that cannot be read ends its batch: all of it has one checksum.
 	for i := int64(0); i < v.dataset.Len(); i++ {
 		if ctx.Err() != nil {
 			return
@@ -214,6 +227,7 @@ func (v *verifier) checkRows(ctx context.Context) {
 	if found := sum.Fingerprint(); found != m.Fingerprint {
 		v.findings.add(Finding{File: catalog.ManifestName, Record: -1, Offset: -1, Expected: m.Fingerprint, Found: found, Text: "the fingerprint is not that of the rows"})
 	}
+	// Maps are compared as texts, which fmt writes sorted by key.
 	if bytes, counts := sum.Bytes(), sum.Counts(); bytes != m.Bytes || fmt.Sprint(counts) != fmt.Sprint(m.Counts) {
 		v.findings.add(Finding{File: catalog.ManifestName, Record: -1, Offset: -1, Expected: fmt.Sprint(m.Bytes, " bytes, ", m.Counts),
 			Found: fmt.Sprint(bytes, " bytes, ", counts), Text: "the sums are not those of the rows"})

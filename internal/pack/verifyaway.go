@@ -7,6 +7,7 @@ import (
 )
 
 // fileAway is a single object of a folder in a store that is compared with its row of the index.
+// It stands where an open file stands for datasets on disk: reader.checksum and load go by io.ReaderAt.
 type fileAway struct {
 	*ahead
 	sample  catalog.Sample
@@ -18,6 +19,7 @@ func (f *fileAway) Close() error { return nil }
 
 // checkFilesAway is checkRecords of single objects in a store, which are asked for ahead: a request waits most of
 // the time.
+// The order is that of rows, and errors are findings of their rows.
 func (v *verifier) checkFilesAway(ctx context.Context, r *reader, first, end int64) {
 	ctx, cancel := context.WithCancel(ctx)
 	var queue []*fileAway
@@ -27,6 +29,7 @@ func (v *verifier) checkFilesAway(ctx context.Context, r *reader, first, end int
 			f.wait()
 		}
 	}()
+	// One thread each: a thread's own queue keeps its requests in order.
 	threads := v.config.threads()
 	// All threads do this at once, so that each has its part of what may be under way.
 	files, most, held := max(1, filesAhead/threads), bytesAhead/int64(threads), int64(0)
@@ -47,6 +50,7 @@ func (v *verifier) checkFilesAway(ctx context.Context, r *reader, first, end int
 
 // ask sends the request for the object of row i, which has to be as long as the index says; nil where its batch of the
 // index is wrong.
+// The object is opened when its request is sent, in the goroutine of that.
 func (v *verifier) ask(ctx context.Context, i int64) *fileAway {
 	s, key, ok := v.sample(i)
 	if !ok {
@@ -67,6 +71,7 @@ func (v *verifier) ask(ctx context.Context, i int64) *fileAway {
 }
 
 // checkFileAway compares an object that was asked for.
+// A cancelled context is no finding: the job ends.
 func (v *verifier) checkFileAway(r *reader, f *fileAway) {
 	if f.wait(); f.ctx.Err() != nil {
 		return
@@ -79,6 +84,7 @@ func (v *verifier) checkFileAway(r *reader, f *fileAway) {
 	seek := v.seekRecord(r, f.sample, f.finding.Key)
 	r.file, r.path, r.size = f, f.finding.File, f.sample.Length
 	v.checkRecord(r, f.sample, f.finding, seek)
+	// The object is no one's after this, so that the next record opens its own.
 	r.file, r.path = nil, ""
 	v.findings.track.add(1, f.sample.Length, 0)
 	v.bytes.Add(f.sample.Length)

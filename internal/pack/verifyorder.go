@@ -13,6 +13,7 @@ import (
 // byContainer are the rows of a dataset by the containers that they lie in, in the order of their places there. Rows of
 // archives of class folders stand in the order of the classes, and those of a selection in any: read so, out of a store,
 // every row would fetch a piece of another container.
+// 4 bytes a row, for as long as verify runs.
 type byContainer struct {
 	rows  []uint32
 	first []int // of each container in rows, and the end
@@ -20,6 +21,8 @@ type byContainer struct {
 
 // orderByContainer is nil where rows stand as they lie in their containers, as most do, and where that cannot be known: then they are
 // read as they stand.
+// It goes through the index twice, once to see whether it is needed and once to fill it in; a sort by rows alone would
+// need the index for each comparison.
 func (v *verifier) orderByContainer(ctx context.Context) *byContainer {
 	total := v.dataset.Len()
 	if v.dataset.Kind() != catalog.Contained || total > math.MaxUint32 {
@@ -61,6 +64,7 @@ func (v *verifier) orderByContainer(ctx context.Context) *byContainer {
 	return order
 }
 
+// It is empty for a container without rows.
 func (o *byContainer) of(n int) []uint32 { return o.rows[o.first[n]:o.first[n+1]] }
 
 // checkRowsOf is checkRecords of what lies in container n, which has the rows from first to end where rows stand by their

@@ -30,6 +30,7 @@ import (
 
 // checkOwn compares a container with the checksums that it has itself, or that lie beside it: what an index has of a
 // sample covers its image alone.
+// They find what changed in parts of a container that no image lies in: labels, columns, headers.
 func (v *verifier) checkOwn(ctx context.Context, f io.ReaderAt, n int, size int64, at func(record, offset int64, expected, found any, text string)) {
 	var err error
 	switch v.dataset.Source().Format {
@@ -47,11 +48,13 @@ func (v *verifier) checkOwn(ctx context.Context, f io.ReaderAt, n int, size int6
 }
 
 // checkTFRecord reads every record. The walker compares the checksums of lengths itself.
+// It reads every record whole, images included, which its rows' own checks do once more: a container is read twice.
 func checkTFRecord(ctx context.Context, f io.ReaderAt, size int64, at func(record, offset int64, expected, found any, text string)) error {
 	w := formats.NewTFRecordWalker(f, size)
 	buffer := make([]byte, readChunk)
 	for record := int64(0); ctx.Err() == nil; record++ {
 		r, err := w.Next()
+		// EOF at a record's beginning is the end; amid a record it is an error of the walker.
 		if errors.Is(err, io.EOF) {
 			break
 		}
@@ -74,6 +77,7 @@ func checkTFRecord(ctx context.Context, f io.ReaderAt, size int64, at func(recor
 }
 
 // checkParquet reads every page that has a checksum.
+// Checksums of pages are optional (parquet.thrift, PageHeader.crc).
 func checkParquet(f io.ReaderAt, size int64, at func(record, offset int64, expected, found any, text string)) error {
 	p, err := formats.NewParquet(f, size, blocks.MostBytes)
 	if err != nil {
@@ -86,6 +90,7 @@ func checkParquet(f io.ReaderAt, size int64, at func(record, offset int64, expec
 
 // mdsHashes are the algorithms of MDSWriter's hashes= that are known here (streaming/base/hashing.py), by hashlib's and
 // xxhash's names.
+// Others that MDSWriter may be told to write are passed over.
 var mdsHashes = map[string]func() hash.Hash{
 	"md5": md5.New, "sha1": sha1.New, "sha224": sha256.New224, "sha256": sha256.New, "sha384": sha512.New384, "sha512": sha512.New,
 	"xxh64": func() hash.Hash { return xxhash.New() }, "xxh3_64": func() hash.Hash { return xxh3.New() },
@@ -93,6 +98,7 @@ var mdsHashes = map[string]func() hash.Hash{
 }
 
 // xxh128 is zeebo's hasher with the longer of its two sums.
+// Python's xxhash has two names for this one sum.
 type xxh128 struct{ *xxh3.Hasher }
 
 func newXXH128() hash.Hash { return xxh128{xxh3.New()} }
@@ -108,6 +114,7 @@ func (x xxh128) Size() int { return 16 }
 const maxMDSIndex = 256 << 20
 
 // besideShard opens another file in the folder of a shard.
+// On disk it is the file beside it; in a store an object of the same prefix.
 func (v *verifier) besideShard(ctx context.Context, n int, name string) (io.ReadCloser, string, error) {
 	if away := v.dataset.Shard(n); away != nil {
 		data, shown, err := away.Beside(ctx, name, maxMDSIndex)
@@ -122,6 +129,7 @@ func (v *verifier) besideShard(ctx context.Context, n int, name string) (io.Read
 }
 
 // checkMDS compares a shard with the hashes that the index.json beside it has of it, if it has any.
+// A shard that the index does not name has no hash to compare with.
 func (v *verifier) checkMDS(ctx context.Context, f io.ReaderAt, n int, at func(record, offset int64, expected, found any, text string)) error {
 	file, path, err := v.besideShard(ctx, n, "index.json")
 	if errors.Is(err, os.ErrNotExist) {
@@ -159,6 +167,7 @@ func (v *verifier) checkMDS(ctx context.Context, f io.ReaderAt, n int, at func(r
 }
 
 // checkHashes reads the file once for all hashes of it that are known.
+// Names in the order of letters, so that findings are the same each time.
 func checkHashes(ctx context.Context, f io.ReaderAt, hashes map[string]string, at func(record, offset int64, expected, found any, text string)) error {
 	var names []string
 	var sums []hash.Hash

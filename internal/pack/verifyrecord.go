@@ -19,6 +19,7 @@ import (
 )
 
 // reader is one thread's state: a buffer, the shard read last, and a decoder if one is wanted.
+// It is a worker's own. Buffers grow to the largest record that it met and are used for all of them.
 type reader struct {
 	decode *inspector // nil where no image is looked into
 	buffer []byte
@@ -35,6 +36,7 @@ type reader struct {
 const readChunk = 1 << 20
 
 // newReader makes what a worker keeps from one task to the next.
+// The decoder is made at once where any record may need one, so that a machine without memory for it fails at the beginning.
 func newReader(c VerifyConfig, seek bool) (*reader, error) {
 	r := &reader{buffer: make([]byte, readChunk)}
 	if c.Decode || seek {
@@ -52,6 +54,7 @@ func (r *reader) needDecoder(c VerifyConfig) (err error) {
 	return err
 }
 
+// close ends what the worker has open.
 func (r *reader) close() {
 	if r.decode != nil {
 		r.decode.close()
@@ -63,6 +66,7 @@ func (r *reader) close() {
 }
 
 // open makes path the file that is read, or the shard where it lies in a store.
+// A file stays open for the next record, which mostly lies in it as well.
 func (r *reader) open(ctx context.Context, path string, away *catalog.Shard) error {
 	if r.file != nil && r.path == path {
 		return nil
@@ -75,6 +79,7 @@ func (r *reader) open(ctx context.Context, path string, away *catalog.Shard) err
 		r.file, r.path, r.size = tape.New(ctx, away), path, away.Size()
 		return nil
 	}
+	// Links are followed: a dataset may be put together of links to files elsewhere.
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return err
@@ -92,6 +97,7 @@ func (r *reader) open(ctx context.Context, path string, away *catalog.Shard) err
 }
 
 // checkRecords reads the records of some rows and compares their checksums.
+// A row is passed over where its own batch is wrong: that has been named once, and its place would be a guess.
 func (v *verifier) checkRecords(ctx context.Context, r *reader, first, end int64) {
 	for i := first; i < end && ctx.Err() == nil; i++ {
 		s, key, ok := v.sample(i)
@@ -123,6 +129,7 @@ func (v *verifier) checkRecords(ctx context.Context, r *reader, first, end int64
 }
 
 // checkValues reads the fields of a sample that lie in compressed blocks, and compares them with the index's checksums.
+// Other fields stand in the index itself, whose batches have checksums.
 func (v *verifier) checkValues(ctx context.Context, s catalog.Sample, p Finding) {
 	for _, f := range v.dataset.Fields() {
 		if !f.Blocks || ctx.Err() != nil {
@@ -145,6 +152,7 @@ func (v *verifier) checkValues(ctx context.Context, s catalog.Sample, p Finding)
 
 // checkRecord compares one record. In folders size and time come first: they say that the file is
 // another one, which is a better answer than two checksums.
+// The checks go from what is cheap and says most to what is dear: size, time, checksum, seek points, verdict.
 func (v *verifier) checkRecord(r *reader, s catalog.Sample, p Finding, seek []byte) {
 	if v.dataset.Kind() == catalog.Indexed {
 		if r.size != s.Length {
@@ -169,6 +177,7 @@ func (v *verifier) checkRecord(r *reader, s catalog.Sample, p Finding, seek []by
 		return
 	}
 	known := s.Verdict != catalog.Good
+	// Without decode= an image is looked at only where its checksum alone would not say what a user wants to know.
 	if !v.config.Decode && seek == nil && !known {
 		return
 	}
@@ -205,6 +214,7 @@ func (v *verifier) checkRecord(r *reader, s catalog.Sample, p Finding, seek []by
 }
 
 // checksum is that of a sample, wherever it lies.
+// A block is decoded to be summed; its sample stays in r.image for what follows.
 func (v *verifier) checksum(r *reader, s *catalog.Sample) (uint32, error) {
 	if s.Block.Codec == blocks.None {
 		return r.checksum(s.Offset, s.Length)
@@ -218,6 +228,7 @@ func (v *verifier) checksum(r *reader, s *catalog.Sample) (uint32, error) {
 }
 
 // load reads a whole image.
+// It is called behind the checksum, so that length has been read once already.
 func (r *reader) load(offset, length int64) error {
 	if int64(cap(r.image)) < length {
 		// The length is checked against a limit before; with room to spare, as in roomFor.
@@ -231,6 +242,7 @@ func (r *reader) load(offset, length int64) error {
 }
 
 // checksum reads in pieces, so that memory does not depend on what the index claims.
+// A record may be of gigabytes by an index that is wrong; a megabyte at a time finds the end of the file.
 func (r *reader) checksum(offset, length int64) (uint32, error) {
 	crc := uint32(0)
 	for length > 0 {
@@ -248,6 +260,7 @@ func (r *reader) checksum(offset, length int64) (uint32, error) {
 	return crc, nil
 }
 
+// Castagnoli's polynomial has an instruction on x86-64 and arm64, which Go's library uses.
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // checkVerdict reads all entropy data once more: of every sample where the caller asks for it, and

@@ -12,9 +12,11 @@ import (
 )
 
 // stepAt is where a record of seek points (native/jpeg/seek.h) says how many MCUs lie between two.
+// The first byte of a record is its version.
 const stepAt = 1
 
 // checkSeekPlaces says whether the records of all rows together are the seek file, to the last byte.
+// Each row was held against the one before it (checkRows), so that what is left are the sum and the count.
 func (v *verifier) checkSeekPlaces(last catalog.SeekPlace, samples int64) {
 	m := v.dataset.Manifest().Seek
 	if m == nil {
@@ -28,6 +30,8 @@ func (v *verifier) checkSeekPlaces(last catalog.SeekPlace, samples int64) {
 
 // seekRecord reads the seek points of a sample and compares their checksum; nil where there are none
 // to go on with.
+// Without points a sample is decoded from its beginning, so that a fault here loses time and no pixels; it is a finding
+// all the same.
 func (v *verifier) seekRecord(r *reader, s catalog.Sample, key string) []byte {
 	if s.Seek.Length == 0 {
 		return nil
@@ -59,6 +63,7 @@ func (v *verifier) seekRecord(r *reader, s catalog.Sample, key string) []byte {
 
 // checkPoints finds the seek points anew in the image's bytes, whose checksum holds. Equal bytes
 // are also all that there is to check of a record's structure.
+// They are found with the step of the record itself: another version may have used another one.
 func (v *verifier) checkPoints(r *reader, s catalog.Sample, key string, image, record []byte) {
 	p := Finding{File: v.dataset.SeekFile().Path(), Record: s.Index, Key: key, Offset: s.Seek.Offset}
 	step := uint32(0)
@@ -98,6 +103,7 @@ func (v *verifier) checkPoints(r *reader, s catalog.Sample, key string, image, r
 }
 
 // hexFrom shows a few bytes.
+// Eight bytes are enough to see whether a value or a position differs.
 func hexFrom(b []byte, at int) string {
 	if at == len(b) {
 		return "its end"

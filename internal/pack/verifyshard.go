@@ -15,6 +15,7 @@ import (
 
 // checkShard compares a shard's members with the index: one image a row, in order, with the name
 // its key gives, and the label beside it.
+// Of a shard in a store the records are checked on the way, while their bytes are at hand.
 func (v *verifier) checkShard(ctx context.Context, r *reader, n int) {
 	shard := v.dataset.Shards()[n]
 	path := v.dataset.ShardPath(n)
@@ -37,6 +38,7 @@ func (v *verifier) checkShard(ctx context.Context, r *reader, n int) {
 	if size != shard.Size {
 		at(-1, size, shard.Size, size, "the shard's size in bytes")
 	}
+	// The container's own checksums come last, for they are a second reading of all of it.
 	if v.dataset.Kind() == catalog.Contained {
 		// What else stands in a container of others is their business; its rows are compared with its bytes.
 		if ends, err := v.endsOf(ctx, f, n, size); err != nil {
@@ -85,6 +87,7 @@ func (v *verifier) checkShard(ctx context.Context, r *reader, n int) {
 }
 
 // openShard opens a shard, wherever it lies, and says how long it is. One in a store is then r's.
+// Its size is what is there now; the manifest's is compared by the caller.
 func (v *verifier) openShard(ctx context.Context, r *reader, n int) (readable, int64, error) {
 	if away := v.dataset.Shard(n); away != nil {
 		if err := r.open(ctx, v.dataset.ShardPath(n), away); err != nil {
@@ -109,6 +112,8 @@ func (v *verifier) openShard(ctx context.Context, r *reader, n int) (readable, i
 
 // endsOf is the checksum of a container's ends. In a store these are fetched by themselves, for the pieces that the
 // rest is read in would be several megabytes more.
+// The ends are found in an index without a walk of the container: what was replaced by a file of the same length mostly
+// differs there.
 func (v *verifier) endsOf(ctx context.Context, f io.ReaderAt, n int, size int64) (uint32, error) {
 	if away := v.dataset.Shard(n); away != nil {
 		f = readerAt(func(to []byte, offset int64) error { return away.ReadAt(ctx, to, offset) })
@@ -119,6 +124,7 @@ func (v *verifier) endsOf(ctx context.Context, f io.ReaderAt, n int, size int64)
 // readerAt is a function that reads a range whole as an io.ReaderAt.
 type readerAt func(to []byte, offset int64) error
 
+// ReadAt is whole or an error, so that no caller has to look at the count.
 func (read readerAt) ReadAt(to []byte, offset int64) (int, error) {
 	if err := read(to, offset); err != nil {
 		return 0, err
@@ -127,6 +133,7 @@ func (read readerAt) ReadAt(to []byte, offset int64) (int, error) {
 }
 
 // keyOf is empty of no record, and where the index itself is damaged, which checkRows says.
+// The key is for people: an empty one says that there is none to be had.
 func (v *verifier) keyOf(record int64) string {
 	if record < 0 {
 		return ""
@@ -136,6 +143,7 @@ func (v *verifier) keyOf(record int64) string {
 }
 
 // walkError names the place where the archive stops being one; what lies behind cannot be walked.
+// Rows behind it are checked by their places, which do not depend on headers.
 func (v *verifier) walkError(path string, record int64, err error) {
 	p := Finding{File: path, Record: record, Key: v.keyOf(min(record, v.dataset.Len()-1)), Offset: -1, Expected: "a tar header", Text: "the archive cannot be walked from here on"}
 	var w *formats.WalkError
@@ -147,6 +155,7 @@ func (v *verifier) walkError(path string, record int64, err error) {
 
 // checkMember compares one image's header with its row. Several things may be wrong at once, and
 // each is named.
+// The name is that of the key with an ending, of which only the length matters to the name (formats.MemberName).
 func (v *verifier) checkMember(shard int, record int64, m formats.TarMember, at func(record, offset int64, expected, found any, text string)) {
 	s, key, ok := v.sample(record)
 	if !ok {
@@ -169,6 +178,7 @@ func (v *verifier) checkMember(shard int, record int64, m formats.TarMember, at 
 
 // checkLabel compares a .cls member with the row before it: the label stands in the shard and in
 // the index, and a swapped one would be the worst kind of fault.
+// It is a reader of WebDataset that takes the label from there; Headrace's own takes the index's.
 func (v *verifier) checkLabel(f io.ReaderAt, path string, record int64, m formats.TarMember, at func(record, offset int64, expected, found any, text string)) {
 	if record < 0 {
 		at(-1, m.Header, "an image", m.Name, "a label before any image")

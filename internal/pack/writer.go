@@ -16,6 +16,7 @@ import (
 )
 
 // WriterConfig asks for a packed dataset that is given sample by sample.
+// Its members are those of PackConfig that make sense without a source.
 type WriterConfig struct {
 	Options
 	SeekOptions
@@ -30,6 +31,7 @@ type WriterConfig struct {
 }
 
 // Added is what a sample has beside its image.
+// A label is a number; names are looked up by AddJSON.
 type Added struct {
 	Key    string // "": its number
 	Label  *int64 // nil: none
@@ -39,6 +41,7 @@ type Added struct {
 // Writer takes samples and inspects and writes them behind the caller's back, in their order. An
 // error of a file shows at a later call; an argument that does not fit is refused at once, and
 // the writer goes on without that sample.
+// mu holds one call at a time, so that samples have an order whoever adds them.
 type Writer struct {
 	mu     sync.Mutex
 	config WriterConfig
@@ -57,6 +60,7 @@ type Writer struct {
 }
 
 // NewWriter checks the destination and begins.
+// Fields and index follow with the first sample: only then their types are known.
 func NewWriter(c WriterConfig) (*Writer, error) {
 	if err := c.Options.check(); err != nil {
 		return nil, err
@@ -92,6 +96,7 @@ func NewWriter(c WriterConfig) (*Writer, error) {
 }
 
 // Add takes a sample. The image's bytes are copied.
+// Add returns when the sample is on its way. Whether its bytes are an image is seen later.
 func (w *Writer) Add(image []byte, a Added) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -122,11 +127,13 @@ func (w *Writer) Add(image []byte, a Added) error {
 }
 
 // item checks a sample against what came before. Nothing of the writer changes on an error.
+// Checks come before the copy of the image, which may be of megabytes.
 func (w *Writer) item(image []byte, a Added) (*item, error) {
 	it := &item{seq: w.count, key: a.Key, label: catalog.NoLabel}
 	wrong := func(format string, v ...any) error {
 		return &catalog.Error{Kind: fault.KindArgument, Record: w.count, Key: it.key, Offset: -1, Text: fmt.Sprintf(format, v...)}
 	}
+	// As many digits as sort a thousand million names by number.
 	if it.key == "" {
 		it.key = fmt.Sprintf("%09d", w.count)
 	}
@@ -167,6 +174,7 @@ func (w *Writer) item(image []byte, a Added) (*item, error) {
 }
 
 // checkFieldName refuses what every sample has anyway. A batch could not tell the two apart.
+// The names are those that a batch has for every sample, as scan.ofEverySample lists them.
 func checkFieldName(name string) error {
 	switch name {
 	case "image", "label", "key", "index", "path":
@@ -176,6 +184,7 @@ func checkFieldName(name string) error {
 }
 
 // fieldsOf settles the fields with the first sample and holds all others to them.
+// A field that a later sample lacks is refused with its value (Field.CheckValue): no row of an index has holes.
 func (w *Writer) fieldsOf(a Added) ([]catalog.Field, error) {
 	fields := w.fields
 	if fields == nil {
@@ -208,6 +217,7 @@ func (w *Writer) fieldsOf(a Added) ([]catalog.Field, error) {
 }
 
 // start begins the flow with the first sample, when the fields are known.
+// An error here is final: the destination is given up.
 func (w *Writer) start() error {
 	if err := w.output.begin(w.fields); err != nil {
 		w.closed = true
@@ -223,6 +233,7 @@ func (w *Writer) start() error {
 			f.further = append(f.further, n)
 		}
 	}
+	// The caller's thread is free; what it learns of an error comes with a later Add, or with Finish.
 	go func() {
 		defer close(w.done)
 		defer func() {
@@ -237,6 +248,7 @@ func (w *Writer) start() error {
 
 // Finish waits for what was added and makes the dataset visible. The writer is closed whatever
 // comes of it.
+// The lock is held throughout, so that Add waits and then finds the writer closed; Abort needs none to cancel.
 func (w *Writer) Finish() (Summary, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -257,6 +269,7 @@ func (w *Writer) Finish() (Summary, error) {
 }
 
 // Abort ends without leaving anything, also a Finish that is at work. After that it does nothing.
+// The context comes first, without the lock: it wakes an Add that waits and a Finish that writes.
 func (w *Writer) Abort() {
 	w.cancel()
 	w.mu.Lock()
@@ -281,11 +294,13 @@ func (w *Writer) Left() string { return w.track.Left() }
 func (w *Writer) Place() string { return w.output.to.path() }
 
 // added is the writer as a source of samples.
+// It is closed by Finish, which ends the flow in order, and cancelled by Abort.
 type added struct {
 	items <-chan *item
 	ctx   context.Context
 }
 
+// next waits for a sample; it ends with the last one, or with the writer.
 func (a *added) next(it *item) (bool, error) {
 	select {
 	case i, ok := <-a.items:
@@ -298,6 +313,7 @@ func (a *added) next(it *item) (bool, error) {
 	}
 }
 
+// A writer knows neither how many will come nor, as a source, what the fields are: start has told the output.
 func (a *added) total() int64            { return -1 }
 func (a *added) classes() []string       { return nil }
 func (a *added) fields() []catalog.Field { return nil }

@@ -13,6 +13,7 @@ import (
 
 // AddJSON is Add for callers across the C ABI: one JSON object with "label" (a number, or a
 // class name), "key" and the fields, in the forms of catalog.ValueFromJSON. All are optional.
+// Members are a map, whose order does not matter: fields have the order in which they were settled.
 func (w *Writer) AddJSON(image, fields []byte) error {
 	var raw map[string]json.RawMessage
 	wrong := func(name string, err error) error {
@@ -45,6 +46,7 @@ func (w *Writer) AddJSON(image, fields []byte) error {
 	return w.Add(image, a)
 }
 
+// A name is one of the writer's classes, found by going through all: that is little beside a sample.
 func (w *Writer) labelFromJSON(value json.RawMessage) (*int64, error) {
 	// Before the string: json reads null into one without complaint.
 	if string(value) == "null" {
@@ -63,6 +65,7 @@ func (w *Writer) labelFromJSON(value json.RawMessage) (*int64, error) {
 	return &label, err
 }
 
+// A declared type settles what JSON leaves open: a whole number may be meant as a float.
 func (w *Writer) declared(name string) *catalog.Field {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -79,6 +82,7 @@ func (w *Writer) declared(name string) *catalog.Field {
 }
 
 // Len is the number of samples added.
+// It takes the lock, for samples may come from several threads.
 func (w *Writer) Len() int64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
