@@ -13,6 +13,7 @@ import (
 )
 
 // schemes of addresses, as they begin.
+// In the order in which an error names them.
 var schemes = []string{"s3", "gs", "az", "http", "https", "hf"}
 
 // address is a URL taken apart. Of a store's own scheme the path is the object's key as it is, as the
@@ -26,6 +27,7 @@ type address struct {
 }
 
 // IsURL says whether a text is an address that Open takes, by how it begins.
+// A path of a file may hold "://" as well; what stands before that has to be one of the schemes.
 func IsURL(text string) bool {
 	_, _, found := cutScheme(text)
 	return found
@@ -33,6 +35,7 @@ func IsURL(text string) bool {
 
 // cutScheme is an address's scheme in lower case, for case means nothing in one (RFC 3986, 3.1), and what
 // stands behind its "://".
+// It does not validate: a text that begins so is meant as an address, and parse says what is wrong with it.
 func cutScheme(text string) (scheme, rest string, found bool) {
 	scheme, rest, _ = strings.Cut(text, "://")
 	scheme = strings.ToLower(scheme)
@@ -41,6 +44,7 @@ func cutScheme(text string) (scheme, rest string, found bool) {
 
 // Normal is an address with its scheme in lower case, by which addresses are compared and told apart. What is
 // no address stands as it is.
+// Host and path keep their case: keys of stores have it, and a host's is the server's to know.
 func Normal(text string) string {
 	if scheme, rest, found := cutScheme(text); found {
 		return scheme + "://" + rest
@@ -50,6 +54,7 @@ func Normal(text string) string {
 
 // Display is the address for texts: without query, fragment, name and password. What is no address
 // stands as it is.
+// It never fails: a text that goes into an error is to be shown whatever it is.
 func Display(text string) string {
 	if a, err := parse(text); err == nil {
 		return a.display()
@@ -67,6 +72,7 @@ func Display(text string) string {
 	return scheme + "://" + host + "/" + path
 }
 
+// What is refused is not repeated where it may hold a password (RFC 3986, 3.2.1) or a signature.
 func parse(text string) (address, error) {
 	scheme, rest, found := cutScheme(text)
 	refuse := func(expected string) (address, error) {
@@ -76,6 +82,7 @@ func parse(text string) (address, error) {
 		}
 		return address{}, fault.New(fault.KindArgument, fault.Argument("the address", shown, expected))
 	}
+	// The order is that of what is said best: what it is, how long, of which letters, and then the scheme's own rules.
 	switch {
 	case !found:
 		return refuse("one that begins with " + strings.Join(schemes, "://, ") + "://")
@@ -102,6 +109,7 @@ func parse(text string) (address, error) {
 			return refuse("a key that is neither . nor .. between two slashes")
 		}
 	}
+	// The hub has models and spaces, too; images lie in datasets.
 	if scheme == "hf" {
 		if host != "datasets" {
 			return refuse("hf://datasets/ORG/NAME[@REV]/PATH")
@@ -116,8 +124,10 @@ func parse(text string) (address, error) {
 	return address{scheme: scheme, host: host, path: path}, nil
 }
 
+// An error about an address has no record and no offset.
 var nowhere = fault.Place{Record: fault.None, Offset: fault.None}
 
+// A key with letters that a URL would escape is shown as it is, as the stores' own tools show it.
 func (a address) display() string {
 	if a.web == nil {
 		return a.scheme + "://" + a.host + "/" + a.path
@@ -127,6 +137,7 @@ func (a address) display() string {
 
 // key tells objects apart. Who asks and by which signature are no part of it, so that what a cache has is found with
 // the next signature: the version, which stands beside a key, tells what is another object.
+// A query without its signature is hashed rather than shown: keys of a cache are names of files.
 func (a address) key() string {
 	if a.web == nil {
 		return a.display()
@@ -141,6 +152,7 @@ func (a address) key() string {
 
 // Join is the address of what a relative name means below a prefix: of a name in an index, which is
 // hostile. It stays below the prefix, on its host and with its query.
+// A name in an index is checked here a second time, although the index's reader has: no request leaves the folder.
 func Join(prefix, relative string) (string, error) {
 	a, err := parse(prefix)
 	if err != nil {
@@ -166,6 +178,7 @@ func Join(prefix, relative string) (string, error) {
 	return strings.TrimSuffix(Normal(prefix), "/") + "/" + relative, nil
 }
 
+// The index that has such a name is wrong, and not the caller's words.
 func outside(a address, relative string) error {
 	return &Error{URL: a.display(), Kind: fault.KindBadFile, offset: fault.None,
 		Text: fault.Argument("a name below it", relative, "parts between slashes, none of them empty, . or ..")}

@@ -19,11 +19,14 @@ import (
 
 // azureStore opens containers of Azure's blobs. Account and credentials come from the environment
 // variables of the Go CDK and Azure's own tools, else from Azure's default chain.
+// It is asked once for each container; the client is kept by bucketStore.
 type azureStore struct{ client *client }
 
+// bucket makes the container's client with our transport and hands it to the CDK.
 func (z *azureStore) bucket(_ context.Context, name string, writing bool) (*blob.Bucket, error) {
 	s := z.client.storage
 	options := azureblob.NewDefaultServiceURLOptions()
+	// The defaults are read from the environment by the CDK: AZURE_STORAGE_ACCOUNT, _DOMAIN, _PROTOCOL, _SAS_TOKEN.
 	if s.Endpoint != "" {
 		u, err := url.Parse(s.Endpoint)
 		if err != nil {
@@ -47,6 +50,7 @@ func (z *azureStore) bucket(_ context.Context, name string, writing bool) (*blob
 }
 
 // container is the SDK's client. It tries again only what try cannot: the blocks of an upload.
+// The transport is ours, so the client is made here and not by the CDK's opener, and with it the credentials are chosen.
 func (z *azureStore) container(service, name string, o *azureblob.ServiceURLOptions, writing bool) (*container.Client, error) {
 	var options container.ClientOptions
 	// The same connections, limits and refusals of addresses as for all other stores.
@@ -55,6 +59,7 @@ func (z *azureStore) container(service, name string, o *azureblob.ServiceURLOpti
 	if !writing {
 		options.Retry = policy.RetryOptions{MaxRetries: -1}
 	}
+	// The library's error may quote a key or a connection string.
 	denied := func(err error) error {
 		if err == nil {
 			return nil

@@ -19,6 +19,7 @@ import (
 
 // A client is what all objects of one storage share: connections, counts, and what was seen of the
 // time that requests take.
+// It is kept as long as the process runs: there are as many as there are storages, mostly one.
 type client struct {
 	storage  Storage
 	counted  counter
@@ -30,7 +31,8 @@ type client struct {
 
 var (
 	clientsLock sync.Mutex
-	clients     = make(map[Storage]*client)
+	// By the whole Storage, for any option makes other requests.
+	clients = make(map[Storage]*client)
 )
 
 // The variables that the stores' libraries ask for begin so.
@@ -48,6 +50,7 @@ func followEnvironment() {
 	}
 }
 
+// A storage that was kept (Storage.Kept) has its client, whatever the environment says by now.
 func clientOf(s Storage) *client {
 	if s.kept != nil {
 		return s.kept
@@ -63,6 +66,7 @@ func clientOf(s Storage) *client {
 }
 
 // store is that of a scheme, made when it is first asked for: credentials are looked for then.
+// A store is made under the lock, once a client and scheme: two would look for credentials twice.
 func (c *client) store(scheme string) (store, error) {
 	c.building.Lock()
 	defer c.building.Unlock()
@@ -102,8 +106,9 @@ func newTransport(s Storage) *http.Transport {
 			return &sending{Conn: made, stall: total / attemptPart}, nil
 		},
 		// Short of an attempt, so that a host that takes connections and says nothing costs a part of it.
-		TLSHandshakeTimeout:    total / 6,
-		ResponseHeaderTimeout:  total / attemptPart,
+		TLSHandshakeTimeout:   total / 6,
+		ResponseHeaderTimeout: total / attemptPart,
+		// An answer's head is hostile as well; Go's own bound is 10 MiB.
 		MaxResponseHeaderBytes: 64 << 10,
 		MaxIdleConnsPerHost:    256,
 		IdleConnTimeout:        50 * time.Second, // below the minute after which servers close
@@ -115,11 +120,13 @@ func newTransport(s Storage) *http.Transport {
 
 // sending is a connection that ends where the other side takes nothing for so long: the library bounds the wait for
 // an answer, which begins when a request was sent, and not the sending of a part of an upload.
+// It wraps every connection, TLS included, below the encryption.
 type sending struct {
 	net.Conn
 	stall time.Duration
 }
 
+// Write sends p in pieces, each of which has the time of a stall.
 func (s *sending) Write(p []byte) (done int, err error) {
 	// In pieces, for a deadline is of a whole call: a part of 32 MiB on a slow link may take longer than the stall,
 	// as long as some of it goes.
@@ -133,9 +140,11 @@ func (s *sending) Write(p []byte) (done int, err error) {
 	return done, err
 }
 
+// Small beside a part, large beside a packet.
 const sentAtOnce = 64 << 10
 
 // refuseLinkLocal keeps redirects and names from the addresses at which clouds hand out credentials.
+// It is asked for each address that is dialled, so also for those of redirects.
 func refuseLinkLocal(_, address string, _ syscall.RawConn) error {
 	to, err := netip.ParseAddrPort(address)
 	// 169.254.169.254 and fe80::/10 (RFC 3927, 4291). When the name is resolved, so that no name that leads there

@@ -25,6 +25,7 @@ import (
 
 // bucketStore is a store through the Go CDK's blob package. What tells an object's versions apart is not
 // the same everywhere: S3 and Azure have the ETag, Google the generation.
+// It serves Google and Azure wholly. Of S3 it does lists, uploads and removals; s3.go reads.
 type bucketStore struct {
 	client *client
 	// open makes a bucket; writing asks for one whose uploads are tried again by the library.
@@ -38,6 +39,7 @@ type bucketStore struct {
 }
 
 // newCloudStore is the store of a scheme, nil of one that is not known.
+// Credentials are not looked for before a bucket is.
 func newCloudStore(c *client, scheme string) store {
 	switch scheme {
 	case "s3":
@@ -51,6 +53,7 @@ func newCloudStore(c *client, scheme string) store {
 }
 
 // bucket is that of an address, whose key the library leaves as it is.
+// A bucket for reading and one for writing differ in who tries again, so both are kept.
 func (s *bucketStore) bucket(ctx context.Context, a address, writing bool) (*blob.Bucket, error) {
 	if err := spelled(a); err != nil {
 		return nil, err
@@ -80,6 +83,7 @@ func (s *bucketStore) bucket(ctx context.Context, a address, writing bool) (*blo
 // spelled refuses a key of which the library makes another one, such as "x..__0x2f__y" of "x../y" (escapeKey of
 // s3blob, gcsblob and azureblob): what other programs wrote would not be found, nor they what is written here. S3's
 // objects are read without the library.
+// Refused with an error rather than read under another name: a dataset would silently lack the object.
 func spelled(a address) error {
 	expected := ""
 	switch {
@@ -97,6 +101,7 @@ func spelled(a address) error {
 
 // guard makes an error of a panic: the libraries take some of what a server says for granted, such as
 // Azure's x-ms-creation-time, and a wrong server must not end a training.
+// The text of the panic is not repeated: it may hold what the server said.
 func guard(err *error) {
 	if recover() != nil {
 		*err = &failure{kind: fault.KindBadFile, text: "the server's answer is none that the store's library understands"}
@@ -104,6 +109,7 @@ func guard(err *error) {
 }
 
 // failure is the failure behind an error of the library. Where the credentials have ended, the next try has others.
+// Of requests that fail at once each comes here; renew does it once in a second.
 func (s *bucketStore) failure(ctx context.Context, err error) error {
 	found := cloudFailure(ctx, err)
 	if f := (*failure)(nil); errors.As(found, &f) && f.ended && s.renew != nil {
@@ -115,6 +121,7 @@ func (s *bucketStore) failure(ctx context.Context, err error) error {
 	return found
 }
 
+// head asks for an object's attributes. A generation of Google's tells versions apart as an ETag does elsewhere.
 func (s *bucketStore) head(ctx context.Context, a address) (size int64, version string, err error) {
 	defer guard(&err)
 	b, err := s.bucket(ctx, a, false)
@@ -133,6 +140,7 @@ func (s *bucketStore) head(ctx context.Context, a address) (size int64, version 
 	return found.Size, version, nil
 }
 
+// It reads into p itself, and stops writing into it before it returns: fill's reads have ended then.
 func (s *bucketStore) read(ctx context.Context, a address, version string, size int64, p []byte, offset int64) (n int, err error) {
 	defer guard(&err)
 	b, err := s.bucket(ctx, a, false)
@@ -147,6 +155,7 @@ func (s *bucketStore) read(ctx context.Context, a address, version string, size 
 	}
 	defer reader.Close()
 	// A store that knows no condition sends another version as readily.
+	// The size is that of the whole object, which each answer to a range says as well.
 	if reader.Size() != size {
 		return 0, changedSize(size, reader.Size())
 	}
@@ -162,6 +171,7 @@ func (s *bucketStore) read(ctx context.Context, a address, version string, size 
 
 // versionOf is the version that an answer says it is of, empty where it says none: a server may not know what a
 // condition is.
+// Empty is no version, and not a wrong one: the condition was sent with the request.
 func versionOf(reader *blob.Reader) string {
 	var google *storage.Reader
 	if reader.As(&google) {
@@ -178,6 +188,7 @@ func versionOf(reader *blob.Reader) string {
 }
 
 // pinned asks for one version: an answer of another is 412.
+// S3 is missing, as its objects are read without the library.
 func pinned(version string) func(func(any) bool) error {
 	return func(as func(any) bool) error {
 		var (
@@ -203,6 +214,7 @@ func pinned(version string) func(func(any) bool) error {
 // pageEntries is how many objects a page of a list has at most: S3's and Google's own bound.
 const pageEntries = 1000
 
+// An entry is handed on as it comes, so that a list of a million is not held twice.
 func (s *bucketStore) list(ctx context.Context, a address, token string, found func(Entry) error) (next string, err error) {
 	defer guard(&err)
 	b, err := s.bucket(ctx, a, false)
@@ -231,6 +243,7 @@ func (s *bucketStore) list(ctx context.Context, a address, token string, found f
 }
 
 // entryOf is an object of a list with the version that its store tells it by.
+// The library gives keys in its own spelling; the store's own answer behind it has the key as it is.
 func entryOf(a address, one *blob.ListObject) Entry {
 	e, key := Entry{Size: one.Size}, one.Key // in which the library takes some spellings for escapes
 	var (
@@ -252,6 +265,7 @@ func entryOf(a address, one *blob.ListObject) Entry {
 
 // cloudFailure is the failure behind an error of a store's library. Of its text nothing is repeated but
 // the code: it may quote a request.
+// The order matters: our own failures and the caller's end first, then what says a status, then the library's word.
 func cloudFailure(ctx context.Context, err error) error {
 	var (
 		known  *failure
@@ -261,6 +275,7 @@ func cloudFailure(ctx context.Context, err error) error {
 		az     *azcore.ResponseError
 	)
 	switch {
+	// A context that ended shows in many errors; it is none of the store's.
 	case errors.As(err, &known):
 		return known
 	case ctx.Err() != nil:

@@ -24,6 +24,7 @@ type bucketUpload struct {
 	clear func(context.Context, error) error
 }
 
+// part bounds the memory: so many bytes for each part that is on its way.
 func (s *bucketStore) create(ctx context.Context, a address, part int) (_ upload, err error) {
 	defer guard(&err)
 	b, err := s.bucket(ctx, a, true)
@@ -48,6 +49,7 @@ func (s *bucketStore) create(ctx context.Context, a address, part int) (_ upload
 }
 
 // timely does what waits for the store. Where that takes longer than the caller allows the upload ends.
+// A write may wait for a part to be sent, so that it is bounded as a read is.
 func (u *bucketUpload) timely(wait func() error) error {
 	limit := u.client.storage.Timeout
 	if limit > 0 {
@@ -68,6 +70,7 @@ func (u *bucketUpload) timely(wait func() error) error {
 	return cloudFailure(u.ctx, err)
 }
 
+// n may be fewer with an error; nobody goes on from there.
 func (u *bucketUpload) write(p []byte) (n int, err error) {
 	err = u.timely(func() (err error) {
 		n, err = u.writer.Write(p)
@@ -76,6 +79,7 @@ func (u *bucketUpload) write(p []byte) (n int, err error) {
 	return n, err
 }
 
+// The context ends behind it, for what the library holds stays as long as that does.
 func (u *bucketUpload) commit() error {
 	err := u.timely(u.close)
 	if err == nil {
@@ -102,6 +106,7 @@ func (u *bucketUpload) abort(ctx context.Context) error {
 	return u.clear(ctx, err)
 }
 
+// A removal is made once here; Remove tries again.
 func (s *bucketStore) remove(ctx context.Context, a address) (err error) {
 	defer guard(&err)
 	b, err := s.bucket(ctx, a, false)

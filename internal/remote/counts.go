@@ -8,6 +8,7 @@ import (
 )
 
 // Counts is what was done so far.
+// The numbers rise only; who wants a rate takes two and the time between.
 type Counts struct {
 	Requests int64         // sent, retries and hedges included; pages of a list and parts of an upload count as one
 	Bytes    int64         // of objects, as they came from the network, hedges included
@@ -17,6 +18,7 @@ type Counts struct {
 }
 
 // counter is Counts while they change.
+// Atomic, because the readers of a loader count beside each other; no two of the numbers are taken at one moment.
 type counter struct {
 	requests, bytes, retries, hedges, waited atomic.Int64
 }
@@ -40,6 +42,7 @@ func (o *Object) Counts() Counts { return o.counted.counts() }
 // Counts of all objects that were opened with this storage in this process.
 func (s Storage) Counts() Counts { return clientOf(s).counted.counts() }
 
+// Stores list in the order of bytes, the hub in that of a tree; a caller is to see one order.
 func sortEntries(entries []Entry) {
 	slices.SortFunc(entries, func(a, b Entry) int { return cmp.Compare(a.URL, b.URL) })
 }

@@ -21,6 +21,7 @@ import (
 // Error is what remains of a request when nothing more is tried. It has no secret in it: URL has no
 // query, and the text is from this package, but for what the system says of a connection and the short
 // code of a store's answer.
+// Kind says whose fault it is and what a program can do; Status and Attempts are for people who look into it.
 type Error struct {
 	URL      string // without query, name and password
 	Status   int    // of the last answer, 0 where there was none
@@ -32,20 +33,24 @@ type Error struct {
 	inner  error // an errno or a context's error, for errors.Is
 }
 
+// Error has the form of all of the engine's sentences (package fault).
 func (e *Error) Error() string {
 	return fault.Sentence(e.FaultPlace(), e.Kind.Family(), e.Text)
 }
 
 // FaultKind and FaultPlace are for package fault.
+// They make an Error one of the faults that the engine's callers see, with its family.
 func (e *Error) FaultKind() fault.Kind { return e.Kind }
 
 func (e *Error) FaultPlace() fault.Place {
 	return fault.Place{File: e.URL, Record: fault.None, Offset: e.offset}
 }
 
+// The cause is an errno or a context's error only, never a library's: these quote requests.
 func (e *Error) Unwrap() error { return e.inner }
 
 // A failure is why one request failed, and whether the next may not.
+// again means that the same request may succeed; the caller's time and the number of attempts bound it (try).
 type failure struct {
 	kind   fault.Kind
 	status int
@@ -59,6 +64,7 @@ type failure struct {
 func (f *failure) Error() string { return f.text }
 
 // code is a store's own word for an answer, such as "SlowDown", which is shown where it is a word.
+// A server may put anything there: what is not a word of letters, digits and dots is left out.
 type code string
 
 func (c code) String() string {
@@ -81,6 +87,7 @@ var noBucket = map[code]bool{"NoSuchBucket": true, "ContainerNotFound": true}
 var expired = map[code]bool{"ExpiredToken": true, "ExpiredTokenException": true, "TokenRefreshRequired": true, "RequestExpired": true}
 
 // ofStatus is the failure that an answer's status means. After is its Retry-After.
+// Statuses are RFC 9110's, section 15; codes are the stores' own.
 func ofStatus(status int, word code, after time.Duration) *failure {
 	f := &failure{kind: fault.KindUnreachable, status: status, after: after}
 	f.text = fmt.Sprintf("the server answered %d %s%v", status, http.StatusText(status), word)
@@ -116,6 +123,7 @@ func ofStatus(status int, word code, after time.Duration) *failure {
 }
 
 // classify is the failure behind an error of a connection.
+// Anything that is not recognised is worth another try, for the number of tries is bounded.
 func classify(err error) *failure {
 	var (
 		known    *failure
@@ -132,6 +140,7 @@ func classify(err error) *failure {
 	case errors.As(err, &known):
 		return known
 	// A resolver that does not answer may the next time; one that knows no such name will not.
+	// The text has the name, which the user wrote; errors of the library would have the resolver's address as well.
 	case errors.As(err, &name):
 		text := fmt.Sprintf("the name %.200s was not found", name.Name)
 		if !name.IsNotFound {
@@ -142,6 +151,7 @@ func classify(err error) *failure {
 		return &failure{kind: fault.KindDenied, text: "the server's certificate is not one to trust"}
 	case errors.As(err, &record):
 		return &failure{kind: fault.KindUnsupported, text: "the server does not speak TLS"}
+	// Three ways in which Go says that a time has passed.
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded), errors.As(err, &header) && header.Timeout():
 		return answered("the server did not answer in time")
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
@@ -157,6 +167,7 @@ func classify(err error) *failure {
 }
 
 // A goal is what requests are made for, for the sentence of its error.
+// offset is fault.None where nothing is read.
 type goal struct {
 	what    string // "open"
 	url     string
@@ -165,9 +176,11 @@ type goal struct {
 }
 
 // finish makes the error of a failure that stays.
+// Attempts 0 is for errors that are found without a request; its sentence counts nothing then.
 func (c *client) finish(ctx context.Context, g goal, err error, attempts int, took time.Duration) *Error {
 	f := classify(err)
 	e := &Error{URL: g.url, Status: f.status, Attempts: attempts, Kind: f.kind, offset: g.offset, inner: f.inner}
+	// The caller's end goes before whatever the last request said: it is why nothing more was tried.
 	if ended := ctx.Err(); ended != nil {
 		e.Kind, e.inner = fault.KindClosed, ended
 		f = &failure{text: "the wait for it was ended"}

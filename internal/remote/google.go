@@ -14,10 +14,12 @@ import (
 )
 
 // googleStore opens buckets of Google Cloud Storage with the application's default credentials.
+// A bucket needs no request to be opened; credentials are looked for at the first one.
 type googleStore struct{ client *client }
 
 func (g *googleStore) bucket(ctx context.Context, name string, writing bool) (*blob.Bucket, error) {
 	s := g.client.storage
+	// Without credentials nothing is signed: public buckets answer.
 	client := gcp.NewAnonymousHTTPClient(g.client.web)
 	if !s.Anonymous {
 		client = &gcp.HTTPClient{Client: http.Client{Transport: newGoogleTokens(g.client)}}

@@ -32,6 +32,7 @@ type googleTokens struct {
 }
 
 // pendingToken is an answer to come.
+// Its members but done are written once, before done is closed, and read afterwards.
 type pendingToken struct {
 	done   chan struct{}
 	began  time.Time
@@ -40,12 +41,14 @@ type pendingToken struct {
 	source oauth2.TokenSource
 }
 
+// The library's own wait for a token may be as long as its server likes.
 func newGoogleTokens(c *client) *googleTokens {
 	// As long as a connection may take. An attempt may take more, so that the sentence is this file's.
 	return &googleTokens{web: c.web, limit: c.storage.patience() / 6}
 }
 
 // RoundTrip is one request of the store's library with a token.
+// The body is closed on every way out, as http.RoundTripper asks for.
 func (g *googleTokens) RoundTrip(r *http.Request) (*http.Response, error) {
 	token, err := g.token(r.Context())
 	if err != nil {
@@ -61,6 +64,7 @@ func (g *googleTokens) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // token waits for one. Its error comes before the context's where that has a deadline: the library would take the
 // context's in its place (SendRequest of google.golang.org/api/internal/gensupport).
+// Nine tenths, so that there is time left to say so.
 func (g *googleTokens) token(ctx context.Context) (*oauth2.Token, error) {
 	limit := g.limit
 	if ends, some := ctx.Deadline(); some {
@@ -81,6 +85,7 @@ func (g *googleTokens) token(ctx context.Context) (*oauth2.Token, error) {
 
 // ask is the answer that is under way, or a new one. One that is late by the limit is left to itself, source and all,
 // whose lock it holds.
+// The lock is held for a moment only: the request itself runs in fetch.
 func (g *googleTokens) ask() *pendingToken {
 	g.lock.Lock()
 	defer g.lock.Unlock()
@@ -96,6 +101,7 @@ func (g *googleTokens) ask() *pendingToken {
 	return p
 }
 
+// What is late is not kept: another one may have been asked for by then, whose source counts.
 func (g *googleTokens) fetch(p *pendingToken) {
 	p.token, p.err = g.find(p)
 	g.lock.Lock()
@@ -108,6 +114,7 @@ func (g *googleTokens) fetch(p *pendingToken) {
 
 // find looks for the credentials, where that is still to be done, and has them give a token, which is one of before as
 // long as that counts.
+// A refusal of the token's server is final where its status is: a key that was revoked does not come back.
 func (g *googleTokens) find(p *pendingToken) (*oauth2.Token, error) {
 	if p.source == nil {
 		lasting := context.WithValue(context.Background(), oauth2.HTTPClient, &http.Client{Transport: tokenWeb{g}, Timeout: g.limit})
@@ -147,6 +154,7 @@ func (g *googleTokens) failed(what string, kind fault.Kind, status int, again bo
 // tokenWeb notes whom the library asks for a token: its errors lose the address.
 type tokenWeb struct{ tokens *googleTokens }
 
+// RoundTrip sends a request for a token as it is.
 func (t tokenWeb) RoundTrip(r *http.Request) (*http.Response, error) {
 	asked := r.URL.Scheme + "://" + r.URL.Host
 	t.tokens.asked.Store(&asked)

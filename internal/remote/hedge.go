@@ -24,13 +24,16 @@ const (
 )
 
 // latency counts requests by size and by the time that they took.
+// Fixed arrays of counters without a lock: add is called for every request of every thread.
 type latency struct {
 	counts [sizeClasses][timeClasses]atomic.Int32
 	seen   [sizeClasses]atomic.Int64
 }
 
+// Requests of one size take like times; a p99 of all sizes together would be that of the large ones.
 func sizeClass(n int) int { return min(max(bits.Len(uint(n))-smallest, 0), sizeClasses-1) }
 
+// timeClass is the class of a time; what is below the first or above the last class counts there.
 func timeClass(d time.Duration) int {
 	// Classes are a quarter of a power of two wide, so that a p99 is known to within 25 %.
 	us := uint64(max(d.Microseconds(), 1))
@@ -43,11 +46,13 @@ func timeClass(d time.Duration) int {
 }
 
 // classEnds is the time below which a class lies.
+// The upper end is taken, so that the time is never below the true p99.
 func classEnds(class int) time.Duration {
 	power, within := class/timesPerStep+firstTime, class%timesPerStep
 	return time.Duration(timesPerStep+within+1) << (power - 2) * time.Microsecond
 }
 
+// Times of failed requests are left out, and of hedged ones it is that of whichever came first.
 func (l *latency) add(n int, d time.Duration) {
 	size := sizeClass(n)
 	l.counts[size][timeClass(d)].Add(1)
@@ -60,6 +65,7 @@ func (l *latency) add(n int, d time.Duration) {
 }
 
 // p99 is the time within which 99 in 100 requests of a size ended; 0 where too few were seen.
+// Counts change meanwhile; a p99 that is off by one request does no harm.
 func (l *latency) p99(n int) time.Duration {
 	size := sizeClass(n)
 	var total, below int32
@@ -78,6 +84,7 @@ func (l *latency) p99(n int) time.Duration {
 }
 
 // hedged is once, and once more beside it where it lasts.
+// p has been written to whole or in part on an error: the caller's try goes on from n.
 func (o *Object) hedged(ctx context.Context, p []byte, offset int64) (int, error) {
 	l := &o.client.latency
 	began := time.Now()
@@ -110,6 +117,7 @@ func (o *Object) hedged(ctx context.Context, p []byte, offset int64) (int, error
 			defer fault.Recover(&err)
 			_, err = o.once(first, q, offset)
 		}()
+		// An error of the second request is none: the first is still under way.
 		if err != nil {
 			answer <- nil
 			return
@@ -138,6 +146,7 @@ func (o *Object) hedged(ctx context.Context, p []byte, offset int64) (int, error
 }
 
 // mayHedge: at most one in hedgeBudget requests is a second one.
+// Both numbers are of the whole client, so that the share holds over all its objects.
 func (c *client) mayHedge() bool {
 	return c.counted.hedges.Load()*hedgeBudget < c.counted.requests.Load()
 }

@@ -23,6 +23,7 @@ import (
 // it lies, an address that holds a signature for an hour or so; it is asked for once and used until it
 // ends. The user's token goes to the hub and nowhere else.
 // (https://huggingface.co/docs/hub/api; huggingface_hub's file_download.py and hf_file_system.py)
+// Both maps are bounded or small: commits by what a program names, locations by mostLocations.
 type hubStore struct {
 	client   *client
 	endpoint string
@@ -34,6 +35,7 @@ type hubStore struct {
 }
 
 // location is where the bytes of a file are, and what the hub says of them.
+// A signature is a secret as long as it lasts: url stands in no text.
 type location struct {
 	url     string
 	direct  bool // at the hub itself, which wants the token
@@ -42,6 +44,7 @@ type location struct {
 	until   time.Time
 }
 
+// Bounds of the hub's answers, and how long what it said is believed.
 const (
 	hubEndpoint   = "https://huggingface.co"
 	mostAnswer    = 16 << 20         // bytes of a page of the hub's list
@@ -51,6 +54,7 @@ const (
 	mostToken     = 4096
 )
 
+// Endpoint, HF_ENDPOINT, hub: the first that is set, as huggingface_hub has it.
 func newHubStore(c *client) store {
 	h := &hubStore{client: c, commits: make(map[string]string), locations: make(map[string]location)}
 	h.endpoint = strings.TrimSuffix(c.storage.Endpoint, "/")
@@ -67,6 +71,7 @@ func newHubStore(c *client) store {
 }
 
 // hubToken is the user's, from where huggingface_hub takes it.
+// A token is read once a client. What cannot be read is no token: a public dataset needs none.
 func hubToken() string {
 	for _, name := range []string{"HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"} {
 		if token := strings.TrimSpace(os.Getenv(name)); token != "" {
@@ -99,6 +104,7 @@ func hubToken() string {
 }
 
 // hubFile is an address taken apart.
+// revision is a branch, a tag, a commit, or "main".
 type hubFile struct{ repo, revision, path string }
 
 var (
@@ -108,6 +114,7 @@ var (
 	commitName = regexp.MustCompile(`^[0-9a-f]{40}$`)
 )
 
+// A dataset's name has two parts here: those of one part, of the hub's early days, are refused by the pattern.
 func hubFileOf(a address) (hubFile, error) {
 	found := hubAddress.FindStringSubmatch(a.path)
 	if found == nil || strings.Contains("/"+found[1]+"/", "/../") {
@@ -127,6 +134,7 @@ func hubFileOf(a address) (hubFile, error) {
 func escapedPath(path string) string { return (&url.URL{Path: path}).EscapedPath() }
 
 // ask makes a request to the hub, with the token, and follows redirects that stay there.
+// The token is added to each request anew, after isHub has seen where a redirect leads.
 func (h *hubStore) ask(ctx context.Context, address string, prepare func(*http.Request)) (*http.Response, error) {
 	for redirects := 0; ; redirects++ {
 		request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
@@ -158,12 +166,14 @@ func (h *hubStore) ask(ctx context.Context, address string, prepare func(*http.R
 }
 
 // isHub says whether an address is one of the hub itself, to which the token may go.
+// Scheme, too: over http a token would be in the clear.
 func (h *hubStore) isHub(to *url.URL) bool {
 	hub, err := url.Parse(h.endpoint)
 	return err == nil && to.Scheme == hub.Scheme && strings.EqualFold(to.Host, hub.Host)
 }
 
 // commit is what a revision means, asked for once.
+// A branch may move while a program runs; its files stay those of the first commit that was seen.
 func (h *hubStore) commit(ctx context.Context, f hubFile) (string, error) {
 	// A commit never means another one.
 	if commitName.MatchString(f.revision) {
@@ -197,6 +207,7 @@ func (h *hubStore) commit(ctx context.Context, f hubFile) (string, error) {
 	return said.SHA, nil
 }
 
+// The answer is bounded and has to be JSON of the form that is asked for; further members are the hub's to add.
 func (h *hubStore) json(ctx context.Context, address string, into any) (http.Header, error) {
 	answer, err := h.ask(ctx, address, nil)
 	if err != nil {
@@ -221,6 +232,7 @@ func (h *hubStore) json(ctx context.Context, address string, into any) (http.Hea
 }
 
 // hubRefusal: the hub says 401 of what does not exist, too, so that nobody learns what does.
+// It says so in the text, for the status alone would send the user to look at a token that is right.
 func hubRefusal(answer *http.Response) error {
 	f := ofStatus(answer.StatusCode, "", retryAfter(answer.Header.Get("Retry-After")))
 	if answer.StatusCode == http.StatusUnauthorized || answer.StatusCode == http.StatusForbidden {
@@ -230,6 +242,7 @@ func hubRefusal(answer *http.Response) error {
 }
 
 // locate finds where a file's bytes are; fresh asks anew.
+// Two goroutines may ask for one file at the same time. Both answers are right, and the later one stays.
 func (h *hubStore) locate(ctx context.Context, a address, fresh bool) (location, error) {
 	f, err := hubFileOf(a)
 	if err != nil {
@@ -276,6 +289,7 @@ func (h *hubStore) locate(ctx context.Context, a address, fresh bool) (location,
 var errNoFirst = unsupported("the hub answered 416 Requested Range Not Satisfiable to a request for the first byte")
 
 // empty is where a file without bytes is, which a request for all of it shows.
+// An empty file has no first byte, which a range would ask for (RFC 9110, 14.1.2: 416).
 func (h *hubStore) empty(ctx context.Context, at string) (location, error) {
 	answer, err := h.ask(ctx, at, func(r *http.Request) { setRange(r, "", 0, 0) })
 	if err != nil {
@@ -289,6 +303,7 @@ func (h *hubStore) empty(ctx context.Context, at string) (location, error) {
 }
 
 // locationOf reads the hub's answer to a request for a file's first byte: a redirect, or the byte.
+// It makes no request: what it reads is hostile, and refused piece by piece.
 func locationOf(answer *http.Response) (location, error) {
 	found := location{size: -1, version: answer.Header.Get("X-Linked-Etag"), until: time.Now().Add(usualLifetime)}
 	if size, ok := digits(answer.Header.Get("X-Linked-Size")); ok {

@@ -9,11 +9,13 @@ import (
 	"github.com/headrace/headrace/internal/fault"
 )
 
+// Asked anew in any case: a location that was kept may be of an hour ago.
 func (h *hubStore) head(ctx context.Context, a address) (int64, string, error) {
 	found, err := h.locate(ctx, a, true)
 	return found.size, found.version, err
 }
 
+// read is from where the hub says that the bytes lie. That address may have ended, which is no failure of the file.
 func (h *hubStore) read(ctx context.Context, a address, version string, size int64, p []byte, offset int64) (int, error) {
 	// Twice at most: with a location that was kept, and with a new one.
 	for fresh := false; ; fresh = true {
@@ -21,6 +23,7 @@ func (h *hubStore) read(ctx context.Context, a address, version string, size int
 		switch {
 		case err != nil:
 			return 0, err
+		// The hub's own size and version, for where the bytes lie may know neither.
 		case found.size != size:
 			return 0, changedSize(size, found.size)
 		case version != "" && found.version != "" && found.version != version:
@@ -44,6 +47,7 @@ func (h *hubStore) readAt(ctx context.Context, from location, size int64, p []by
 	web := newWebStore(h.client)
 	if from.direct {
 		web.follow = stay
+		// The token is sent where the hub has the bytes itself, and to no other host.
 		web.sign = func(_ context.Context, r *http.Request) error {
 			if h.token != "" {
 				r.Header.Set("Authorization", "Bearer "+h.token)
@@ -55,6 +59,7 @@ func (h *hubStore) readAt(ctx context.Context, from location, size int64, p []by
 }
 
 // list walks the tree of a commit below the folder that the prefix lies in. A page's token is its address.
+// It is the store's list as of S3: of all levels, by the beginning of a key.
 func (h *hubStore) list(ctx context.Context, a address, token string, found func(Entry) error) (next string, err error) {
 	f, err := hubFileOf(a)
 	if err != nil {
@@ -70,6 +75,7 @@ func (h *hubStore) list(ctx context.Context, a address, token string, found func
 		folder := f.path[:strings.LastIndexByte(f.path, '/')+1]
 		token = h.endpoint + "/api/datasets/" + f.repo + "/tree/" + commit + "/" + escapedPath(strings.TrimSuffix(folder, "/")) + "?recursive=true"
 	}
+	// Names of members are matched without case by Go's library: type, oid, path, size, lfs.
 	var page []struct {
 		Type string
 		OID  string
@@ -103,6 +109,7 @@ func (h *hubStore) list(ctx context.Context, a address, token string, found func
 // nextPage is the address behind rel="next" of a Link header (RFC 8288), empty on the last page.
 func (h *hubStore) nextPage(header string, entries int) (string, error) {
 	for link := range strings.SplitSeq(header, ",") {
+		// A header is hostile: the address has to be the hub's, and a page without an entry must not lead to another one.
 		target, parameters, _ := strings.Cut(strings.TrimSpace(link), ">")
 		if !strings.Contains(parameters, `rel="next"`) || !strings.HasPrefix(target, "<") {
 			continue
@@ -130,9 +137,11 @@ func changedVersion(expected, found string) error {
 	return &failure{kind: fault.KindChanged, text: "it was replaced after it was opened or indexed (expected version " + short(expected) + ", found " + short(found) + ")"}
 }
 
+// A version may be as long as a kilobyte; a sentence has a hundred bytes of it.
 func short(text string) string { return text[:min(len(text), 100)] }
 
 // quoted is an ETag as a header has it; lists leave the quotes away.
+// Versions of lists and of answers are compared as texts, so that both have to have the quotes.
 func quoted(tag string) string {
 	if tag == "" || strings.HasPrefix(tag, `"`) || strings.HasPrefix(tag, "W/") {
 		return tag

@@ -23,6 +23,7 @@ import (
 )
 
 // Bounds of what a server may say.
+// A server that says more is refused with an error of the kind Limit, before memory is taken for it.
 const (
 	mostVersion = 1024    // bytes of a version
 	mostSize    = 1 << 46 // bytes of an object: 64 TiB; S3's bound is 5 TiB
@@ -49,6 +50,7 @@ type store interface {
 }
 
 // Object is one version of an object. Its methods may be called from several goroutines.
+// Its address, size and version never change; the counts and closed do, and are atomic.
 type Object struct {
 	address address
 	client  *client
@@ -60,6 +62,7 @@ type Object struct {
 }
 
 // Entry is an object in a list. Its URL is one for Open and may hold a query; Display is for texts.
+// Sizes and versions of a list save a request an object (OpenKnown).
 type Entry struct {
 	URL     string
 	Size    int64
@@ -75,6 +78,7 @@ func Open(ctx context.Context, url string, s Storage) (*Object, error) {
 	}
 	err = o.client.try(ctx, o.goal("open", fault.None), 0, func(ctx context.Context) (int, error) {
 		o.count(func(c *counter) { c.requests.Add(1) })
+		// The answer is checked inside of the attempt, so that a wrong one is an error like any other of it.
 		size, version, err := o.store.head(ctx, o.address)
 		if err == nil {
 			err = checkAnswer(size, version)
@@ -103,6 +107,7 @@ func OpenKnown(url string, size int64, version string, s Storage) (*Object, erro
 	return o, nil
 }
 
+// It makes no request and no connection.
 func newObject(url string, s Storage) (*Object, error) {
 	a, err := parse(url)
 	if err != nil {
@@ -116,6 +121,7 @@ func newObject(url string, s Storage) (*Object, error) {
 	return &Object{address: a, client: c, store: st}, nil
 }
 
+// A version becomes a header of later requests (If-Match), so no letter of it may end one.
 func checkAnswer(size int64, version string) error {
 	switch {
 	case size < 0 || size > mostSize:
@@ -132,6 +138,7 @@ func checkAnswer(size int64, version string) error {
 }
 
 // URL is the address without query, name and password: for texts, not for Open.
+// It is the same for the object opened by an address with a signature and without.
 func (o *Object) URL() string { return o.address.display() }
 
 // Key identifies the object among all objects of all stores, endpoint included; its version does not
@@ -139,6 +146,7 @@ func (o *Object) URL() string { return o.address.display() }
 func (o *Object) Key() string { return o.client.storage.Endpoint + " " + o.address.key() }
 
 // Size is in bytes.
+// It was said when the object was opened; every answer is held against it (changedSize).
 func (o *Object) Size() int64 { return o.size }
 
 // Version is what the store tells versions apart by, empty where it does not.
@@ -154,6 +162,7 @@ func (o *Object) ReadAt(ctx context.Context, p []byte, offset int64) error {
 	switch {
 	case o.closed.Load():
 		return &Error{URL: o.URL(), Kind: fault.KindClosed, Text: "cannot read it: it was closed", offset: offset}
+	// Compared without a sum that could wrap around.
 	case offset < 0 || offset > o.size || int64(len(p)) > o.size-offset:
 		return &Error{URL: o.URL(), Kind: fault.KindTruncated, offset: offset,
 			Text: fmt.Sprintf("cannot read %d bytes of it (the object has %d)", len(p), o.size)}
@@ -161,6 +170,7 @@ func (o *Object) ReadAt(ctx context.Context, p []byte, offset int64) error {
 		return nil
 	}
 	began := time.Now()
+	// Bytes that came before an attempt failed stay in p, and the next one asks for the rest.
 	done := 0
 	err := o.client.try(ctx, goal, len(p), func(ctx context.Context) (int, error) {
 		n, err := o.hedged(ctx, p[done:], offset+int64(done))
@@ -196,6 +206,7 @@ func (o *Object) replaced(ctx context.Context, e *Error, began time.Time) error 
 }
 
 // once is one request for a range.
+// Requests of both kinds come here, the first one and its hedge, so that the counts have both.
 func (o *Object) once(ctx context.Context, p []byte, offset int64) (int, error) {
 	o.count(func(c *counter) { c.requests.Add(1) })
 	n, err := o.store.read(ctx, o.address, o.version, o.size, p, offset)
@@ -213,6 +224,7 @@ func List(ctx context.Context, prefixURL string, s Storage) ([]Entry, error) {
 	}
 	var entries []Entry
 	token := ""
+	// A page that fails is asked for again from its beginning, and what came of it before is left out.
 	for pages := 0; ; pages++ {
 		known, next := len(entries), ""
 		// Each page is asked for by itself: a long list takes longer than a request may.
@@ -248,6 +260,7 @@ func List(ctx context.Context, prefixURL string, s Storage) ([]Entry, error) {
 	return entries, nil
 }
 
+// The sentence says "cannot WHAT it", which what completes.
 func (o *Object) goal(what string, offset int64) goal {
 	return goal{what: what, url: o.address.display(), offset: offset, retried: func() {
 		o.count(func(c *counter) { c.retries.Add(1) })

@@ -29,6 +29,7 @@ import (
 // an object are the SDK's, by its usual chain; so is the signature. The request itself is made as to
 // any web server: the SDK's own costs several times as much of a core for each, and a shuffled epoch is
 // made of small ones. Lists and uploads go through the Go CDK (cloud.go).
+// The embedded store answers what is not read; head and read are its own.
 type s3Store struct {
 	*bucketStore
 	client *client
@@ -44,6 +45,7 @@ type s3Store struct {
 // payload is what a signature says of a body where the body is not part of it.
 const payload = "UNSIGNED-PAYLOAD"
 
+// No credentials are looked for here: that may take seconds on a machine without a role.
 func newS3Store(c *client) store {
 	s := &s3Store{client: c, signer: v4.NewSigner(func(o *v4.SignerOptions) { o.DisableURIPathEscaping = true })}
 	s.web = webStore{transport: c.web, stall: c.stall(), request: s.request, sign: s.sign, refused: s.refused, follow: stay}
@@ -52,6 +54,7 @@ func newS3Store(c *client) store {
 }
 
 func (s *s3Store) head(ctx context.Context, a address) (int64, string, error) {
+	// head and read are webStore's with a signature: a HEAD would be one request as well, and says nothing of ranges.
 	return s.web.head(ctx, a)
 }
 
@@ -62,6 +65,7 @@ func (s *s3Store) read(ctx context.Context, a address, version string, size int6
 // loaded is the SDK's configuration. Checksums of answers are not asked for: other stores refuse that, a
 // part of an object has none, and records have theirs. Uploads send one, if the SDK is not told otherwise.
 func (s *s3Store) loaded(ctx context.Context) (aws.Config, error) {
+	// The chain is asked under the lock, by the first of many requests; the others wait for its answer.
 	s.loading.Lock()
 	defer s.loading.Unlock()
 	if s.config != nil {
@@ -127,6 +131,8 @@ func (s *s3Store) sdk(ctx context.Context, writing bool) (*s3.Client, error) {
 }
 
 // bucket is the Go CDK's, for lists and uploads.
+// The checksum of uploads follows AWS's own setting (AWS_REQUEST_CHECKSUM_CALCULATION): other stores refuse what they
+// do not know.
 func (s *s3Store) bucket(ctx context.Context, name string, writing bool) (*blob.Bucket, error) {
 	sdk, err := s.sdk(ctx, writing)
 	if err != nil {
@@ -141,6 +147,7 @@ func (s *s3Store) bucket(ctx context.Context, name string, writing bool) (*blob.
 
 // clear removes the parts of an upload that has failed. The library does it with the upload's own context, which has
 // ended where somebody ended the upload.
+// An ID is in the error of an upload of several parts alone; a single request leaves nothing.
 func (s *s3Store) clear(ctx context.Context, a address, err error) error {
 	var failed transfermanager.MultipartUploadError
 	if !errors.As(err, &failed) || failed.UploadID() == "" {
@@ -153,6 +160,7 @@ func (s *s3Store) clear(ctx context.Context, a address, err error) error {
 	return abortUpload(ctx, sdk, a.host, a.path, failed.UploadID())
 }
 
+// A 404 is NoSuchUpload: it was completed or aborted before.
 func abortUpload(ctx context.Context, sdk *s3.Client, bucket, key, id string) error {
 	_, err := sdk.AbortMultipartUpload(ctx, &s3.AbortMultipartUploadInput{
 		Bucket: aws.String(bucket), Key: aws.String(key), UploadId: aws.String(id),
@@ -165,6 +173,7 @@ func abortUpload(ctx context.Context, sdk *s3.Client, bucket, key, id string) er
 }
 
 // drop aborts incomplete uploads below an address, of keys whose rest is one of ours.
+// Of a page each upload is aborted by itself; S3 has no request for several.
 func (s *s3Store) drop(ctx context.Context, a address, ours func(rest string) bool) error {
 	sdk, err := s.sdk(ctx, false)
 	if err != nil {
@@ -215,6 +224,8 @@ func (s *s3Store) request(ctx context.Context, a address) (*http.Request, error)
 	if err != nil {
 		return nil, &failure{kind: fault.KindArgument, text: "no address can be made of this bucket's name and endpoint"}
 	}
+	// The key is put in unescaped, and RawPath beside it says how it is sent: Go would leave letters that a signature
+	// escapes.
 	request.URL.Path += a.path
 	request.URL.RawPath = request.URL.EscapedPath()
 	if escaped := escapeKey(request.URL.Path); escaped != request.URL.Path {
@@ -224,6 +235,7 @@ func (s *s3Store) request(ctx context.Context, a address) (*http.Request, error)
 }
 
 // unsigned stands for credentials and signature where only an address is wanted.
+// It has no secret, and its signature is none: the address that comes of it is never sent as it is.
 type unsigned struct{}
 
 func (unsigned) Retrieve(context.Context) (aws.Credentials, error) {
@@ -239,6 +251,7 @@ var bucketAddress = regexp.MustCompile(`^https?://[^?]*/`)
 
 // escapeKey escapes all but what a signature leaves as it is (RFC 3986's unreserved, and slashes):
 // a "+" and a "=" would be signed in one form and sent in another.
+// The signer is told not to escape the path again (DisableURIPathEscaping): S3 signs it as it is sent.
 func escapeKey(path string) string {
 	const hex = "0123456789ABCDEF"
 	escaped := make([]byte, 0, len(path)+16)
@@ -253,6 +266,7 @@ func escapeKey(path string) string {
 	return string(escaped)
 }
 
+// Signed with the time of this moment: a signature counts for 15 minutes, and a request that is tried again has a new one.
 func (s *s3Store) sign(ctx context.Context, request *http.Request) error {
 	loaded, err := s.loaded(ctx)
 	if err != nil {
@@ -267,6 +281,7 @@ func (s *s3Store) sign(ctx context.Context, request *http.Request) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
+		// The SDK's text is not repeated: it has addresses of the machine's role.
 		return &failure{kind: fault.KindDenied, text: `no credentials were found in the environment, in AWS's files and in the machine's role (storage={"anonymous": True} does without)`}
 	}
 	if aws.IsCredentialsProvider(loaded.Credentials, aws.AnonymousCredentials{}) {
@@ -279,6 +294,7 @@ func (s *s3Store) sign(ctx context.Context, request *http.Request) error {
 	return nil
 }
 
+// The word is a part of XML that is not parsed: the first kilobytes are enough, and hostile.
 var errorCode = regexp.MustCompile(`<Code>([A-Za-z0-9.]{1,64})</Code>`)
 
 // refused is an answer without the bytes that were asked for.

@@ -8,9 +8,12 @@ import (
 
 // A signing is a way to sign addresses: what a query has where it was used, and what it put there. Names that end in "-"
 // stand for all that begin so.
+// Names are compared as they are: queries are case-sensitive, and each way writes its own spelling.
 type signing struct{ has, puts []string }
 
 // signings are those of stores and of what delivers their objects.
+// A query that is signed in a way that is not here makes one object look like a new one each time: a cache then fetches
+// it anew, and no error comes of it.
 var signings = []signing{
 	// https://docs.aws.amazon.com/AmazonS3/latest/API/sigv4-query-string-auth.html, and RESTAuthentication.html before it
 	{[]string{"X-Amz-Signature"}, []string{"X-Amz-"}},
@@ -27,6 +30,7 @@ var signings = []signing{
 }
 
 // unsignedQuery is a query without what signs it. The rest stays as it is, for it may name the object.
+// The order of what is left stays, too, for a server may see it.
 func unsignedQuery(query string) string {
 	list := strings.Split(query, "&")
 	names := make([]string, len(list))

@@ -13,6 +13,7 @@ import (
 
 // Storage is what a user says of a store beyond an address. What is not said comes from where the
 // store's own tools take it: environment, files, the machine's role. The zero value is all of that.
+// It is compared and used as a key of a map, so that it has no slices and no pointers but kept.
 type Storage struct {
 	Endpoint  string // address of a server that speaks S3's, Google's or Azure's protocol
 	Region    string // of S3
@@ -32,6 +33,7 @@ type Storage struct {
 
 // Kept is a storage whose credentials are those of the environment as it is now. The objects of a dataset are opened
 // one by one, as they are read, and the program may have set those of another dataset by then.
+// Two datasets may have two accounts: each of them keeps the one that counted when it was opened.
 func (s Storage) Kept() Storage {
 	followEnvironment()
 	s.kept = clientOf(s)
@@ -39,6 +41,7 @@ func (s Storage) Kept() Storage {
 }
 
 // options are those that ParseStorage knows, sorted.
+// They are the words of the Python package's storage= as well.
 var options = []string{"anonymous", "endpoint", "path_style", "region"}
 
 // ParseStorage reads the options that a user gives, a JSON object. Nothing and null are no options.
@@ -60,6 +63,7 @@ func ParseStorage(text []byte) (Storage, error) {
 	return s, nil
 }
 
+// keysOf yields the names of a map, for slices.Sorted.
 func keysOf(m map[string]json.RawMessage) func(func(string) bool) {
 	return func(yield func(string) bool) {
 		for k := range m {
@@ -71,6 +75,7 @@ func keysOf(m map[string]json.RawMessage) func(func(string) bool) {
 }
 
 // set is one option. A value is not repeated in the error: it may be a secret in a wrong place.
+// Patience and Timeout are no options here: they are set by the engine.
 func (s *Storage) set(name string, value json.RawMessage) error {
 	wrong := func(expected string) error {
 		return fault.New(fault.KindArgument, `storage["`+name+`"] is something else (expected `+expected+`)`)
@@ -101,12 +106,14 @@ func (s *Storage) set(name string, value json.RawMessage) error {
 
 func known() string { return "some of " + strings.Join(options, ", ") }
 
+// A path below an endpoint would be lost where the store's library puts bucket and key into the URL.
 func isEndpoint(text string) bool {
 	u, err := url.Parse(text)
 	return err == nil && (u.Scheme == "https" || u.Scheme == "http") && u.Hostname() != "" && u.User == nil &&
 		(u.Path == "" || u.Path == "/") && u.RawQuery == "" && u.Fragment == "" && len(text) <= mostURL
 }
 
+// What stands in a header and a host's name has to be of these letters alone.
 func isRegion(text string) bool {
 	return text != "" && len(text) <= 64 && !strings.ContainsFunc(text, func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '-' && r != '_'

@@ -10,6 +10,7 @@ import (
 )
 
 // upload is an object in the making.
+// Calls come one behind the other. abort may follow on a commit that failed.
 type upload interface {
 	write(p []byte) (int, error)
 	commit() error
@@ -19,6 +20,7 @@ type upload interface {
 // Writer makes an object. Nothing of it is visible before Commit has returned. Either a Commit without an error or
 // Abort ends it; what a process leaves that dies before is an incomplete upload, which takes room in the
 // bucket until its rules remove it, and which no reader sees.
+// It is for one goroutine. Between two calls nothing waits: parts are sent by the library's own.
 type Writer struct {
 	ctx    context.Context
 	object *Object
@@ -29,6 +31,7 @@ type Writer struct {
 }
 
 // Parts of an upload: S3 takes 10,000, and each part that is on its way is in memory.
+// leastPart is above S3's bound of 5 MiB for all parts but the last; 10,000 of usualPart are 335 GB.
 const (
 	leastPart   = 8 << 20
 	usualPart   = 32 << 20
@@ -42,6 +45,7 @@ func partBytes(most int64) int {
 		return usualPart
 	}
 	// So that 10,000 parts hold it, in whole MiB.
+	// Rounded up, so that 10,000 parts are never too few for so many bytes.
 	return int(max(leastPart, (most/mostParts+1<<20)>>20<<20))
 }
 
@@ -62,11 +66,13 @@ func Create(ctx context.Context, url string, most int64, s Storage) (*Writer, er
 	return w, nil
 }
 
+// Attempts are 0: parts are tried by the library, which does not say how often.
 func (w *Writer) error(err error) error {
 	return w.object.client.finish(w.ctx, w.object.goal("write", fault.None), err, 0, time.Since(w.began))
 }
 
 // Write sends p, or keeps it until a part is full. After an error nothing more is written.
+// What was sent before an error is of no use; Abort removes it.
 func (w *Writer) Write(p []byte) (int, error) {
 	switch {
 	case w.ended:
@@ -82,6 +88,7 @@ func (w *Writer) Write(p []byte) (int, error) {
 }
 
 // Commit makes the object visible, whole. After an error nothing is, and Abort removes what was sent.
+// Commit may take as long as the store takes to put the parts together.
 func (w *Writer) Commit() error {
 	switch {
 	case w.ended:
@@ -115,6 +122,7 @@ func (w *Writer) Abort(ctx context.Context) error {
 func (w *Writer) URL() string { return w.object.URL() }
 
 // Remove removes an object. One that is not there is no error.
+// Of two who remove it both are told that it is gone.
 func Remove(ctx context.Context, url string, s Storage) error {
 	followEnvironment()
 	o, err := newObject(url, s)
@@ -134,6 +142,7 @@ func Remove(ctx context.Context, url string, s Storage) error {
 // DropUploads removes the parts of uploads below an address that were not finished, of objects whose name behind it is
 // one of ours. No list of objects shows them, and they take room all the same. Where a store has no such uploads, or
 // removes them itself, it does nothing.
+// A packing that was killed leaves them: S3 keeps them until a rule of the bucket or somebody removes them.
 func DropUploads(ctx context.Context, prefixURL string, s Storage, ours func(name string) bool) error {
 	o, from, err := uploadsOf(prefixURL, s)
 	if from == nil {
@@ -147,6 +156,7 @@ func DropUploads(ctx context.Context, prefixURL string, s Storage, ours func(nam
 
 // CountUploads is how many uploads DropUploads would remove. It is asked once and not for long: where no answer comes,
 // or not all of it, it is 0.
+// Nothing is removed: the function that it hands on never says yes.
 func CountUploads(ctx context.Context, prefixURL string, s Storage, ours func(name string) bool) int {
 	o, from, _ := uploadsOf(prefixURL, s)
 	if from == nil {
@@ -169,6 +179,7 @@ func CountUploads(ctx context.Context, prefixURL string, s Storage, ours func(na
 }
 
 // dropper is a store that keeps the parts of uploads that were not finished.
+// S3 alone: Google drops an unfinished upload after a week, Azure its blocks likewise.
 type dropper interface {
 	drop(ctx context.Context, prefix address, ours func(name string) bool) error
 }
@@ -184,6 +195,7 @@ func uploadsOf(prefixURL string, s Storage) (*Object, dropper, error) {
 }
 
 // Writable refuses an address where nothing can be written, before any work.
+// It asks no server; whether the credentials may write shows at the first part.
 func Writable(url string) error {
 	a, err := parse(url)
 	if err != nil {

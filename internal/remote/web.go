@@ -16,6 +16,8 @@ import (
 // webStore reads objects of plain HTTP servers by ranges (RFC 9110, section 14). The first byte is
 // asked for to learn size and version: a presigned address allows GET and no HEAD, and so it shows that
 // the server has ranges.
+// It serves S3 and the hub as well, with functions of their own (s3.go, hub_read.go): what a range may look like is
+// decided once.
 type webStore struct {
 	transport *http.Transport
 	stall     time.Duration // without a byte, after which a request is given up
@@ -28,11 +30,13 @@ type webStore struct {
 	follow  func(*http.Request, []*http.Request) error
 }
 
+// One of plain HTTP needs nothing but the connections.
 func newWebStore(c *client) *webStore {
 	return &webStore{transport: c.web, stall: c.stall(), request: plainRequest, refused: refusal, follow: mayFollow,
 		sign: func(context.Context, *http.Request) error { return nil }}
 }
 
+// User and password of an address become basic authentication (RFC 7617), as Go's library does it.
 func plainRequest(ctx context.Context, a address) (*http.Request, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, a.web.String(), nil)
 	if err != nil {
@@ -48,6 +52,7 @@ const (
 	byDate = "Last-Modified: "
 )
 
+// Of an object with a byte or more the answer is 206 with a Content-Range, which says how many there are.
 func (w *webStore) head(ctx context.Context, a address) (int64, string, error) {
 	answer, err := w.get(ctx, a, "", 0, 1)
 	if err != nil {
@@ -83,6 +88,7 @@ var (
 
 // compressed is true of an answer with other bytes than the n that were asked for, as it says itself. Those of an
 // object that lies there compressed, which is said in the same way, are as many as were asked for.
+// The header is Content-Encoding (RFC 9110, 8.4): objects that were stored with gzip have it, too.
 func compressed(answer *http.Response, n int) bool {
 	coding := answer.Header.Get("Content-Encoding")
 	return answer.StatusCode/100 == 2 && coding != "" && !strings.EqualFold(coding, "identity") && answer.ContentLength != int64(n)
@@ -90,6 +96,7 @@ func compressed(answer *http.Response, n int) bool {
 
 // withoutFirst is head of an object whose first byte the server does not give: of an empty one, as it says or as
 // a request for all of it shows.
+// RFC 9110, 15.5.17: an answer 416 should say the length as "bytes */0".
 func (w *webStore) withoutFirst(ctx context.Context, a address, refused *http.Response) (int64, string, error) {
 	if _, _, size, err := contentRange(refused); err == nil {
 		if size > 0 {
@@ -116,6 +123,7 @@ func (w *webStore) withoutFirst(ctx context.Context, a address, refused *http.Re
 	return 0, "", w.refused(answer)
 }
 
+// It reads into p itself, and returns when the body's reads have ended, so that nothing writes into p afterwards.
 func (w *webStore) read(ctx context.Context, a address, want string, size int64, p []byte, offset int64) (int, error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -143,6 +151,7 @@ func (w *webStore) read(ctx context.Context, a address, want string, size int64,
 }
 
 // checkRange says what is wrong with an answer to a request for n bytes from offset on.
+// Everything about an answer is looked at before a byte of its body is.
 func (w *webStore) checkRange(answer *http.Response, want string, size int64, n int, offset int64) error {
 	switch {
 	case compressed(answer, n):
@@ -182,12 +191,14 @@ func (w *webStore) checkRange(answer *http.Response, want string, size int64, n 
 	return nil
 }
 
+// changedSize is of a version as well: an object of another length is another one, whatever its tag.
 func changedSize(expected, found int64) error {
 	return &failure{kind: fault.KindChanged, text: fmt.Sprintf("it was replaced after it was opened or indexed (expected %d bytes, found %d)", expected, found)}
 }
 
 // fill fills p from a body, and stops its request where nothing comes for so long: a slow answer is no
 // failure, one that has stopped is.
+// Each read that brings something sets the clock back.
 func fill(body io.Reader, p []byte, stall time.Duration, stop func()) (int, error) {
 	watch := time.AfterFunc(stall, stop)
 	defer watch.Stop()
@@ -210,6 +221,7 @@ func fill(body io.Reader, p []byte, stall time.Duration, stop func()) (int, erro
 	return done, nil
 }
 
+// The signature is made last, since it covers the headers that setRange sets.
 func (w *webStore) get(ctx context.Context, a address, want string, offset int64, n int) (*http.Response, error) {
 	request, err := w.request(ctx, a)
 	if err != nil {
@@ -227,6 +239,7 @@ func (w *webStore) get(ctx context.Context, a address, want string, offset int64
 	return answer, nil
 }
 
+// Both ends of a range are inclusive (RFC 9110, 14.1.2).
 func setRange(request *http.Request, want string, offset int64, n int) {
 	request.Header.Set("User-Agent", "headrace")
 	request.Header.Set("Accept-Encoding", "identity")
@@ -240,6 +253,7 @@ func setRange(request *http.Request, want string, offset int64, n int) {
 	}
 }
 
+// A server may have either, both or none; what comes of it is compared as a text and means nothing else.
 func version(answer *http.Response) string {
 	if tag := answer.Header.Get("ETag"); tag != "" {
 		return tag
@@ -251,6 +265,7 @@ func version(answer *http.Response) string {
 }
 
 // transportError keeps a failure that says more than the library's error around it.
+// The caller's end is told as such, and not as the connection's.
 func transportError(ctx context.Context, err error) error {
 	var known *failure
 	switch {
@@ -284,10 +299,12 @@ func mayFollow(to *http.Request, via []*http.Request) error {
 }
 
 // stay follows no redirect: a signature or a token is for one host.
+// The answer is then the redirect itself, which each caller looks at or refuses.
 func stay(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
 // contentRange is the header of that name: "bytes 0-9/100", "bytes 0-9/*", "bytes */100". Total is -1
 // where it is not said.
+// Whatever is wrong with it may be a proxy's doing, so that it is worth another try.
 func contentRange(answer *http.Response) (first, length, total int64, err error) {
 	value := answer.Header.Get("Content-Range")
 	wrong := &failure{kind: fault.KindBadFile, status: answer.StatusCode, again: true,
@@ -317,6 +334,7 @@ func contentRange(answer *http.Response) (first, length, total int64, err error)
 	return first, last - first + 1, total, nil
 }
 
+// It refuses signs, spaces and what does not fit 63 bits.
 func digits(text string) (int64, bool) {
 	value, err := strconv.ParseUint(text, 10, 63)
 	return int64(value), err == nil
