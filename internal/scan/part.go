@@ -69,9 +69,11 @@ func newPart(file io.ReaderAt, size int64, o *Options) *part {
 	p := &part{file: file, size: size, fields: o.Fields, image: choose(o.Image, imageNames), label: choose(o.Label, labelNames),
 		columns: make(map[string]*column), names: make(map[string][]string), plain: true, inspect: o.Inspect, walked: o.walked, database: o.database, mostBlock: cmp.Or(o.MostBlock, blocks.MostBytes)}
 	// "json.NAME" is a member of the object in the column json, unless a column has that name itself.
-	// Also as one of several alternatives: "cls;json.class".
-	if before, rest, ok := strings.Cut(o.Label, "json."); ok && (before == "" || strings.HasSuffix(before, ".")) {
-		p.jsonPath = rest
+	// Also as one of several alternatives, "cls;json.class": then a column goes before it, wherever it stands among them.
+	for _, name := range p.label.names {
+		if rest, ok := strings.CutPrefix(name, "json."); ok && p.jsonPath == "" {
+			p.jsonPath = rest
+		}
 	}
 	return p
 }

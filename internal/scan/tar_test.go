@@ -131,6 +131,16 @@ func TestLabelsComeOutOfJSONWhereNoMemberIsOne(t *testing.T) {
 	require.ErrorContains(t, err, `no sample has a column "json.nope"`)
 }
 
+func TestAMemberOfAJSONMayBeOneOfSeveralNamesOfTheLabel(t *testing.T) {
+	dir := put(t, map[string][]byte{"a.tar": archive("0.jpg", "x", "0.cls", "3", "1.jpg", "x", "1.json", `{"class": 5}`)})
+	for _, names := range []string{"cls;json.class", "json.class;cls"} {
+		require.Equal(t, []int64{3, 5}, labels(t, open(t, dir+"/a.tar", Options{Label: names})), names)
+	}
+	// A column of another name is no object called json.
+	_, err := Open(dir+"/a.tar", Options{Label: "seg.json.class"})
+	require.ErrorContains(t, err, `no sample has a column "seg.json.class"`)
+}
+
 func TestFractionsAreNoClassesButAField(t *testing.T) {
 	dir := put(t, map[string][]byte{"a.tar": archive("0.jpg", "x", "0.cls", "0.5", "1.jpg", "x", "1.cls", "2")})
 	d := open(t, dir+"/a.tar", Options{})
