@@ -30,7 +30,8 @@ type Change struct {
 // UnmarshalJSON reads [from, size].
 func (c *Change) UnmarshalJSON(data []byte) error {
 	var pair []json.RawMessage
-	if json.Unmarshal(data, &pair) != nil || len(pair) != 2 || json.Unmarshal(pair[0], &c.From) != nil {
+	// json reads null into a number without complaint, and leaves it at 0.
+	if json.Unmarshal(data, &pair) != nil || len(pair) != 2 || string(pair[0]) == "null" || json.Unmarshal(pair[0], &c.From) != nil {
 		return fmt.Errorf("%s is no [from, size]", short(data))
 	}
 	c.Size = pair[1]
