@@ -158,6 +158,12 @@ func TestARefusalNamesTransformAndArgument(t *testing.T) {
 	}
 }
 
+func TestAnArgumentThatIsQuotedIsCutBetweenLetters(t *testing.T) {
+	list := []json.RawMessage{json.RawMessage(`{"name": "CenterCrop", "size": "` + strings.Repeat("é", 40) + `"}`)}
+	_, err := Parse(list, Options{})
+	require.ErrorContains(t, err, `size is "`+strings.Repeat("é", 29)+`... (expected`)
+}
+
 func TestACropThatDoesNotFitAnImageIsFoundInTheListByItsOp(t *testing.T) {
 	for list, want := range map[string]string{
 		`[{"name": "RandomCrop", "size": 8}, {"name": "RandomVerticalFlip"}, {"name": "RandomCrop", "size": [90, 40]}]`: `transform 2 (RandomCrop): size is 90x40`,

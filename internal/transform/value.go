@@ -303,7 +303,8 @@ func oneOf(choices []string) string { return `one of "` + strings.Join(choices, 
 func short(raw json.RawMessage) string {
 	text := string(bytes.TrimSpace(raw))
 	if len(text) > 60 {
-		return text[:60] + "..."
+		// Without the part of a letter that the cut leaves.
+		return strings.ToValidUTF8(text[:60], "") + "..."
 	}
 	return text
 }
