@@ -160,6 +160,48 @@ func TestSwappedLabelIsFound(t *testing.T) {
 	require.Contains(t, r.Faults.Listed[0].Text, "label")
 }
 
+// labelAt is where the label's member of a record begins in its shard: behind the image, in blocks of 512 bytes, a header
+// and a block of content.
+func labelAt(t testing.TB, d *catalog.Dataset, record int64) int64 {
+	s, err := d.Sample(record)
+	require.NoError(t, err)
+	return (s.Offset + s.Length + 511) / 512 * 512
+}
+
+func TestALabelThatStandsBeforeTheImagesOfAShardIsFound(t *testing.T) {
+	emptyWorld(t)
+	dst, s := packed(t, PackConfig{Source: testFolder(t, 60), ShardBytes: minShardBytes})
+	require.Greater(t, s.Shards, 1)
+	d := open(t, dst)
+	// The label of the shard before, so that it is one that its last row has.
+	at := labelAt(t, d, d.Shards()[0].Rows-1)
+	first, err := os.ReadFile(d.ShardPath(0))
+	require.NoError(t, err)
+	change(t, d.ShardPath(1), func(b []byte) []byte { return append(bytes.Clone(first[at:at+1024]), b...) })
+	require.Contains(t, texts(verify(t, VerifyConfig{Source: dst})), "a label without an image before it")
+}
+
+func TestALabelThatIsMissingInAShardIsFound(t *testing.T) {
+	emptyWorld(t)
+	dst, _ := packed(t, PackConfig{Source: testFolder(t, 6)})
+	d := open(t, dst)
+	// Of the last record, behind whose label nothing stands that would move.
+	last := d.Len() - 1
+	at := labelAt(t, d, last)
+	change(t, d.ShardPath(0), func(b []byte) []byte { clear(b[at : at+1024]); return b })
+	r := verify(t, VerifyConfig{Source: dst})
+	require.Len(t, r.Faults.Listed, 1)
+	require.EqualValues(t, last, r.Faults.Listed[0].Record)
+	require.Contains(t, r.Faults.Listed[0].Text, "label")
+}
+
+func texts(r Report) (all []string) {
+	for _, f := range r.Faults.Listed {
+		all = append(all, f.Text)
+	}
+	return all
+}
+
 func TestChangedFilesOfAnIndexedFolderAreFound(t *testing.T) {
 	emptyWorld(t)
 	src := testFolder(t, 12)

@@ -51,6 +51,7 @@ func (v *verifier) checkShard(ctx context.Context, r *reader, n int) {
 	}
 	// Rows are in the order of members, so one walk beside one counter compares all of them.
 	w := formats.NewTarWalker(f, size)
+	due := int64(-1) // the row of the image that was met last, whose label is to follow; -1: none is
 	for ctx.Err() == nil {
 		m, err := w.Next()
 		if errors.Is(err, io.EOF) {
@@ -61,9 +62,11 @@ func (v *verifier) checkShard(ctx context.Context, r *reader, n int) {
 			return
 		}
 		if strings.HasSuffix(m.Name, ".cls") {
-			v.checkLabel(f, path, next-1, m, at)
+			v.checkLabel(f, path, due, m, at)
+			due = -1
 			continue
 		}
+		v.checkUnlabelled(due, at)
 		// Before it is compared with a row of the next shard.
 		if next == end {
 			at(-1, m.Header, "the end of the archive", m.Name, "a member that no row knows")
@@ -73,11 +76,12 @@ func (v *verifier) checkShard(ctx context.Context, r *reader, n int) {
 		if away {
 			v.checkRecords(ctx, r, next, next+1)
 		}
-		next++
+		due, next = next, next+1
 	}
 	if ctx.Err() != nil {
 		return
 	}
+	v.checkUnlabelled(due, at)
 	if next != end {
 		at(next, -1, fmt.Sprint(shard.Rows, " images"), shard.Rows-(end-next), "the archive ends early")
 	}
@@ -176,12 +180,22 @@ func (v *verifier) checkMember(shard int, record int64, m formats.TarMember, at 
 	}
 }
 
+// checkUnlabelled is of an image behind which no label came, though its row has one.
+func (v *verifier) checkUnlabelled(record int64, at func(record, offset int64, expected, found any, text string)) {
+	if record < 0 {
+		return
+	}
+	if s, _, ok := v.sample(record); ok && s.Label != catalog.NoLabel {
+		at(record, -1, s.Label, "none", "the label of the record is missing in the shard")
+	}
+}
+
 // checkLabel compares a .cls member with the row before it: the label stands in the shard and in
 // the index, and a swapped one would be the worst kind of fault.
 // It is a reader of WebDataset that takes the label from there; Headrace's own takes the index's.
 func (v *verifier) checkLabel(f io.ReaderAt, path string, record int64, m formats.TarMember, at func(record, offset int64, expected, found any, text string)) {
 	if record < 0 {
-		at(-1, m.Header, "an image", m.Name, "a label before any image")
+		at(-1, m.Header, "an image", m.Name, "a label without an image before it")
 		return
 	}
 	s, _, ok := v.sample(record)
