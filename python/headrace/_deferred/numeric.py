@@ -31,3 +31,8 @@ def number(value: Any) -> int | float | None:
     """A finite number that is compared, or used as C's double; else None."""
     single = type(value) is np.float32 and math.isfinite(value)
     return float(value) if single else exact(value)
+
+
+def within(value: Any, low: float, high: float) -> bool:
+    """Whether it is a number of Python's between two bounds, both included."""
+    return type(value) in (int, float) and math.isfinite(value) and low <= value <= high

@@ -1,0 +1,187 @@
+"""Functions of torchvision's that make a tensor of an image, and finish its values.
+
+What they record is the form in which the engine writes the image: its type, its scale, the
+normalization and the boxes that are erased. Each is recorded where the engine's bytes are the
+function's for these arguments; otherwise it does what it always does, with the tensor's values.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import PIL.Image
+import torch
+
+from headrace._deferred import numeric, pixels
+from headrace._deferred.chain import Form, Op
+from headrace._deferred.image import DeferredImage, native_chain
+from headrace._deferred.parts import Part
+from headrace._deferred.recording import Recording
+from headrace._deferred.switches import NOT_RECORDED, Handler
+from headrace._deferred.tensor import PendingTensor, pending
+from headrace._deferred.tensorfunctions import part_of, whole
+
+
+def to_tensor(found: Recording, original: Any, pic: Any) -> Any:
+    chain = native_chain(pic)
+    if chain is None or torch.get_default_dtype() != torch.float32:  # it gives that
+        return NOT_RECORDED
+    return pending(chain, Form("float32", channels=chain.channels))
+
+
+def pil_to_tensor(found: Recording, original: Any, pic: Any) -> Any:
+    chain = native_chain(pic)
+    return NOT_RECORDED if chain is None else pending(chain, Form("uint8", channels=chain.channels))
+
+
+def to_pil_image(found: Recording, original: Any, pic: Any, mode: Any = None) -> Any:
+    """Of a tensor of one image, whose bytes it has still: multiplied by 255 they are whole again,
+    divided before."""
+    part = part_of(pic)
+    form = Form() if part is None else part.form
+    if part is None or part.chain.finished or form.normalize:
+        return NOT_RECORDED
+    known = form.dtype == "uint8" or (form.dtype == "float32" and form.scale == "div")
+    made = "RGB" if form.channels == 3 else "L"
+    if not known or made != part.chain.mode or mode not in (None, made):
+        return NOT_RECORDED
+    chain = part.chain.then(Op("", _as_image, anew=True), part.chain.size)
+    image = DeferredImage(chain._replace(header=None))
+    image.info = {}
+    return image
+
+
+def _as_image(value: Any) -> Any:
+    """The replay: what stands before it may have been done to a tensor."""
+    if not isinstance(value, torch.Tensor):
+        return value
+    rows = value.permute(1, 2, 0).contiguous().numpy()
+    return PIL.Image.fromarray(rows[:, :, 0] if rows.shape[2] == 1 else rows)
+
+
+def _scaling(scale: str, scales: Callable[[tuple[Any, ...]], bool]) -> Handler:
+    """The handler of what makes numbers from 0 to 1 of bytes, dividing or multiplying."""
+
+    def handler(
+        found: Recording, original: Any, image: Any, dtype: Any = torch.float, *more: Any
+    ) -> Any:
+        if dtype != torch.float32 or not scales(more):
+            return NOT_RECORDED
+        parts = _in_form(image, partial(_scaled, scale))
+        if parts is None:
+            return NOT_RECORDED
+        return PendingTensor(parts, image.form[0], torch.float32, image.stacked)
+
+    return handler
+
+
+def _scaled(scale: str, form: Form) -> Form | None:
+    if form != Form(channels=form.channels):
+        return None
+    return form._replace(dtype="float32", scale=scale)
+
+
+def _in_form(value: Any, change: Callable[[Form], Form | None]) -> tuple[Part, ...] | None:
+    """The images of a tensor, of one or stacked, each in another form; None where one has none."""
+    parts = value.parts if isinstance(value, PendingTensor) else ()
+    made = []
+    for part in parts:
+        form = change(part.form) if isinstance(part, Part) else None
+        if form is None or not isinstance(part, Part):
+            return None
+        made.append(part._replace(form=form))
+    return tuple(made) or None
+
+
+always = _scaling("div", lambda more: not more)
+v2_always = _scaling("mul", lambda more: not more)
+asked = _scaling("mul", lambda more: more == (True,))
+
+
+def erase(
+    found: Recording,
+    original: Any,
+    image: Any,
+    i: Any,
+    j: Any,
+    h: Any,
+    w: Any,
+    v: Any,
+    inplace: bool = False,
+) -> Any:
+    """A box of the finished values, replaced by one number or one for each channel."""
+    part = part_of(image)
+    if part is None or inplace or part.form.dtype != "float32":
+        return NOT_RECORDED
+    if v is image:  # RandomErasing found no box: it is replaced by itself
+        return pending(part.chain, part.form)
+    colour = v.flatten().tolist() if type(v) is torch.Tensor and v.numel() <= 3 else []
+    shaped = colour and v.shape in ((), (1, 1, 1), (part.form.channels, 1, 1))
+    if not shaped or not all(numeric.within(one, -1e6, 1e6) for one in colour):
+        return NOT_RECORDED
+    if not whole(i, j, h, w) or min(i, j) < 0 or min(h, w) < 1:
+        return NOT_RECORDED
+    if part.chain.finished.count("Erase") >= _MOST_ERASED:
+        return NOT_RECORDED
+    box = {"i": i, "j": j, "h": h, "w": w, "v": colour if len(colour) > 1 else colour[0]}
+    text = json.dumps({"name": "Erase", **box})
+    finished: tuple[str, ...] = ("Erase",)
+    if part.form.normalize:
+        text, finished = f"{part.form.normalize},{text}", ("Normalize", "Erase")
+    made = Op(text, partial(_erased, original, part.form, (i, j, h, w, v)), finished)
+    # What the form asked for is done by the op, which comes behind it.
+    return pending(part.chain.then(made, part.chain.size), part.form._replace(normalize=""))
+
+
+_MOST_ERASED = 8  # boxes of an image; the engine takes 32, and a Compose may bring some of its own
+
+
+def _erased(original: Any, form: Form, box: tuple[Any, ...], value: Any) -> Any:
+    return original(pixels.finished(value, form), *box)
+
+
+def normalize(
+    found: Recording, original: Any, tensor: Any, mean: Any, std: Any, inplace: bool = False
+) -> Any:
+    parts = _in_form(tensor, partial(_normalized, mean, std))
+    if parts is None or any("Normalize" in part.chain.finished for part in parts):
+        return NOT_RECORDED
+    if not inplace:
+        return PendingTensor(parts, *tensor.form, tensor.stacked)
+    if "shared" in tensor.__dict__:  # views of it would have to change, too
+        return NOT_RECORDED
+    tensor.parts = parts
+    return tensor
+
+
+def _normalized(mean: Any, std: Any, form: Form) -> Form | None:
+    op = form.dtype == "float32" and _normalization(mean, std, form.channels)
+    return form._replace(normalize=op) if op and not form.normalize else None
+
+
+def _normalization(mean: Any, std: Any, channels: int) -> str:
+    """The engine's op, or "" where it has none."""
+    sides = []
+    for values in (mean, std):
+        listed = values.tolist() if hasattr(values, "tolist") else values
+        listed = [listed] if isinstance(listed, int | float) else list(listed)
+        if len(listed) not in (1, channels) or not all(isinstance(v, int | float) for v in listed):
+            return ""
+        sides.append([float(value) for value in listed] * (channels // len(listed)))
+    if 0.0 in sides[1]:
+        return ""
+    return json.dumps({"name": "Normalize", "mean": sides[0], "std": sides[1]})
+
+
+def of_its_class(handler: Handler) -> Handler:
+    """The handler of v2's function for values of any class, which keeps it, as v1's erase does;
+    kernels and v1's other functions give plain tensors."""
+
+    def handled(found: Recording, original: Any, image: Any, *more: Any) -> Any:
+        made = handler(found, original, image, *more)
+        return made.of_kind(type(image)) if isinstance(made, PendingTensor) else made
+
+    return handled
