@@ -5,18 +5,14 @@ from __future__ import annotations
 import contextlib
 import copy
 import os
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
-import torch.utils.data
 
-from headrace._batch import lending
-from headrace._deferred import curing, deciding
+from headrace._deferred import curing, deciding, ways
 from headrace._engine import arguments, tracing
 from headrace._torch import stateful, transformed
-from headrace._torch.arrayed import NotItsArrayError
 from headrace._torch.batches import Engine
 from headrace._torch.engines import Engines
 from headrace._torch.generators import Tracker
@@ -27,6 +23,7 @@ from headrace._torch.kind import (
     asks_torchs_iterator,
     attributes,
     has_own_iterator,
+    is_accelerates,
 )
 from headrace._torch.notices import Notices, may_have_images
 from headrace._torch.place import Standing
@@ -169,11 +166,7 @@ class DataLoader(TorchDataLoader[_T_co], metaclass=Kind):
             raise arguments.refuse_type(
                 "dataset", dataset, f"a dataset, as headrace.Dataset({os.fsdecode(dataset)!r}),"
             )
-        if transform is not None and not transformed.has_none_of_its_own(dataset):
-            raise ArgumentError(
-                "transform= is for a headrace.Dataset; other datasets have one of their own"
-            )
-        self.transform = transformed.checked(transform)
+        self.transform = transformed.checked(transform, dataset)
         self.mode = arguments.choice("mode", mode, arguments.MODES)
         self.on_error = arguments.choice("on_error", on_error, arguments.ON_ERROR)
         self.eager_open = arguments.flag("eager_open", eager_open)
@@ -220,7 +213,7 @@ class DataLoader(TorchDataLoader[_T_co], metaclass=Kind):
         self._native = native
         if not native and self._given is not None and self._stateful is None:
             self._stateful = stateful.loader(*self._given, self.snapshot_every_n_steps)
-        owner = self.state if native or self._keeps_its_place() else self._stateful
+        owner = self.state if native or ways.keeps_its_place(self, self._given) else self._stateful
         for name in ("state_dict", "load_state_dict"):
             self.__dict__.pop(name, None)
             if owner is not None and not hasattr(type(self), name):
@@ -228,43 +221,10 @@ class DataLoader(TorchDataLoader[_T_co], metaclass=Kind):
         if not native:
             self.check_worker_number_rationality()
 
-    def _keeps_its_place(self) -> bool:
-        """Whether the order of samples goes on behind a state though the dataset's own code runs.
-
-        Not a stream's, which has none; and loaders of data without images are torch's in all.
-        """
-        stream = isinstance(self.dataset, torch.utils.data.IterableDataset)
-        possible = self._given is None and deciding.possible(self.dataset)
-        possible = possible and not has_own_iterator(type(self))
-        return possible and not stream and may_have_images(self.dataset)
-
     # ---- what runs where ---------------------------------------------------------------------
 
     def _recipe(self) -> Recipe:
-        """Which samples to read and how to transform them, from the dataset as it is now.
-
-        Raises:
-            UnsupportedError: the engine cannot; or it cannot do all of it, and ``strict`` is set.
-        """
-        samples, made = self._reading.look()
-        own = self.transform is None and self.limits is None and self.on_error == "raise"
-        # Worker processes run the program's functions; and what stands between known transforms may
-        # be recorded, and what is behind it then is native.
-        if made.rest and (self.num_workers or made.goes_on) and own and self._deferred():
-            raise UnsupportedError(made.obstacle)
-        if made.rest and self.strict:
-            raise PartlyNative(f"strict=True, and {made.obstacle}. {curing.IN_PYTHON}")
-        return Recipe(
-            samples=samples,
-            translation=made,
-            num_threads=self.num_workers,
-            prefetch=max(1, 2 if self.prefetch_factor is None else self.prefetch_factor),
-            seed=self.seed or 0,
-            mode=self.mode,
-            on_error=self.on_error,
-            pin_memory=self.pin_memory and lending.available(),
-            strict=self.strict,
-        )
+        return ways.recipe(self, self._reading, self._deferred)
 
     def __len__(self) -> int:
         """Batches an epoch; of one that goes on from a state, those before and those behind it."""
@@ -279,7 +239,7 @@ class DataLoader(TorchDataLoader[_T_co], metaclass=Kind):
         try:
             made = self._recipe()
         except UnsupportedError as failure:
-            if self.strict and isinstance(failure, PartlyNative):
+            if self.strict and isinstance(failure, ways.PartlyNative):
                 raise
             if self.strict and self._deferred() is None:
                 why = deciding.obstacle(self.dataset) or deciding.SNAPSHOTS
@@ -293,27 +253,18 @@ class DataLoader(TorchDataLoader[_T_co], metaclass=Kind):
     def _deferred(self) -> Deferring | None:
         """What runs the dataset's own code so that its images are the engine's all the same."""
         if self._deferring is None and self._given is None:
-            rows, refused = None, ""
-            try:
-                rows = self._reading.look()[0].rows  # the numbers of samples by indices
-            except NotItsArrayError as failure:
-                refused = str(failure)
-            except UnsupportedError:
-                pass
-            self._deferring = deciding.behind(self, rows)
-            if self._deferring is not None:
-                self._deferring.refused = refused
+            self._deferring = ways.deferring(self, self._reading)
         return self._deferring
 
     def __iter__(self) -> Any:
         if has_own_iterator(type(self)):
             self._becomes(native=False)
-            self._left_to("torch's loader", deciding.asked(type(self)))
+            ways.left_to(self, "torch's loader", deciding.asked(type(self)))
             return super().__iter__()
         recipe = self.recipe()
         if recipe is None:
             if self._stateful is not None:
-                self._left_to("torchdata's StatefulDataLoader", deciding.SNAPSHOTS)
+                ways.left_to(self, "torchdata's StatefulDataLoader", deciding.SNAPSHOTS)
                 stateful.follow(self._stateful, self)
                 return iter(self._stateful)
             behind = self._deferred()
@@ -335,7 +286,7 @@ class DataLoader(TorchDataLoader[_T_co], metaclass=Kind):
     def _get_iterator(self) -> Any:
         # Of torch's ``__iter__``, and of subclasses that keep an iterator of their own.
         cause = deciding.obstacle(self.dataset) or deciding.asked(type(self))
-        self._left_to("torch's loader", cause)
+        ways.left_to(self, "torch's loader", cause)
         return super()._get_iterator()
 
     @property
@@ -354,19 +305,6 @@ class DataLoader(TorchDataLoader[_T_co], metaclass=Kind):
             self.__dict__["_persistent"] = iterator
         else:
             behind.persistent = iterator
-
-    def _left_to(self, reader: str, cause: deciding.Obstacle) -> None:
-        """Says that another loader reads, unless the dataset has no images.
-
-        Raises:
-            UnsupportedError: the loader is strict.
-        """
-        self.record.torchs(*cause)
-        if self.strict:
-            raise UnsupportedError(f"strict=True, and {reader} loads this dataset: {cause}")
-        if may_have_images(self.dataset):
-            text = f"{reader} loads this dataset in Python, one image at a time: {cause}"
-            self.notices.say(f"{text} (strict=True makes this an error)", stacklevel=0)
 
     def explain(self, index: Any = None) -> Explanation:
         """Explains which images of a sample the engine makes, and why it does not make the others.
@@ -418,7 +356,7 @@ class DataLoader(TorchDataLoader[_T_co], metaclass=Kind):
 
         It then has the dataset, but nothing that belongs to Headrace.
         """
-        if not self._expects_it and not _is_accelerates():
+        if not self._expects_it and not is_accelerates(DataLoader):
             text = "Accelerator.prepare replaces this loader by torch's own DataLoader; "
             text += "headrace.accelerate.prepare(accelerator, loader) keeps it"
             if self.strict or self.transform is not None:
@@ -510,13 +448,3 @@ class DataLoader(TorchDataLoader[_T_co], metaclass=Kind):
     @seed.setter
     def seed(self, seed: int | None) -> None:
         self.state.seed = seed
-
-
-def _is_accelerates() -> bool:
-    """Whether Accelerate makes its loaders of this class: ``headrace.install`` came before it."""
-    accelerates = getattr(sys.modules.get("accelerate.data_loader"), "DataLoader", None)
-    return accelerates is DataLoader
-
-
-class PartlyNative(UnsupportedError):
-    """The engine could do a part of it."""

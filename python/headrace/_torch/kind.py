@@ -7,6 +7,7 @@ or by a module that imported the name before, must then still be instances of
 
 from __future__ import annotations
 
+import sys
 from abc import ABCMeta
 from typing import Any
 
@@ -54,6 +55,11 @@ def is_headraces(loader: Any) -> bool:
     """Whether a loader is a ``headrace.DataLoader``, also while that stands for torch's."""
     # Accelerate's loaders say with __class__ that they are what they are over.
     return isinstance(loader.__class__, Kind)
+
+
+def is_accelerates(kind: type) -> bool:
+    """Whether Accelerate makes its loaders of a class: ``headrace.install`` came before it."""
+    return getattr(sys.modules.get("accelerate.data_loader"), "DataLoader", None) is kind
 
 
 # Arguments that torch's loader asks itself for at each iter, and so may be set.

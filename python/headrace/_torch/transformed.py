@@ -7,7 +7,7 @@ from typing import Any
 from headrace._engine import arguments
 from headrace._torch.samples import Contents
 from headrace._transforms.multiview import Views
-from headrace.errors import UnsupportedError
+from headrace.errors import ArgumentError, UnsupportedError
 
 
 def has_none_of_its_own(dataset: Any) -> bool:
@@ -18,8 +18,16 @@ def has_none_of_its_own(dataset: Any) -> bool:
         return False
 
 
-def checked(transform: Any) -> Any:
-    """A ``Compose`` or a list of ``headrace.transforms``, which is checked here already."""
+def checked(transform: Any, dataset: Any) -> Any:
+    """A ``Compose`` or a list of ``headrace.transforms``, which is checked here already.
+
+    Raises:
+        ArgumentError: the dataset takes none.
+    """
+    if transform is not None and not has_none_of_its_own(dataset):
+        raise ArgumentError(
+            "transform= is for a headrace.Dataset; other datasets have one of their own"
+        )
     if isinstance(transform, Views):
         raise UnsupportedError(
             "transform=Views(...): a DataLoader makes one image of each sample; several views are "
