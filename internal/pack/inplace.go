@@ -257,11 +257,11 @@ func (x *inPlace) name(m *catalog.Manifest) error {
 	case errors.As(err, &e) && e.Kind == fault.KindIO && !errors.Is(err, fs.ErrNotExist):
 		return err
 	default:
-		old = new(catalog.Manifest) // a damaged manifest is replaced
+		old = nil // a damaged manifest is replaced
 	}
 	n := 0
 	// The old index stays whole until the manifest names the new one.
-	for old.Index.Name == catalog.IndexFileName(n) || old.Seek != nil && old.Seek.Name == catalog.SeekFileName(n) {
+	for x.taken(old, catalog.IndexFileName(n), catalog.SeekFileName(n)) {
 		n++
 	}
 	m.Index.Name = catalog.IndexFileName(n)
@@ -269,6 +269,20 @@ func (x *inPlace) name(m *catalog.Manifest) error {
 		m.Seek.Name = catalog.SeekFileName(n)
 	}
 	return nil
+}
+
+// taken is true of names of which the manifest in force has one. A damaged one, which is nil, does not say which it has, so
+// that all that are there are taken.
+func (x *inPlace) taken(old *catalog.Manifest, index, seek string) bool {
+	if old != nil {
+		return old.Index.Name == index || old.Seek != nil && old.Seek.Name == seek
+	}
+	for _, name := range []string{index, seek} {
+		if _, err := os.Lstat(filepath.Join(x.dir, name)); err == nil {
+			return true
+		}
+	}
+	return false
 }
 
 // publish renames index, seek points and manifest, in this order. One sync puts the names of the first two on disk before

@@ -85,6 +85,29 @@ func TestAnIndexWhoseManifestCannotBeNamedLeavesNoFile(t *testing.T) {
 	require.Equal(t, before, namesIn(t, src))
 }
 
+func TestAnIndexThatCannotBePutInThePlaceOfADamagedManifestLeavesTheOldIndexAsItWas(t *testing.T) {
+	src := testFolder(t, 6)
+	old, err := Index(context.Background(), IndexConfig{Source: src}, nil)
+	require.NoError(t, err)
+	manifest := filepath.Join(src, catalog.ManifestName)
+	whole, err := os.ReadFile(manifest)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(manifest, whole[:len(whole)/2], 0o600))
+	files := namesIn(t, src)
+	put(t, src, "class 0/more.jpg", testJPEG(77))
+	p := publishing(t, "index", src, "", "path="+manifest+";rename,renameat,renameat2:error=EBUSY")
+	require.Contains(t, p.Error, manifest+": cannot put the index in its place")
+	require.Equal(t, files, namesIn(t, src))
+	// Whoever has the manifest still puts it back.
+	require.NoError(t, os.WriteFile(manifest, whole, 0o600))
+	d, err := catalog.Open(src, catalog.Options{})
+	require.NoError(t, err)
+	defer d.Release()
+	require.Equal(t, old.Rows, d.Len())
+	_, err = d.Sample(old.Rows - 1)
+	require.NoError(t, err)
+}
+
 func TestAnIndexThatIsInForceAndCannotBeSyncedIsWarnedOfAndLeavesTheOldOne(t *testing.T) {
 	src := testFolder(t, 6)
 	old, err := Index(context.Background(), IndexConfig{Source: src}, nil)
