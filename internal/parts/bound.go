@@ -29,11 +29,13 @@ func (c *Cache) widen(g geometry) bool {
 
 // allow is for one more use by this process, which may be larger than those before it.
 func (c *Cache) allow(g geometry) {
-	c.with(func() {
-		if g = withBlocks(g, int64(c.head.blockBytes)); g.bound > c.own.bound && c.widen(g) {
-			c.own, c.joined = g, ^uint64(0)
-		}
-	})
+	c.mu.Lock()
+	if g.bound > c.asked.bound {
+		// Only noted: follow has the mappings made longer, again and again where that cannot be at once.
+		c.asked, c.joined = g, ^uint64(0)
+	}
+	c.mu.Unlock()
+	c.with(func() {})
 }
 
 // follow finds the smallest bound of all who live, where somebody came or went, and makes the cache as small. Who is
@@ -41,10 +43,14 @@ func (c *Cache) allow(g geometry) {
 func (c *Cache) follow() {
 	c.followed++
 	// Asked at every change of the tables, so it has to be cheap where nobody came or went.
-	if c.joined == c.head.joined && (c.limit.bound >= c.own.bound || c.followed%64 != 0) {
+	if c.joined == c.head.joined && (c.limit.bound >= c.asked.bound || c.followed%64 != 0) {
 		return
 	}
 	c.joined = c.head.joined
+	// There may have been too little address space when it was asked for, or another process had the tables.
+	if g := withBlocks(c.asked, int64(c.head.blockBytes)); g.bound > c.own.bound && c.widen(g) {
+		c.own = g
+	}
 	c.findRanks()
 	bound := c.own.bound
 	// The smallest: who set a bound on the directory is to see it kept, whatever others let it have.

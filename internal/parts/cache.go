@@ -41,7 +41,8 @@ type Cache struct {
 	buckets []uint32
 	blocks  []uint32
 
-	own      geometry            // of the largest use by this process
+	asked    geometry            // of the largest use by this process
+	own      geometry            // what the mappings have room for: asked, as soon as that can be had
 	limit    geometry            // the smallest of all who live
 	joined   uint64              // the head's, when limit was found
 	ranks    map[uint64][]uint64 // of each job, that are here
@@ -182,7 +183,7 @@ func (c *Cache) begin(g geometry) error {
 		}
 	}
 	c.entries, c.buckets, c.blocks = view[entry](&c.entryTable), view[uint32](&c.bucketTable)[:h.buckets], view[uint32](&c.blockTable)
-	c.own, c.limit, c.joined = g, g, ^uint64(0)
+	c.asked, c.own, c.limit, c.joined = g, g, g, ^uint64(0)
 	// Held until the file is closed, by the system if by nobody else: others see by it that somebody has the
 	// directory.
 	if err := unix.FcntlFlock(c.locks.Fd(), unix.F_SETLK, lockOf(unix.F_RDLCK, 1+mostSlots)); err != nil {

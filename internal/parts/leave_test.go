@@ -290,3 +290,31 @@ func TestWhatASlotsLastOwnerHadClaimedIsNotWaitedFor(t *testing.T) {
 		require.Equal(t, int64(1-first.Stats().Hits), s.requests.Load())
 	}
 }
+
+func TestACacheThatCouldNotBeWidenedWhenItWasAskedForIsWidenedLater(t *testing.T) {
+	dir := t.TempDir()
+	const small, large = 1 << 20, 64 << 20
+	c := open(t, dir, small)
+	defer c.Close()
+	closed, err := os.Open(dir)
+	require.NoError(t, err)
+	require.NoError(t, closed.Close())
+	// As where there is no address space for a longer mapping.
+	entries := c.entryTable.file
+	c.entryTable.file = closed
+	require.Same(t, c, open(t, dir, large))
+	defer c.Close()
+	c.entryTable.file = entries
+	require.Equal(t, int64(small), c.own.bound)
+	u := c.Join(Plan{Bytes: large, Dataset: "d", Job: "j"})
+	defer u.Leave()
+	c.with(func() {})
+	require.Equal(t, int64(large), c.limit.bound)
+	var s source
+	for range 2 {
+		for i := range int64(100) {
+			s.one(t, u, i, 200_000, 0)
+		}
+	}
+	require.Equal(t, int64(100), s.requests.Load())
+}
