@@ -143,7 +143,18 @@ func (d *dataset) read(i int64, take func([]byte) error) error {
 		return err
 	}
 	data := view.Bytes()
-	if found := native.CRC32C(0, data); d.verifyCRC && s.HasCRC && found != s.CRC32C {
+	found := native.CRC32C(0, data)
+	if d.verifyCRC && s.HasCRC && found != s.CRC32C {
+		anew, ok, err := d.store.ReadAnew(s, &buffer)
+		if err != nil {
+			return err
+		}
+		if ok {
+			data = anew.Bytes()
+			found = native.CRC32C(0, data)
+		}
+	}
+	if d.verifyCRC && s.HasCRC && found != s.CRC32C {
 		path, _ := d.Path(i)
 		key, _ := d.Key(i)
 		return &catalog.Error{Kind: fault.KindChecksum, File: path, Record: i, Key: key, Offset: s.Offset,

@@ -129,6 +129,16 @@ func (c *Cache) whole(to []byte, b Block, fetch func() ([]byte, error)) error {
 	return nil
 }
 
+// Forget gives up a block of which the bytes turned out to be wrong. Who is copying out of it goes on.
+func (c *Cache) Forget(b Block) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if e := c.entries[b]; e != nil && e.ready {
+		c.forget(e)
+		c.changed.Broadcast() // somebody may wait for room
+	}
+}
+
 // Decoded is how many blocks were decoded so far.
 func (c *Cache) Decoded() int64 {
 	c.mu.Lock()

@@ -84,11 +84,17 @@ func fetchManifest(ctx context.Context, url string, storage remote.Storage, took
 		return nil, short
 	}
 	text := make([]byte, object.Size())
-	err = object.ReadAt(ctx, text, 0)
-	if took.add(object, time.Since(began)); err != nil {
-		return nil, OutOfStore(err)
+	defer func() { took.add(object, time.Since(began)) }()
+	var m *Manifest
+	for range 2 { // once more where other bytes came than the store has
+		if err := object.ReadAt(ctx, text, 0); err != nil {
+			return nil, OutOfStore(err)
+		}
+		if m, err = DecodeManifest(object.URL(), text); err == nil {
+			return m, nil
+		}
 	}
-	return DecodeManifest(object.URL(), text)
+	return nil, err
 }
 
 // IndexedAt is true of an address below which a manifest lies.
@@ -193,6 +199,10 @@ func (a *away) fetchIndex(url string, m *Manifest, o Options) (*index, error) {
 		}()
 		kept := keepIndex(object, m, o)
 		if kept == nil {
+			// Once more where other bytes came than the store has, as records are.
+			if err := readPieces(o.waits(), to, object.ReadAt); err != nil || m.sound(to) {
+				return err
+			}
 			return readPieces(o.waits(), to, object.ReadAt)
 		}
 		defer kept.user.Leave()

@@ -60,6 +60,12 @@ func (a *ahead) wait() {
 	}
 }
 
+// forget lets go of what is held, so that ReadAt fetches it anew.
+func (a *ahead) forget() {
+	a.wait()
+	a.done, a.data = nil, nil
+}
+
 // ReadAt is io.ReaderAt's, of the bytes that are held or of the object.
 // Of an object that was answered with an error it asks once more, piece by piece, and gives that answer.
 func (a *ahead) ReadAt(to []byte, offset int64) (int, error) {

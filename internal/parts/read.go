@@ -178,6 +178,9 @@ func (u *User) hit(p *Part) {
 
 // Forget drops parts that turned out to be no good.
 func (u *User) Forget(list []Part) {
+	if u == nil {
+		return
+	}
 	c := u.cache
 	c.with(func() {
 		for i := range list {

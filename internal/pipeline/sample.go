@@ -100,17 +100,21 @@ func (w *worker) produce(d *draft, i, index int64, draw uint64, r *record) (fail
 		seek.Seek = l.learned.Find(seek.name, &w.seek)
 	}
 	// Without a draw number a substitute looks the same as in its own place.
-	key := native.Key{Seed: l.order.Config().Seed, Epoch: uint64(d.epoch), Sample: uint64(index), Draw: draw}
-	warnings := uint32(0)
-	if err = w.prepare(d, i, &sample, view, &key); err == nil {
-		// A read that hung may end after Close has returned, and with it the loan of the batch's memory.
-		if !w.touch(d) {
-			return nil
+	drawn := native.Key{Seed: l.order.Config().Seed, Epoch: uint64(d.epoch), Sample: uint64(index), Draw: draw}
+	key, warnings, made, err := w.made(d, &seen, &sample, view, seek, drawn)
+	holder := w.holder(r)
+	if differs(err) {
+		if anew, ok, failed := l.store.ReadAnew(sample, &w.buffer); ok {
+			if holder, err = &w.buffer, failed; err == nil {
+				key, warnings, made, err = w.made(d, &seen, &sample, anew, seek, drawn)
+				err = twice(err)
+			}
 		}
-		warnings, err = w.pixels(&seen, &sample, view, seek, key)
-		w.untouch()
 	}
-	if err = l.store.After(sample, w.holder(r), err); err != nil {
+	if !made && err == nil {
+		return nil
+	}
+	if err = l.store.After(sample, holder, err); err != nil {
 		return l.explain(err, index, sample)
 	}
 	if seek.Learn {
@@ -127,6 +131,37 @@ func (w *worker) produce(d *draft, i, index int64, draw uint64, r *record) (fail
 		return l.explain(err, index, sample)
 	}
 	return nil
+}
+
+// made makes the pixels of a sample, and says with which key they were drawn; false where nobody wants them any more.
+func (w *worker) made(d *draft, seen *part, sample *catalog.Sample, view mmap.View, seek points, drawn native.Key) (key native.Key, warnings uint32, made bool, err error) {
+	key = drawn
+	if err = w.prepare(d, seen.row, sample, view, &key); err != nil {
+		return key, 0, false, err
+	}
+	// A read that hung may end after Close has returned, and with it the loan of the batch's memory.
+	if !w.touch(d) {
+		return key, 0, false, nil
+	}
+	warnings, err = w.pixels(seen, sample, view, seek, key)
+	w.untouch()
+	return key, warnings, true, err
+}
+
+// differs is true of an error about the checksum of a record.
+func differs(err error) bool {
+	e, ok := err.(*native.Error)
+	return ok && e.Code == native.Checksum
+}
+
+// twice adds to such an error that the bytes were fetched anew.
+func twice(err error) error {
+	if differs(err) {
+		e := *err.(*native.Error)
+		e.Text += ", also when it was fetched once more"
+		return &e
+	}
+	return err
 }
 
 // prepare finds where a sample goes, and draws what depends on its boxes.

@@ -36,9 +36,9 @@ func (s *Store) readBlock(sample catalog.Sample, b *mmap.Buffer, fetched *time.D
 	return b.Part(0, sample.Length), s.copyBlock(room, sample, fetched)
 }
 
-func (s *Store) copyBlock(room []byte, sample catalog.Sample, fetched *time.Duration) error {
+// copyOnce copies a sample out of its block. A block that cannot be decoded stays a blocks.MalformedError.
+func (s *Store) copyOnce(room []byte, sample catalog.Sample, fetched *time.Duration) (err error) {
 	var stored *mmap.Buffer
-	var err error
 	if sample.Block.Codec == blocks.Tiled {
 		err = s.copyTiled(room, sample, func(tile catalog.Sample) ([]byte, error) {
 			if stored == nil {
@@ -53,6 +53,11 @@ func (s *Store) copyBlock(room []byte, sample catalog.Sample, fetched *time.Dura
 		})
 	}
 	s.spare.keep(stored)
+	return err
+}
+
+// refused says which sample an error of its block is about.
+func (s *Store) refused(err error, sample catalog.Sample) error {
 	var malformed *blocks.MalformedError
 	if errors.As(err, &malformed) {
 		return s.refuse(sample, fault.KindBadFile, "the block cannot be decoded: %v", err)

@@ -28,7 +28,7 @@ func (s *Store) FieldValue(ctx context.Context, index int64, field string) (any,
 // ends with the Store.
 func (s *Store) copyValue(ctx context.Context, to []byte, value catalog.Sample) error {
 	if ctx == s.waits || s.dataset.Shard(int(value.Shard)) == nil {
-		return s.copyBlock(to, value, nil)
+		return s.copyField(to, value)
 	}
 	copied := make(chan error, 1)
 	s.left.Go(func() {
@@ -37,7 +37,7 @@ func (s *Store) copyValue(ctx context.Context, to []byte, value catalog.Sample) 
 				copied <- fault.New(fault.KindInternal, fmt.Sprintf("panic: %v", p))
 			}
 		}()
-		copied <- s.copyBlock(to, value, nil)
+		copied <- s.copyField(to, value)
 	})
 	select {
 	case err := <-copied:

@@ -14,8 +14,8 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 # What a fault does with a request, in the place of the right answer, which would be these bytes,
-# from there on, of so many: True where it has answered.
-Fault = Callable[["Answering", bytes, int, int], bool]
+# from there on, of so many: True where it has answered, bytes to be sent in their place.
+Fault = Callable[["Answering", bytes, int, int], bool | bytes]
 
 
 class Answering(BaseHTTPRequestHandler):
@@ -48,7 +48,10 @@ class Answering(BaseHTTPRequestHandler):
         with self.server.lock:
             self.server.requests.append((self.command, self.path, first, len(body)))
             fault = self.server.fault
-        if fault is not None and fault(self, body, first, len(whole)):
+        answered = fault is not None and fault(self, body, first, len(whole))
+        if isinstance(answered, bytes):
+            body = answered
+        elif answered:
             return
         self.send_response(206 if found else 200)
         if found:
