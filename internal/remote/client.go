@@ -107,6 +107,7 @@ func newTransport(s Storage) *http.Transport {
 		},
 		// Short of an attempt, so that a host that takes connections and says nothing costs a part of it.
 		TLSHandshakeTimeout:   total / 6,
+		TLSClientConfig:       trust(),
 		ResponseHeaderTimeout: total / attemptPart,
 		// An answer's head is hostile as well; Go's own bound is 10 MiB.
 		MaxResponseHeaderBytes: 64 << 10,
