@@ -4,7 +4,7 @@ import "fmt"
 
 // The codes of native/core/facts.h in words, as `headrace info` and hr_dataset_info print them.
 var (
-	codecNames    = []string{"unknown", "jpeg", "png", "ppm", "raw"}
+	codecNames    = []string{"unknown", "jpeg", "png", "ppm", "raw", "webp", "bmp", "gif", "tiff"}
 	samplingNames = []string{"unknown", "4:4:4", "4:2:2", "4:2:0", "4:4:0", "4:1:1", "grey", "other"}
 	processNames  = []string{"unknown", "baseline", "progressive", "arithmetic", "lossless", "png", "png-interlaced", "raw",
 		"webp", "webp-lossless", "rle", "lzw", "deflate", "raw-planes", "raw-planes-rgb"}

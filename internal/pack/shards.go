@@ -124,13 +124,11 @@ func (s *shards) image(r *record, name string) (int64, error) {
 // extensionOf names the members of images that came without a file name.
 // MDS, Arrow and others give images without a name; readers of WebDataset choose a decoder by the ending.
 func extensionOf(codec uint8) string {
-	switch catalog.CodecName(codec) {
+	switch name := catalog.CodecName(codec); name {
 	case "jpeg":
 		return "jpg"
-	case "png":
-		return "png"
-	case "ppm":
-		return "ppm"
+	case "png", "ppm", "webp", "bmp", "gif", "tiff":
+		return name
 	}
 	return "bin"
 }
