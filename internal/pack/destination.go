@@ -35,6 +35,9 @@ func newDestination(ctx context.Context, place string, overwrite bool, storage r
 	if remote.IsURL(place) {
 		return newUpload(ctx, remote.Normal(place), overwrite, storage)
 	}
+	if said := remote.Mistaken(place); said != "" { // else a folder of that name would be made
+		return nil, catalog.NewError(fault.KindArgument, "", "%s", said)
+	}
 	return newPartial(place, overwrite)
 }
 

@@ -32,6 +32,9 @@ func Index(ctx context.Context, c IndexConfig, t *Tracker) (Summary, error) {
 			return Summary{}, catalog.NewError(fault.KindUnsupported, remote.Display(place),
 				"an index is written to a directory; copied beside its containers, it is opened there by its address")
 		}
+		if said := remote.Mistaken(place); said != "" { // else a folder of that name would be made
+			return Summary{}, catalog.NewError(fault.KindArgument, "", "%s", said)
+		}
 	}
 	c.mostBlock = c.Limits.MaxBlockBytes
 	// Fields of an index are kept as places, where they have one.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/headrace/headrace/internal/catalog"
 	"github.com/headrace/headrace/internal/fault"
+	"github.com/headrace/headrace/internal/remote"
 )
 
 // maxFiles bounds what a pattern may stand for: "{0..999999999}" is a slip of the finger.
@@ -21,8 +22,14 @@ const maxFiles = 1 << 20
 // wildcards give. named is false where the files were looked for, not listed by name.
 // The path itself goes before any pattern: a file may have the letters of one in its name.
 func expand(source string) (files []string, named bool, err error) {
+	_, err = os.Lstat(source)
+	if err != nil {
+		if said := remote.Mistaken(source); said != "" {
+			return nil, false, catalog.NewError(fault.KindArgument, "", "%s", said)
+		}
+	}
 	// A file may be called a[1].tar.
-	if _, err := os.Lstat(source); err == nil || !strings.ContainsAny(source, "{*?[") {
+	if err == nil || !strings.ContainsAny(source, "{*?[") {
 		return []string{source}, true, nil
 	}
 	texts, err := braces(source)
