@@ -36,6 +36,9 @@ func (d *dataset) summary() map[string]any {
 	if source := d.Source(); source != nil {
 		answer["source"], answer["warnings"] = source, append([]string{}, d.Warnings()...)
 	}
+	if said := d.Warnings(); d.Source() == nil && len(said) > 0 { // of a list of files
+		answer["warnings"] = said
+	}
 	if source := d.ArraySource(); source != nil {
 		answer["source"] = source
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/headrace/headrace/internal/catalog"
 	"github.com/headrace/headrace/internal/formats"
+	"github.com/headrace/headrace/internal/pack"
 	"github.com/headrace/headrace/internal/parts"
 	"github.com/headrace/headrace/internal/pathjson"
 	"github.com/headrace/headrace/internal/remote"
@@ -109,7 +110,24 @@ func (c *sourceConfig) open() (*catalog.Dataset, error) {
 	case c.Containers != nil:
 		return scan.OpenFiles(c.containers(), c.scanOptions(storage))
 	}
-	return scan.Open(string(c.Path), c.scanOptions(storage))
+	options := c.scanOptions(storage)
+	if c.IndexDir != "" || c.Root != "" {
+		return scan.Open(string(c.Path), options)
+	}
+	dir, list, err := pack.FindList(string(c.Path), c.Split)
+	if err != nil {
+		return nil, err
+	}
+	if dir != string(c.Path) {
+		options.Split = "" // which chose it
+	}
+	if list == "" {
+		return scan.Open(dir, options)
+	}
+	if options.Given() {
+		return nil, scan.NoContainer(string(c.Path), catalog.Listed)
+	}
+	return pack.OpenList(dir, list)
 }
 
 func (c *sourceConfig) concat() (*catalog.Dataset, error) {

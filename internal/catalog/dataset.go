@@ -124,6 +124,9 @@ func (d *Dataset) Fields() []Field {
 	if d.pairs != nil {
 		return []Field{d.pairs.field}
 	}
+	if l := d.listed(); l != nil {
+		return l.fields
+	}
 	if d.info == nil {
 		return nil
 	}
@@ -206,6 +209,9 @@ func (d *Dataset) Key(i int64) (string, error) {
 	}
 	if d.arrays != nil {
 		return d.arrays.key(i), nil
+	}
+	if l := d.listed(); l != nil {
+		return string(l.keys.Bytes(i)), nil
 	}
 	return formats.SampleKey(d.files.Path(i)), nil
 }
@@ -292,6 +298,9 @@ func (d *Dataset) FieldValueBy(i int64, field string, read FieldReader) (any, er
 	if d.pairs != nil {
 		return d.pairs.value(i, field)
 	}
+	if l := d.listed(); l != nil {
+		return l.value(i, field)
+	}
 	if d.index == nil {
 		return nil, NewError(fault.KindArgument, d.path, "there is no field %q; a dataset that is %s has none", field, d.kind)
 	}
@@ -323,6 +332,9 @@ func (d *Dataset) MostBytes(field string) (int64, error) {
 	}
 	if d.kind == Scanned || d.kind == Contained {
 		return d.mostLocated(field)
+	}
+	if l := d.listed(); l != nil {
+		return l.mostBytes(field)
 	}
 	if d.index == nil {
 		return 0, NewError(fault.KindArgument, d.path, "there is no field %q; a dataset that is %s has none", field, d.kind)

@@ -151,8 +151,11 @@ func (d *Dataset) Source() *SourceInfo {
 	return nil
 }
 
-// Warnings are what a scan has to say to the user.
+// Warnings are what a scan or a list of files has to say to the user.
 func (d *Dataset) Warnings() []string {
+	if l := d.listed(); l != nil {
+		return l.Warnings
+	}
 	if d.table == nil {
 		return nil
 	}

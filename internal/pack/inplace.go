@@ -38,7 +38,7 @@ func Index(ctx context.Context, c IndexConfig, t *Tracker) (Summary, error) {
 	}
 	c.mostBlock = c.Limits.MaxBlockBytes
 	// Fields of an index are kept as places, where they have one.
-	s, err := openFolderOr(ctx, c.Source, c.AllowEmpty, &c.ContainerOptions, c.Storage, true)
+	s, err := c.open(ctx)
 	if err != nil {
 		return Summary{}, err
 	}
@@ -87,11 +87,29 @@ func Index(ctx context.Context, c IndexConfig, t *Tracker) (Summary, error) {
 	if ok {
 		summary.Warnings = inContainers.dataset.Warnings()
 	}
+	if list, ok := s.(*table); ok {
+		summary.Warnings = list.warnings()
+	}
 	if warning != "" {
 		summary.Warnings = append(summary.Warnings, warning)
 	}
 	summary.Seconds = time.Since(begin).Seconds()
 	return summary, nil
+}
+
+// open opens what the index is of.
+func (c *IndexConfig) open(ctx context.Context) (source, error) {
+	dir, list, err := c.findList(c.Source)
+	if err != nil {
+		return nil, err
+	}
+	if c.Source = dir; list == "" {
+		return openFolderOr(ctx, c.Source, c.AllowEmpty, &c.ContainerOptions, c.Storage, true)
+	}
+	if err := noListWords(list, c.scanOptions(c.Storage)); err != nil {
+		return nil, err
+	}
+	return openListIn(list)
 }
 
 // place is the directory of the index, and for containers where they are found from there.
@@ -113,8 +131,10 @@ func (c *IndexConfig) place(s source) (dir, root string, err error) {
 		return "", "", catalog.NewError(fault.KindArgument, c.Source, "out is for containers; of a class folder, index_dir (--index-dir) says where the index goes")
 	}
 	// Before any file is read: the index could not hold the name.
-	if err := s.(*folder).checkPaths(); err != nil {
-		return "", "", err
+	if f, ok := s.(*folder); ok {
+		if err := f.checkPaths(); err != nil {
+			return "", "", err
+		}
 	}
 	if c.IndexDir != "" {
 		return c.IndexDir, "", nil

@@ -172,11 +172,23 @@ func openSource(ctx context.Context, c *PackConfig) (source, error) {
 	// Parquet may be a list of files or a dataset of images: a column of paths, or one of bytes, tells.
 	if kind == ".csv" || kind == ".jsonl" || kind == ".ndjson" || kind == ".parquet" && (c.PathColumn != "" || !scan.HasImages(c.Source)) {
 		if options := c.scanOptions(c.Storage); options.Given() {
-			return nil, catalog.NewError(fault.KindArgument, c.Source, "format, image, label, fields, classes and split are for containers; this is a list of files")
+			return nil, noListWords(c.Source, options)
 		}
 		return openTable(c)
 	}
-	return openFolderOr(ctx, c.Source, c.AllowEmpty, &c.ContainerOptions, c.Storage, false)
+	dir, list, err := c.findList(c.Source)
+	if err != nil {
+		return nil, err
+	}
+	if list != "" {
+		if err := noListWords(list, c.scanOptions(c.Storage)); err != nil {
+			return nil, err
+		}
+		of := *c
+		of.Source = list
+		return openTable(&of)
+	}
+	return openFolderOr(ctx, dir, c.AllowEmpty, &c.ContainerOptions, c.Storage, false)
 }
 
 // openFolderOr opens a folder of class folders, or what else may be a source in place.

@@ -36,6 +36,7 @@ type table struct {
 	rows   int64
 	open   func() (tableFile, error)
 	below  string    // root as an absolute path
+	inside bool      // all files have to lie below root
 	rowsOf tableFile // of the pass under way
 
 	cols                   []catalog.Field
@@ -47,10 +48,14 @@ type table struct {
 	cells                  []any
 }
 
-// openTable chooses the columns and makes the first pass.
-// The first error of the whole list is told before anything is read of an image.
+// openTable opens a list of files, wherever these lie.
 func openTable(c *PackConfig) (*table, error) {
-	t := &table{file: c.Source, root: c.Root, pathAt: -1, labelAt: -1, keyAt: -1}
+	return (&table{file: c.Source, root: c.Root, pathAt: -1, labelAt: -1, keyAt: -1}).begin(c)
+}
+
+// begin chooses the columns and makes the first pass.
+// The first error of the whole list is told before anything is read of an image.
+func (t *table) begin(c *PackConfig) (*table, error) {
 	// Relative paths begin beside the list, wherever the program runs.
 	if t.root == "" {
 		t.root = filepath.Dir(c.Source)
@@ -148,7 +153,7 @@ func (t *table) warnings() []string {
 	if t.labelAt >= 0 {
 		return nil
 	}
-	return []string{fmt.Sprintf("%s: there is no column %q, so every label is -1 (found %s); label_column names one", t.file, usualLabel, columnNames(t.cols))}
+	return []string{fmt.Sprintf("%s: there is no column %q, so every label is -1 (found %s); label_column of headrace.pack names one", t.file, usualLabel, columnNames(t.cols))}
 }
 
 // columnNames are quoted: a blank in a header is easily overlooked.
@@ -258,6 +263,9 @@ func (t *table) fill(it *item) error {
 		}
 	} else {
 		it.path = filepath.Join(t.root, name)
+	}
+	if t.inside && (!filepath.IsLocal(it.rel) || !utf8.ValidString(it.rel)) {
+		return t.wrong(it.seq, "the path %.80q is not below the folder of the list, or no UTF-8; headrace.pack of the list itself takes it", name)
 	}
 	it.key = formats.TextName(tableKey(it.rel))
 	if t.keyAt >= 0 {

@@ -268,7 +268,12 @@ func aloneWith(splits []string, asked string) bool {
 	return len(splits) == 1 && asked != splits[0] && (asked == "" || !splitName.MatchString(splits[0]))
 }
 
+// SeveralSplits is the error where one of them has to be chosen, and none that there is was.
 // Both sentences list the splits, so that the next attempt can name one.
+func SeveralSplits(source, asked string, splits []string) error {
+	return severalSplits(source, asked, splits)
+}
+
 func severalSplits(source, asked string, splits []string) error {
 	if asked != "" {
 		return catalog.NewError(fault.KindArgument, source, "%s", fault.Argument("split", asked, fmt.Sprintf("one of %q", splits)))
