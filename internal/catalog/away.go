@@ -56,10 +56,14 @@ func openURL(url string, o Options) (*Dataset, error) {
 	return d, OutOfStore(err)
 }
 
-// noIndexAt says what makes an index; containers in a store are not walked whenever they are opened.
+// noIndexAt says what makes an index: what lies in a store is not walked whenever it is opened.
 func noIndexAt(shown string) error {
+	of := "containers or a folder of images"
+	if strings.HasPrefix(shown, "http") { // a web server has no list of a folder
+		of = "containers"
+	}
 	return NewError(fault.KindUnsupported, shown, "there is no %s below it, and without its index a dataset in a store is not read; "+
-		"of containers make one with: headrace index \"%s\" --out INDEX; of a folder of images make a dataset with: headrace pack FOLDER %s", ManifestName, shown, shown)
+		"of %s make one with: headrace index \"%s\" --out INDEX; of images on a disk make a dataset with: headrace pack FOLDER %s", ManifestName, of, shown, shown)
 }
 
 func fetchManifest(ctx context.Context, url string, storage remote.Storage, took *opening) (*Manifest, error) {

@@ -131,6 +131,10 @@ func listed(ctx context.Context, text string, wild bool, storage remote.Storage)
 	}
 	var found expanded
 	for _, entry := range entries {
+		// An object may be called a[1].tar.
+		if entry.URL == text {
+			return expanded{files: []string{text}, named: true}, nil
+		}
 		// The pattern's own text was tried before, so it is understood.
 		if matched, _ := path.Match(text, entry.URL); matched {
 			found.files = append(found.files, entry.URL)
@@ -170,7 +174,7 @@ func directlyBelow(ctx context.Context, prefix string, entries []remote.Entry, s
 	found := expanded{below: prefix, folders: slices.Sorted(maps.Keys(folders))}
 	for name := range names {
 		raw := withoutWhole(name) // of a compressed shard beside what it became
-		if name[0] == '.' || formats.HasImageExtension(name) || raw != name && names[raw] || names[savedInfo] && derivedName(name) {
+		if name[0] == '.' || isSummary(name) || formats.HasImageExtension(name) || raw != name && names[raw] || names[savedInfo] && derivedName(name) {
 			continue
 		}
 		found.files = append(found.files, prefix+name)

@@ -12,6 +12,8 @@ import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
@@ -115,6 +117,27 @@ def test_an_object_without_bytes_that_should_be_one_of_the_containers_is_an_erro
     with pytest.raises(errors.TruncatedError, match=r"train-zz\.tar: at byte 0: bad: the file has"):
         hr.index("s3://photos/wds", tmp_path / "other.hr", storage=storage)
     assert made["rows"] > 0
+
+
+@pytest.mark.parametrize("name", ["a[1].tar", "what?.tar", "all*.tar", "{1}.tar"])
+def test_an_object_whose_name_looks_like_a_pattern_is_that_object(
+    bucket: Path, storage: Storage, tmp_path: Path, name: str
+) -> None:
+    tar(bucket / name, 0, 3)
+    tar(bucket / name.translate(str.maketrans("*?", "xx")), 3, 3)
+    made = hr.index(f"s3://photos/{name}", tmp_path / "one.hr", storage=storage)
+    assert made["rows"] == 3
+
+
+def test_the_summary_of_a_table_is_no_file_of_it(
+    bucket: Path, storage: Storage, tmp_path: Path
+) -> None:
+    rows = [{"image": images.jpeg(64, 48, seed=at), "label": at} for at in range(4)]
+    (bucket / "table").mkdir()
+    for name in ("part-0.parquet", "_metadata", "_common_metadata"):
+        pq.write_table(pa.Table.from_pylist(rows), bucket / "table" / name)
+    made = hr.index("s3://photos/table/", tmp_path / "table.hr", storage=storage)
+    assert made["rows"] == 4
 
 
 def test_what_is_no_container_beside_those_of_a_bucket_is_no_split(
