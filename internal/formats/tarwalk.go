@@ -10,6 +10,9 @@ import (
 	"strings"
 )
 
+// errSparse is of a member of which the archive leaves out what is zero (GNU tar, "Storing Sparse Files").
+var errSparse = fmt.Errorf("%w: a sparse member, which tar --sparse writes without its zeros; write the archive without that option", ErrUnsupported)
+
 // TarMember is one regular file of an archive, or where they are asked for a link.
 type TarMember struct {
 	Name   string
@@ -112,7 +115,10 @@ func (w *TarWalker) Next() (TarMember, error) {
 			continue
 		case '0', '\x00', '7':
 		default:
-			if !w.namesOnly || kind == 'S' {
+			if kind == 'S' {
+				return TarMember{}, w.wrong(at, errSparse)
+			}
+			if !w.namesOnly {
 				return TarMember{}, w.wrong(at, fmt.Errorf("%w: a member of type %q", ErrUnsupported, kind))
 			}
 			if w.links && (kind == '1' || kind == '2') {
@@ -225,7 +231,9 @@ func namesOfPax(s string) (names paxNames, err error) {
 		case key == "linkpath":
 			names.link = value
 		// Python's tarfile writes a size only for members of 8 GiB and more.
-		case key == "size" || strings.HasPrefix(key, "GNU.sparse."):
+		case strings.HasPrefix(key, "GNU.sparse."):
+			return names, errSparse
+		case key == "size":
 			return names, fmt.Errorf("%w: the pax record %.40q", ErrUnsupported, key)
 		}
 		s = s[n:]

@@ -186,6 +186,9 @@ func imageFiles(root, format string, shards []catalog.ShardInfo, parts []*part, 
 		}
 	}
 	if len(entries) == 0 {
+		if i := slices.IndexFunc(parts, func(p *part) bool { return p.inner != "" }); i >= 0 {
+			return nil, catalog.NewError(fault.KindUnsupported, where(root, shards), "its members are archives (%.80q), and those in an archive are not read; %s", parts[i].inner, extractInner)
+		}
 		return nil, catalog.NewError(fault.KindEmpty, where(root, shards), "the containers hold no image")
 	}
 	entries, err := chooseFolder(where(root, shards), entries, o)

@@ -204,6 +204,34 @@ func readRowNumbers(f io.ReaderAt, size, most int64) (rows []int64, err error) {
 	}
 }
 
+// hubSnapshot is the folder that a repository in huggingface_hub's cache stands for; empty of any other folder. Its "blobs"
+// are the files by their hashes, in which splits and names are lost, and "snapshots" have links to them
+// (huggingface_hub/file_download.py, "cache structure").
+func hubSnapshot(dir string) (string, error) {
+	for _, name := range []string{"blobs", "snapshots", "refs"} {
+		if info, err := os.Lstat(filepath.Join(dir, name)); err != nil || !info.IsDir() {
+			return "", nil
+		}
+	}
+	snapshots := filepath.Join(dir, "snapshots")
+	entries, err := os.ReadDir(snapshots)
+	if err != nil {
+		return "", catalog.FormatError(snapshots, err)
+	}
+	main, _ := os.ReadFile(filepath.Join(dir, "refs", "main"))
+	var names []string
+	for _, e := range entries {
+		if e.Name() == string(main) {
+			return filepath.Join(snapshots, e.Name()), nil
+		}
+		names = append(names, e.Name())
+	}
+	if len(names) != 1 {
+		return "", catalog.NewError(fault.KindArgument, snapshots, "there are several states of the repository, none of them the main one: %q; open the folder of one", names)
+	}
+	return filepath.Join(snapshots, names[0]), nil
+}
+
 // isDerived is true of what Dataset.map and its like keep beside the data that they were made from.
 // Data that were derived have the same rows as another file of the folder, and would double the dataset.
 func isDerived(dir, name string) bool {

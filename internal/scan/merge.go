@@ -134,6 +134,8 @@ func chooseColumns(t *catalog.Table, all []*column, parts []*part, o *Options) e
 	switch {
 	case len(images) == 0 && o.Image != "":
 		return catalog.NewError(fault.KindArgument, where(t.Root, t.Shards), "no sample has a column %q (found %s)", o.Image, columnList(all))
+	case len(images) == 0 && len(all) > 0 && !slices.ContainsFunc(all, func(c *column) bool { return !isArchive(c.name) }):
+		return catalog.NewError(fault.KindUnsupported, where(t.Root, t.Shards), "its members are archives (%s), and those in an archive are not read; %s", columnList(all), extractInner)
 	case len(images) == 0:
 		return catalog.NewError(fault.KindUnsupported, where(t.Root, t.Shards), "no column is known as the image (found %s); image= names it", columnList(all))
 	case len(labels) == 0 && o.Label != "":
@@ -144,6 +146,19 @@ func chooseColumns(t *catalog.Table, all []*column, parts []*part, o *Options) e
 		t.Warnings = append(t.Warnings, fmt.Sprintf("no column is known as the label, so every label is -1 (found %s); label= names one", columnList(all)))
 	}
 	return nil
+}
+
+// extractInner is the way out for archives in an archive, as of ImageNet's training images: one for each class.
+const extractInner = "extract each into a folder of its own name, which is a folder of classes then"
+
+// isArchive is true of a file by what its name ends with.
+func isArchive(name string) bool {
+	for _, ending := range []string{"tar", "tgz", "tar.gz", "zip"} {
+		if name == ending || strings.HasSuffix(name, "."+ending) {
+			return true
+		}
+	}
+	return false
 }
 
 // columnList names a container's columns for a sentence.

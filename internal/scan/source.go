@@ -91,6 +91,15 @@ func quotedAll(sources []string) string {
 // openFolder leaves a folder to package catalog, unless that finds no image where containers lie.
 // What catalog says of a folder goes before: one with an index or with class folders is never looked through for containers.
 func openFolder(source string, o Options) (*catalog.Dataset, error) {
+	if o.IndexDir == "" {
+		snapshot, err := hubSnapshot(source)
+		if err != nil {
+			return nil, err
+		}
+		if snapshot != "" {
+			source = snapshot
+		}
+	}
 	d, err := catalog.Open(source, o.Options)
 	if err == nil {
 		if o.Given() {

@@ -25,6 +25,7 @@ var unread = []struct {
 	{"BZh", kind{name: "bzip2", refused: wholly("bzip2")}},
 	{"\xfd7zXZ\x00", kind{name: "xz", refused: wholly("xz")}},
 	{"7z\xbc\xaf\x27\x1c", kind{name: "7z", refused: "7z compresses many files as one, which leaves no way to one of them; extract it first"}},
+	{"version https://git-lfs.github.com/spec/", kind{name: "git lfs", refused: "this is a pointer of Git LFS, and not the file itself; git lfs pull fetches that"}},
 	{"Rar!\x1a\x07", kind{name: "rar", refused: "RAR is not read; extract it first"}},
 }
 

@@ -54,6 +54,9 @@ func scanZip(p *part) error {
 		}
 		// Before its method and its flags: other members may be encrypted or compressed as they like.
 		if !formats.HasImageExtension(name) || isDesktops(name) {
+			if p.inner == "" && isArchive(name) {
+				p.inner = name
+			}
 			continue
 		}
 		// The local header has its own lengths of name and extra field, which the directory does not know

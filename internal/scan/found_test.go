@@ -1,0 +1,64 @@
+package scan
+
+import (
+	"archive/zip"
+	"bytes"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/headrace/headrace/internal/fault"
+)
+
+// What lies where people look for a dataset, and is another thing than it seems.
+
+// hubCache is a repository in huggingface_hub's cache, whose splits only the links' names tell.
+func hubCache(t *testing.T, commits ...string) string {
+	dir := put(t, map[string][]byte{"blobs/0a": fixture(t, "photos.parquet"), "blobs/1b": fixture(t, "photos.parquet"), "blobs/2c": []byte("# readme\n"), "refs/main": []byte(commits[0])})
+	for _, commit := range commits {
+		data := filepath.Join(dir, "snapshots", commit, "data")
+		require.NoError(t, os.MkdirAll(data, 0o755))
+		require.NoError(t, os.Symlink("../../../blobs/0a", filepath.Join(data, "train-00000-of-00001.parquet")))
+		require.NoError(t, os.Symlink("../../../blobs/1b", filepath.Join(data, "test-00000-of-00001.parquet")))
+		require.NoError(t, os.Symlink("../../blobs/2c", filepath.Join(dir, "snapshots", commit, "README.md")))
+	}
+	return dir
+}
+
+func TestARepositoryInTheHubsCacheIsItsMainStateAndNotItsBlobs(t *testing.T) {
+	for _, commits := range [][]string{{"aa"}, {"bb", "aa"}} {
+		dir := hubCache(t, commits...)
+		_, err := Open(dir, Options{})
+		require.ErrorContains(t, err, `there are several splits: ["test" "train"]`)
+		d := open(t, dir, Options{Split: "train"})
+		require.Equal(t, int64(7), d.Len())
+		require.Contains(t, d.Root(), "snapshots/"+commits[0])
+	}
+	dir := hubCache(t, "aa", "bb")
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "refs/main"), []byte("cc"), 0o600))
+	_, err := Open(dir, Options{Split: "train"})
+	require.ErrorContains(t, err, `there are several states of the repository, none of them the main one: ["aa" "bb"]; open the folder of one`)
+}
+
+func TestArchivesInAnArchiveAreRefusedWithAWayOut(t *testing.T) {
+	var zipped bytes.Buffer
+	w := zip.NewWriter(&zipped)
+	_, err := w.Create("train.zip")
+	require.NoError(t, err)
+	require.NoError(t, w.Close())
+	for name, data := range map[string][]byte{"a.tar": tarOf(t, "n01440764.tar", "n01443537.tar"), "b.zip": zipped.Bytes()} {
+		_, err := Open(filepath.Join(put(t, map[string][]byte{name: data}), name), Options{})
+		require.ErrorContains(t, err, "those in an archive are not read; extract each into a folder of its own name", name)
+		require.Equal(t, fault.KindUnsupported, fault.KindOf(err))
+	}
+}
+
+func TestAPointerOfGitLFSIsToldFromTheFile(t *testing.T) {
+	dir := put(t, map[string][]byte{"train.parquet": []byte("version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n")})
+	for _, source := range []string{dir, filepath.Join(dir, "train.parquet")} {
+		_, err := Open(source, Options{})
+		require.ErrorContains(t, err, "this is a pointer of Git LFS, and not the file itself; git lfs pull fetches that")
+	}
+}
