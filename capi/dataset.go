@@ -142,7 +142,7 @@ func (d *dataset) read(i int64, take func([]byte) error) error {
 	if err != nil {
 		return err
 	}
-	data := view.Bytes()
+	data, again := view.Bytes(), ""
 	found := native.CRC32C(0, data)
 	if d.verifyCRC && s.HasCRC && found != s.CRC32C {
 		anew, ok, err := d.store.ReadAnew(s, &buffer)
@@ -150,7 +150,7 @@ func (d *dataset) read(i int64, take func([]byte) error) error {
 			return err
 		}
 		if ok {
-			data = anew.Bytes()
+			data, again = anew.Bytes(), store.FetchedAgain
 			found = native.CRC32C(0, data)
 		}
 	}
@@ -158,7 +158,7 @@ func (d *dataset) read(i int64, take func([]byte) error) error {
 		path, _ := d.Path(i)
 		key, _ := d.Key(i)
 		return &catalog.Error{Kind: fault.KindChecksum, File: path, Record: i, Key: key, Offset: s.Offset,
-			Text: fault.Differs("the record's CRC-32C differs", fmt.Sprintf("%08x", s.CRC32C), fmt.Sprintf("%08x", found))}
+			Text: fault.Differs("the record's CRC-32C differs", fmt.Sprintf("%08x", s.CRC32C), fmt.Sprintf("%08x", found)) + again}
 	}
 	if s.Pixels != nil {
 		if data, err = s.Pixels.PPM(data); err != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/headrace/headrace/internal/catalog"
 	"github.com/headrace/headrace/internal/fault"
 	"github.com/headrace/headrace/internal/learned"
+	"github.com/headrace/headrace/internal/store"
 	"github.com/headrace/headrace/mmap"
 	"github.com/headrace/headrace/native"
 )
@@ -158,7 +159,7 @@ func differs(err error) bool {
 func twice(err error) error {
 	if differs(err) {
 		e := *err.(*native.Error)
-		e.Text += ", also when it was fetched once more"
+		e.Text += store.FetchedAgain
 		return &e
 	}
 	return err

@@ -15,6 +15,9 @@ import (
 // A store may have the right bytes although others came: memory of a proxy or of a network card changes them behind the
 // checksum of TCP, and a cache on disk may have kept such. So they are fetched once more before that is an error.
 
+// FetchedAgain ends the clause of an error about bytes that were wrong twice.
+const FetchedAgain = ", also when it was fetched once more"
+
 // ReadAnew reads a sample whose bytes, as Read gave them, have another checksum than the index says; false where that would
 // give the same bytes, for they came from a file.
 func (s *Store) ReadAnew(sample catalog.Sample, b *mmap.Buffer) (view mmap.View, ok bool, err error) {

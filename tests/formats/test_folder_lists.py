@@ -33,7 +33,9 @@ def folder(root: Path, below: str = "", ending: str = "csv") -> Path:
     ]
     if ending == "csv":
         lines = ["file_name,label,text,score"]
-        lines += [f'{row["file_name"]},{row["label"]},"{row["text"]}",{row["score"]}' for row in rows]
+        lines += [
+            f'{row["file_name"]},{row["label"]},"{row["text"]}",{row["score"]}' for row in rows
+        ]
     else:
         lines = [json.dumps(row) for row in rows]
     (root / f"metadata.{ending}").write_text("\n".join(lines) + "\n")
