@@ -42,14 +42,15 @@ class Dataset(Configured):
         fingerprint: a short text that differs when the samples differ.
 
     Args:
-        path: one of: a directory; its address in an object store ("s3://bucket/train.hr",
-            "https://host/train.hr"; docs/object-stores.md); containers (a tar, zip, TFRecord,
-            RecordIO, FFCV, MDS, LMDB, LitData, Arrow or Parquet file, a folder of these, a pattern
-            such as ``"train-{000000..000146}.tar"`` or ``"train-*.tar"``, or a list of paths); or
-            arrays of uint8 (.npy, .npz, HDF5, Zarr, .safetensors, .pt, MNIST's IDX or CIFAR's
-            binary files). The format is detected from the content (docs/formats.md). The headers
-            of containers without an index are read when they are opened; ``headrace index`` does
-            that once.
+        path: one of: a directory (a packed dataset, an index, class folders, or images with a list
+            of them, metadata.csv, .jsonl or .parquet); its address in an object store
+            ("s3://bucket/train.hr", "https://host/train.hr"; docs/object-stores.md); containers (a
+            tar, zip, TFRecord, RecordIO, FFCV, MDS, LMDB, LitData, Arrow or Parquet file, a folder
+            of these, a pattern such as ``"train-{000000..000146}.tar"`` or ``"train-*.tar"``, or a
+            list of paths); or arrays of uint8 (.npy, .npz, HDF5, Zarr, .safetensors, .pt, MNIST's
+            IDX or CIFAR's binary files). The format is detected from the content
+            (docs/formats.md). The headers of containers without an index are read when they are
+            opened; ``headrace index`` does that once.
         format: the format, if the content is ambiguous: "webdataset", "tar" (of class folders),
             "zip", "tfrecord", "recordio", "beton", "mds", "lmdb", "litdata", "arrow" or "parquet",
             or for arrays "npy", "npz", "hdf5", "zarr", "idx", "safetensors", "pt", "cifar10" or
@@ -62,7 +63,7 @@ class Dataset(Configured):
         fields: the other columns to keep; None: all.
         classes: the names of the labels of containers; None: texts are sorted, and numbers have no
             names.
-        split: which split to open, if file names tell several apart.
+        split: which split to open, if names of files or folders tell several apart.
         layout: for arrays, "NHW", "NHWC" or "NCHW"; None: the axis of size 1, 3 or 4 is the
             channel.
         root: where the containers of an index are, if they are not where the index says.

@@ -99,7 +99,9 @@ def test_what_comes_with_wrong_bytes_twice_is_an_error_with_address_place_and_bo
     assert "expected" in str(said.value)
     assert "also when it was fetched once more" in str(said.value)
     with hr.Dataset(store.url("train.hr"), **kept) as dataset:
-        sentence = r"CRC-32C differs \(expected \w+, found \w+\), also when it was fetched once more"
+        sentence = (
+            r"CRC-32C differs \(expected \w+, found \w+\), also when it was fetched once more"
+        )
         with pytest.raises(errors.ChecksumError, match=sentence):
             dataset[int(said.value.record or 0)]
     record = int(said.value.record or 0)
