@@ -145,7 +145,25 @@ func chooseColumns(t *catalog.Table, all []*column, parts []*part, o *Options) e
 	case len(labels) == 0:
 		t.Warnings = append(t.Warnings, fmt.Sprintf("no column is known as the label, so every label is -1 (found %s); label= names one", columnList(all)))
 	}
+	if said := withoutImage(all, parts); said != "" {
+		t.Warnings = append(t.Warnings, said)
+	}
 	return nil
+}
+
+// withoutImage warns of samples that have none: each is an error when it is read, which may be hours from now.
+func withoutImage(all []*column, parts []*part) string {
+	rows, images := int64(0), int64(0)
+	for _, p := range parts {
+		rows += int64(p.rows())
+	}
+	for _, c := range all {
+		images += c.images
+	}
+	if images >= rows {
+		return ""
+	}
+	return fmt.Sprintf("%d of %d samples have no image, and are errors where they are read; on_error=\"replace\" of a loader passes over them", rows-images, rows)
 }
 
 // extractInner is the way out for archives in an archive, as of ImageNet's training images: one for each class.
