@@ -215,7 +215,7 @@ func openFolderOr(ctx context.Context, path string, allowEmpty bool, o *Containe
 	if o.Containers == nil && (err == nil && info.IsDir() || packedAlready(path) != nil) {
 		f, err := openFolder(path, allowEmpty, o.Extensions)
 		if err == nil && options.Given() {
-			return nil, scan.NoContainer(path, catalog.Listed)
+			return nil, scan.NoContainer(path, catalog.Listed, options.Split)
 		}
 		if err == nil && o.Root != "" {
 			return nil, catalog.NewError(fault.KindArgument, path, "root is for an index of containers, and this is a folder of images")

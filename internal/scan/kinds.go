@@ -161,7 +161,7 @@ func oneKind(files []string, o *Options, kindOf func(int) (kind, error)) (first 
 			blank.Offset = 0
 			return kind{}, blank
 		case found.name == "":
-			return kind{}, catalog.NewError(fault.KindUnsupported, file, "this is neither a folder nor a container that is known (%q)%s", Formats, listInstead(file))
+			return kind{}, catalog.NewError(fault.KindUnsupported, file, "this is neither a folder nor a container that is known (expected one of %s)%s", strings.Join(Formats, ", "), listInstead(file))
 		case found.refused != "":
 			return kind{}, catalog.NewError(fault.KindUnsupported, file, "%s", found.refused)
 		case i == 0:
@@ -186,6 +186,8 @@ func listInstead(file string) string {
 		return "; headrace.pack packs the files that it lists"
 	case ".tsv", ".json":
 		return "; a list of files is for headrace.pack, as CSV, JSON lines or Parquet"
+	case ".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".ppm":
+		return "; single images are for headrace.Dataset.from_files, or headrace.functional.decode"
 	}
 	return ""
 }

@@ -45,7 +45,7 @@ func openURL(source string, o Options) (*catalog.Dataset, error) {
 	d, err := catalog.Open(source, o.Options)
 	if err == nil && o.Given() {
 		d.Release()
-		return nil, NoContainer(remote.Display(source), d.Kind())
+		return nil, NoContainer(remote.Display(source), d.Kind(), "")
 	}
 	return d, err
 }
@@ -104,7 +104,7 @@ func openFolder(source string, o Options) (*catalog.Dataset, error) {
 	if err == nil {
 		if o.Given() {
 			d.Release()
-			return nil, NoContainer(source, d.Kind())
+			return nil, NoContainer(source, d.Kind(), o.Split)
 		}
 		return d, nil
 	}
@@ -140,9 +140,16 @@ func hasImages(source string) bool {
 	return err == nil
 }
 
-// NoContainer refuses words that are about containers of a dataset that is none, or has its index already.
-func NoContainer(source string, kind catalog.Kind) error {
-	return catalog.NewError(fault.KindArgument, source, "format, image, label, fields, classes and split are for containers without an index; this dataset is %s", kind)
+// NoContainer refuses words that are about containers of a dataset that is none, or has its index already. Of a
+// folder whose classes lie in one folder for each split, it names the one that was meant.
+func NoContainer(source string, kind catalog.Kind, split string) error {
+	meant := ""
+	if folder := filepath.Join(source, split); kind == catalog.Listed && filepath.IsLocal(split) {
+		if info, err := os.Stat(folder); err == nil && info.IsDir() {
+			meant = fmt.Sprintf("; the folder %s may be opened by itself", folder)
+		}
+	}
+	return catalog.NewError(fault.KindArgument, source, "format, image, label, fields, classes and split are for containers without an index; this dataset is %s%s", kind, meant)
 }
 
 // containersIn are the files of a folder that are containers by their content, sorted by name; of a dataset

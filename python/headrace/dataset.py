@@ -126,7 +126,10 @@ class Dataset(Configured):
             config["fetch_ahead"] = arguments.size("fetch_ahead", fetch_ahead)
         config |= away.cache(cache, cache_size)
         self._open(config, backend, verify_crc, limits, away.timeout(timeout))
-        containers.warn_of(self.info)
+        info = self.info
+        containers.warn_of(info)
+        if info["kind"] == "listed":
+            containers.warn_of_splits(info["path"], info["classes"])
 
     @classmethod
     def from_files(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import os
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -139,7 +138,14 @@ def pack(
     told |= listed | sources.containers_of(source, words) | limited
     if told.get("pillow"):
         told["extensions"] = pillow.extensions()
-    return _warned(jobs.run("pack", told, num_threads, on_progress))
+    return _of_folder(source, split, jobs.run("pack", told, num_threads, on_progress))
+
+
+def _of_folder(source: Any, split: str | None, made: dict[str, Any]) -> dict[str, Any]:
+    """What was made, with what ``Dataset`` warns of where it is given the same folder."""
+    if split is None:  # else its folders are those of splits of containers
+        containers.warn_of_splits(source, containers.class_folders(source, made["classes"]))
+    return _warned(made)
 
 
 KEPT = "kept with that verdict in the index"
@@ -154,7 +160,7 @@ def _warned(made: dict[str, Any]) -> dict[str, Any]:
         why = first.get("reason") or first.get("text")
         said = f"{images} faulty, {KEPT}: {name}: {why}"
         more = ' (the result has all as "faults")' if total > 1 else ""
-        warnings.warn(said + more, stacklevel=3)
+        containers.warn(said + more)
     return made
 
 
@@ -220,7 +226,7 @@ def index(
         **jobs.of_store(storage, timeout),
         **jobs.limits(limits),
     }
-    return _warned(jobs.run("index", config, num_threads, on_progress))
+    return _of_folder(source, split, jobs.run("index", config, num_threads, on_progress))
 
 
 def verify(

@@ -189,6 +189,10 @@ def test_keys_with_a_newline_are_one_line_in_lists_of_facts_and_faults(tmp_path:
         (["pack", "{folder}", "{tmp}/p", "--quality", "500"], "--quality 500: an int from 1 to"),
         (["pack", "{folder}", "{tmp}/p", "--resize", "0"], "--resize 0: an int from 1 to 65500"),
         (["pack", "{folder}", "{tmp}/p", "--shard-size", "big"], "--shard-size 'big'"),
+        (
+            ["pack", "{folder}", "{tmp}/p", "--shard-size", "9KB"],
+            "--shard-size '9KB': at least 10,240",
+        ),
         (["pack", "{folder}", "{packed}"], "{packed}"),
         (
             ["info", "{packed}", "--sample", "24"],
@@ -219,8 +223,10 @@ def test_a_wrong_value_is_one_sentence_that_names_its_option(
         (["pack", "somewhere/a", ""], "DESTINATION"),
         (["info", ""], "SOURCE"),
         (["info", "somewhere/a", "--index-dir", ""], "--index-dir"),
-        (["pack"], "SOURCE"),
-        (["pack", "destination"], "SOURCE"),
+        (["pack"], "SOURCE and DESTINATION are needed"),
+        (["pack", "photos"], "SOURCE and DESTINATION are needed"),
+        (["view", "photos.hr"], "SOURCE and PICTURE are needed"),
+        (["info"], "Missing argument 'SOURCE'"),
         (["info", "somewhere", "--sample", "x"], "--sample"),
         (["info", "somewhere", "--nonsense"], "--nonsense"),
         (["nonsense"], "nonsense"),
@@ -250,6 +256,50 @@ def test_the_version_is_that_of_the_package_and_of_what_the_engine_writes(packed
     assert run("--version").stdout == f"headrace {hr.__version__}\n"
     with hr.Dataset(packed) as dataset:
         assert dataset.info["created_by"] == f"headrace {hr.__version__}"
+
+
+def test_a_folder_of_splits_whose_names_became_classes_is_warned_of(tmp_path: Path) -> None:
+    names = [f"{split}/{kind}/1.png" for split in ("train", "val") for kind in ("cat", "dog")]
+    source = write_tree(tmp_path / "photos", {name: png(8, 8, 2) for name in names})
+    warned = f"the classes are train, val; if these are splits, open one, as {source}/train"
+    with pytest.warns(UserWarning, match="if these are splits") as said:
+        hr.Dataset(source).close()
+    assert said[0].filename == __file__
+    for command in (["pack", source, tmp_path / "p"], ["info", source], ["index", source]):
+        assert warned in run(*command).stderr, command
+    for part, kinds in (("train", "cat, dog"), ("val", "cat, dog")):
+        told = run("info", source / part)
+        assert told.stderr == ""
+        assert kinds in told.stdout
+
+
+def test_folders_of_containers_that_are_splits_are_not_warned_of(tmp_path: Path) -> None:
+    photos = write_tree(tmp_path / "of", {f"{kind}/1.png": png(8, 8, 2) for kind in ("cat", "dog")})
+    for split in ("train", "val"):
+        (tmp_path / "tars" / split).mkdir(parents=True)
+        with tarfile.open(tmp_path / "tars" / split / "a.tar", "w") as tar:
+            tar.add(photos, "photos")
+    done = run("index", tmp_path / "tars", "--split", "train", "--out", tmp_path / "index")
+    assert "classes      2" in done.stdout
+    assert "if these are splits" not in done.stderr
+
+
+def test_split_of_a_folder_of_class_folders_says_which_folder_was_meant(tmp_path: Path) -> None:
+    source = write_tree(tmp_path / "photos", {"train/cat/1.png": png(8, 8, 2)})
+    for command in (["info", source], ["pack", source, tmp_path / "p"]):
+        said = sentence(*command, "--split", "train")
+        assert f"this dataset is listed; the folder {source}/train may be opened by itself" in said
+        assert "opened by itself" not in sentence(*command, "--split", "test")
+
+
+def test_a_file_that_is_no_container_is_answered_with_what_takes_it(tmp_path: Path) -> None:
+    for name, words in {
+        "a.jpg": "single images are for headrace.Dataset.from_files",
+        "a.json": "a list of files is for headrace.pack",
+        "a.txt": "(expected one of webdataset, tar, tfrecord, ",
+    }.items():
+        (tmp_path / name).write_bytes(b"something")
+        assert words in sentence("info", tmp_path / name)
 
 
 def test_a_notice_that_images_are_re_encoded_comes_only_where_they_are(

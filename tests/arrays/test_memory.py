@@ -89,7 +89,7 @@ def test_labels_may_be_names_tensors_and_columns():
 @pytest.mark.parametrize(
     ("array", "options", "says"),
     [
-        (pixels(4, 3, 5, 3), {}, "either of the axes 1 and 3"),
+        (pixels(4, 3, 5, 3), {}, "either of the axes 1 and 3.* of its headrace.Dataset says it"),
         (pixels(4, 5, 6, 7), {}, "neither of the axes 1 and 3"),
         (pixels(4, 5), {}, r"the shape \(4, 5\)"),
         (pixels(4, 5, 6, 3), {"layout": "NCHW"}, "5 channels"),

@@ -178,6 +178,6 @@ def _layout(name: str, shape: tuple[int, ...], layout: str | None) -> str:
         which = "either" if last else "neither"
         raise ArgumentError(
             f"{name} has the shape {shape}, where {which} of the axes 1 and 3 can be the channels, "
-            'which are 1, 3 or 4: layout="NHWC" or layout="NCHW" says it'
+            'which are 1, 3 or 4: layout="NHWC" or "NCHW" of its headrace.Dataset says it'
         )
     return "NHWC" if last else "NCHW"

@@ -89,7 +89,14 @@ def main() -> None:
 
 def _usage(failure: Any) -> str:
     asked = failure.ctx.command_path if failure.ctx is not None else "headrace"
-    return f"{failure.format_message().rstrip('.')}; see {asked} --help"
+    text = failure.format_message().rstrip(".")
+    lacking = getattr(failure, "param", None)
+    if lacking is not None and lacking.nargs == -1 and text.startswith("Missing argument"):
+        # The last word is taken for the last argument, and SOURCE then lacks: both are told.
+        known = [one for one in failure.ctx.command.params if one.param_type_name == "argument"]
+        needed = [one.metavar for one in known if one.required]
+        text = f"Missing argument: {' and '.join(needed)} are needed" if needed[1:] else text
+    return f"{text}; see {asked} --help"
 
 
 def _by_option(sentence: str) -> str:

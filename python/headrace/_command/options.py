@@ -55,7 +55,8 @@ Sources = Annotated[
     typer.Argument(
         metavar="SOURCE",
         parser=path,
-        help=f"A packed dataset, an index, a folder of images; or {_CONTAINERS}. {_SEVERAL}",
+        help="A packed dataset, an index, a folder of images; a file of arrays (NumPy, HDF5, "
+        f"Zarr and others); or {_CONTAINERS}. {_SEVERAL}",
     ),
 ]
 Folders = Annotated[

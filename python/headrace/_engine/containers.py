@@ -87,8 +87,32 @@ def config(what: str, path: Path | Sequence[Path], words: Words) -> dict[str, An
 
 def warn_of(info: Mapping[str, Any]) -> None:
     """Warns of what a scan has to say, where the user's own code opened the dataset."""
-    level, frame = 1, sys._getframe()
+    for text in info.get("warnings", ()):
+        warn(text)
+
+
+# Folders of these names are splits, and no class of anybody's (internal/scan takes the same ones).
+_SPLITS = {"train", "training", "val", "valid", "validation", "dev", "test"}
+
+
+def warn_of_splits(folder: str | os.PathLike[str], classes: Sequence[str]) -> None:
+    """Warns where one folder too high was given, so that its splits have become the classes."""
+    if classes and {name.lower() for name in classes} <= _SPLITS:
+        first = os.path.join(arguments.printable(os.fspath(folder)), classes[0])
+        warn(f"the classes are {', '.join(classes)}; if these are splits, open one, as {first}")
+
+
+def class_folders(source: Any, count: int) -> list[str]:
+    """The names of a folder's folders, if there are as many as a job found classes."""
+    if not isinstance(source, str | os.PathLike) or not os.path.isdir(source):
+        return []
+    names = sorted(entry.name for entry in os.scandir(os.fspath(source)) if entry.is_dir())
+    return names if len(names) == count else []
+
+
+def warn(text: str) -> None:
+    """Warns at the line of the user's own code."""
+    level, frame = 2, sys._getframe(1)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("headrace."):
         level, frame = level + 1, frame.f_back
-    for text in info.get("warnings", ()):
-        warnings.warn(text, stacklevel=level)
+    warnings.warn(text, stacklevel=level)

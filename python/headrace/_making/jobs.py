@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     OnProgress = Callable[[int, int, int, int], None]
 
 LONGEST_SIDE = 65500  # of a JPEG (docs/limits.md)
+LEAST_SHARD = 10_240  # bytes, the engine's own bound (docs/format.md)
 ON_FAULT = ("keep", "raise")
 
 
@@ -67,9 +68,12 @@ def output(
     timeout: float | None,
 ) -> dict[str, Any]:
     """What ``pack`` and ``Writer`` say alike of what they make."""
+    shard_bytes = parse_size(shard_size)
+    if shard_bytes < LEAST_SHARD:
+        raise arguments.refuse("shard_size", shard_size, f"at least {LEAST_SHARD:,} bytes")
     return {
         "destination": arguments.path("destination", destination),
-        "shard_bytes": parse_size(shard_size),
+        "shard_bytes": shard_bytes,
         "no_seek": not arguments.flag("seek", seek),
         "overwrite": arguments.flag("overwrite", overwrite),
         "on_fault": arguments.choice("on_fault", on_fault, ON_FAULT),
