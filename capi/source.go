@@ -125,7 +125,7 @@ func (c *sourceConfig) open() (*catalog.Dataset, error) {
 		return scan.Open(dir, options)
 	}
 	if options.Given() {
-		return nil, scan.NoContainer(string(c.Path), catalog.Listed)
+		return nil, scan.NoContainer(string(c.Path), catalog.Listed, options.Split)
 	}
 	return pack.OpenList(dir, list)
 }
