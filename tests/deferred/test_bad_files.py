@@ -16,6 +16,7 @@ import PIL
 import pytest
 import torch
 import torchvision.transforms as tv
+import torchvision.transforms.functional as F
 from PIL import Image, ImageFile
 from torch.utils import data
 from torchvision.transforms import v2
@@ -327,3 +328,75 @@ def test_samples_of_a_class_are_made_once_and_tried_again_where_a_file_is_bad(
         for ours, theirs in zip(loader, expected, strict=True):
             names = ("image", "index") if kind is numbered else (0, 1)
             assert all(torch.equal(ours[name], theirs[name]) for name in names)
+
+
+def black_where_bad(made: Any) -> Any:
+    def opened(path: str, index: int) -> Any:
+        try:
+            return made(Image.open(path).convert("RGB").resize((32, 32)))
+        except OSError:
+            return made(Image.new("RGB", (32, 32)))
+
+    return opened
+
+
+# What becomes of the images in __getitem__, and of one of them in the collate function.
+IN_TWO_PLACES = {
+    "bytes divided": (F.pil_to_tensor, lambda x: x / 255),
+    "bytes flipped": (F.pil_to_tensor, lambda x: x.flip(-1).float()),
+    "images": (lambda x: x, F.to_tensor),
+    "images changed": (lambda x: x, lambda x: F.to_tensor(F.hflip(F.pad(x.crop((1, 1, 9, 9)), 2)))),
+    "images transformed": (lambda x: x, SMALL),
+    "images of version 2": (lambda x: x, SMALL_IMAGES),
+    "images again": (F.to_tensor, lambda x: F.to_tensor(F.to_pil_image(x))),
+}
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+@pytest.mark.parametrize("what", IN_TWO_PLACES)
+def test_a_bad_file_is_its_own_samples_also_where_the_collate_function_goes_on_with_it(
+    paths: list[str], what: str, workers: int
+) -> None:
+    first, then = IN_TWO_PLACES[what]
+    calls: list[int] = []
+
+    def counted(path: str, index: int) -> Any:
+        calls.append(index)
+        return black_where_bad(first)(path, index)
+
+    def collate(samples: list[Any]) -> Any:
+        return torch.stack([then(one).as_subclass(torch.Tensor) for one in samples])
+
+    dataset = Opens(paths[4:6] + paths[:4], counted)
+    expected = list(data.DataLoader(dataset, 6, collate_fn=collate))
+    calls.clear()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        compared(dataset, False, expected, batch_size=6, collate_fn=collate, num_workers=workers)
+    assert workers or len(calls) == 12, "each sample is made twice"
+
+
+class Keeps(data.Dataset[Any]):
+    """Keeps what it has made."""
+
+    def __init__(self, paths: list[str]) -> None:
+        self.paths = paths
+        self.made: dict[int, Any] = {}
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def __getitem__(self, index: int) -> Any:
+        if index not in self.made:
+            self.made[index] = SMALL(Image.open(self.paths[index]).convert("RGB"))
+        return self.made[index]
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_bad_file_whose_tensor_the_program_keeps_is_an_error(
+    paths: list[str], workers: int
+) -> None:
+    with contextlib.closing(hr.DataLoader(Keeps(paths[3:6]), 3, num_workers=workers)) as loader:
+        for _ in range(2):
+            with pytest.raises(OSError, match="truncated"):
+                list(loader)

@@ -324,7 +324,7 @@ class Collating:
                 return samples
             before = None
         # Else values are made where they are needed: the function cannot be called twice.
-        found.waits = before is not None or not tried
+        found.waits, found.collating = before is not None or not tried, True
         try:
             with Recorder(found):
                 data = self._collate(samples)

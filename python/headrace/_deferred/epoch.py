@@ -190,7 +190,7 @@ class Epoch(Iterator[Any]):
                 break
             assert first.asked is not None
             try:
-                first = self._made_again(first.asked, bad)
+                first = self._made_again(first, bad)
             except Exception as failure:
                 noted(failure, "made again, for this cannot be decoded: " + "; ".join(first.why))
                 raise
@@ -214,7 +214,7 @@ class Epoch(Iterator[Any]):
             data = pin_memory(data)  # type: ignore[no-untyped-call]
         return data, left if failed else []
 
-    def _made_again(self, asked: Asked, bad: list[int]) -> Batch:
+    def _made_again(self, first: Batch, bad: list[int]) -> Batch:
         """A batch some of whose files cannot be decoded: those are left to the program's code.
 
         Programs that meet bad files try another, or leave them out, where they open them. It runs
@@ -222,7 +222,7 @@ class Epoch(Iterator[Any]):
         (``keeping``). Batches that come meanwhile are begun, and of others torch's loader asks for
         no more than may be under way.
         """
-        asked = asked._replace(eager=asked.eager.union(bad))
+        asked = _more_eager(first, bad)
         if self._pass is None or not self._loader.workers or self._put is None:
             return self._loader.made_here(asked)
         number, before = asked.number, self._begun.pop(asked.number)
@@ -317,6 +317,22 @@ class Epoch(Iterator[Any]):
         if chosen is not None and upcoming is not None:
             chosen.arrived += 1
         return True
+
+
+def _more_eager(first: Batch, bad: list[int]) -> Asked:
+    """A batch with more samples that open their images as ever.
+
+    Raises:
+        Exception: all do already, as of an image that the program keeps: what Pillow raised.
+    """
+    asked = first.asked
+    assert asked is not None, "a stream's batch is not made again"
+    every = frozenset(range(len(asked.samples)))
+    if asked.eager == every:
+        raise first.failure or OSError("; ".join(first.why))
+    wanted = asked.eager.union(bad)
+    # It may be another sample's image, which the collate function was given.
+    return asked._replace(eager=every if wanted == asked.eager else wanted)
 
 
 def _forget_itself(failure: Exception) -> None:

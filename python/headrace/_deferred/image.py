@@ -63,6 +63,7 @@ class DeferredImage(RecordedImage):
     def of(self, chain: Chain) -> DeferredImage:
         self.begin_to_load()
         made = DeferredImage(chain)
+        made.place = recording.place_of(self.place)
         if "info" in self.__dict__:  # which the program may have changed
             made.info = behind.copied(self)
         return made
@@ -74,6 +75,7 @@ class DeferredImage(RecordedImage):
             anew: without its ``info``.
         """
         made = DeferredImage(chain)
+        made.place = recording.place_of(self.place)
         if "info" in self.__dict__:  # which the program may have changed
             made.info = {} if anew else behind.copied(self)
         return made

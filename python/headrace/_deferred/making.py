@@ -59,6 +59,7 @@ class Batch:
         worker: the process that made it; None: this one.
         why: of each file that neither the engine nor Pillow can decode, which sample it is of and
             what is wrong with it; known once ``finish`` has said that there are some.
+        failure: what Pillow raised of the last of these.
     """
 
     def __init__(self, recorded: Recorded, means: Means) -> None:
@@ -67,6 +68,7 @@ class Batch:
         self.worker, self.pins = recorded.worker, recorded.pins
         self.number = -1  # of those that the engine has had work of; in a trace it is the batch
         self.why: list[str] = []
+        self.failure: Exception | None = None
         # The pending tensors, and what takes their place.
         alive = _alive(recorded.pending)
         self._pairs, filled = _places([value for value in alive if not is_derived(value)], means)
@@ -168,6 +170,7 @@ class Batch:
             if self.asked is None:
                 noted(theirs, self._told(number))
                 raise
+            self.failure = theirs.with_traceback(None)
             return False
         if self._means.strict:
             text = f"strict=True, and Pillow decodes what the engine cannot: {failure}"

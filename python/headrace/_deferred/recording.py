@@ -90,6 +90,7 @@ class Recording:
         travels: the batch, or an error in its place, goes to another process.
         before: the thread's own recording, where a dataset iterates over a loader.
         place: of the sample in the batch.
+        collating: the samples are there, and the collate function runs.
         eager: open everything with Pillow, as if nothing were recorded.
         asked: the batch; None of a stream.
         failed: places of samples whose files could not be decoded when somebody needed pixels, or
@@ -125,7 +126,7 @@ class Recording:
         self.reasons: dict[Reason, None] = {}
         self.foreign: list[tuple[bytes, str]] = []
         self._sample = (0, 0)  # its number, and how often it came before in the epoch
-        self.place = -1
+        self.place, self.collating = -1, False
         self.eager = self.opened = False
         self.drawing, self.waits, self.refused = True, False, False
         self.explains = False
@@ -229,6 +230,21 @@ _local = _Local()
 def current() -> Recording | None:
     """The recording of this thread, or None where images open as ever."""
     return _local.recording
+
+
+def place_of(known: int | None) -> int:
+    """The place in the batch of what is made now.
+
+    A collate function makes it of any sample's image; a dataset's code may have kept that image of
+    another batch.
+
+    Args:
+        known: of the image that it is made of; None: there is none.
+    """
+    found = _local.recording
+    if found is None or (found.collating and known is not None):
+        return known or 0
+    return found.place
 
 
 def change(recording: Recording | None) -> None:

@@ -103,7 +103,7 @@ class PendingTensor(torch.Tensor):
             return None
         if _makes_fractions(part, name, args[1:], kwargs):
             form = part.leaf.form._replace(dtype="float32", scale="div")
-            return pending(part.leaf.chain, form).of_kind(kind)
+            return pending(part.leaf.chain, form, part.leaf.place).of_kind(kind)
         stride = part.last.stride if isinstance(part, Derived) else None
         ops = tensorops.ops_of(name, (*self.form, stride), args[1:], kwargs)
         if not ops:
@@ -281,10 +281,13 @@ class _NoStorage:
 _NO_STORAGE = _NoStorage()
 
 
-def pending(chain: Chain, form: Form) -> PendingTensor:
-    """The tensor of an image that the program has now."""
-    found = recording.current()
-    part = Part(chain, form, 0 if found is None else found.place)
+def pending(chain: Chain, form: Form, place: int | None = None) -> PendingTensor:
+    """The tensor of an image that the program has now.
+
+    Args:
+        place: of the image that it is made of, in the batch; None: it was opened just now.
+    """
+    part = Part(chain, form, recording.place_of(place))
     width, height = chain.size
     return PendingTensor((part,), (form.channels, height, width), DTYPES[form.dtype])
 

@@ -51,7 +51,7 @@ def _then(
         function: of a tensor; does the same.
     """
     replay = pixels.of_tensors(function)
-    return pending(part.chain.then(Op(json.dumps(op), replay), sides), part.form)
+    return pending(part.chain.then(Op(json.dumps(op), replay), sides), part.form, part.place)
 
 
 def whole(*values: Any) -> bool:
@@ -153,7 +153,9 @@ def _resized_in_floats(
 def _to_image(found: Recording, original: Any, inpt: Any) -> Any:
     """v2's ToImage, of a PIL image or of a tensor."""
     chain = native_chain(inpt)
-    tensor = inpt if chain is None else pending(chain, Form(channels=chain.channels))
+    tensor = inpt
+    if chain is not None:
+        tensor = pending(chain, Form(channels=chain.channels), inpt.place)
     return NOT_RECORDED if part_of(tensor) is None else tensor.of_kind(image_kind())
 
 

@@ -111,7 +111,8 @@ def _transform(found: Recording, original: Any, self: Any, *inputs: Any) -> Any:
         chain = chain._replace(mode="L")
     result: Any
     if is_tensor:
-        result = pending(chain, known.form)
+        place = image.place if type(image) is DeferredImage else None
+        result = pending(chain, known.form, place)
         if made.gives == "tv_tensors.Image":
             result = result.of_kind(image_kind())
     elif type(image) is DeferredImage:
