@@ -39,6 +39,11 @@ _LUMINANCE = '{"name":"Grayscale","num_output_channels":1}'
 _COLOURS = '{"name":"Grayscale","num_output_channels":3}'
 
 
+# Of the engine's 64 ops (HRN_MAX_OPS), those that an image may have for another to be added, with
+# two for a transform. Fewer transforms than these are never so many, and are not counted.
+_MOST, _FEW = 58, 8
+
+
 # What the engine's draws are keyed by: seed, epoch, sample, draw and view. No class of its own:
 # Python's collector looks again and again at whatever waits, but for tuples of numbers.
 Key = tuple[int, int, int, int, int]
@@ -124,6 +129,15 @@ class Chain(NamedTuple):
     def native(self) -> bool:
         """Whether the engine has its pixels: it makes RGB of whatever it reads, and L of that."""
         return self.mode in ("RGB", "L")
+
+    @property
+    def full(self) -> bool:
+        """Whether the engine may take no more: the image is made before something is added."""
+        if len(self.ops) < _FEW:
+            return False
+        texts = [op.text for op in self.ops]
+        flips = sum(text.count('"RandomHorizontalFlip"') for text in texts)
+        return 2 * sum(text.count('{"name"') for text in texts) - flips >= _MOST
 
     @property
     def channels(self) -> int:

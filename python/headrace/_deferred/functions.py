@@ -41,7 +41,7 @@ def _recorded(
 ) -> Any:
     """The image with one op more, which does what the function does with its arguments."""
     chain, name = native_chain(image), op["name"]
-    if chain is None or (name not in _OF_POINTS and image.names_a_colour):
+    if chain is None or chain.full or (name not in _OF_POINTS and image.names_a_colour):
         return NOT_RECORDED  # each function does its own to a transparent colour
     anew = name in _ANEW
     made = Op(json.dumps(op), partial(_again, original, arguments), anew=anew)

@@ -70,7 +70,9 @@ class RecordedImage(PIL.Image.Image):
 
     def _recorded(self, made: Op, size: tuple[int, int]) -> RecordedImage | None:
         chain = self.chain
-        if chain is None or not chain.native or not 0 < min(size) <= max(size) <= LARGEST:
+        if chain is None or not chain.native or chain.full:
+            return None
+        if not 0 < min(size) <= max(size) <= LARGEST:
             return None
         return self.of(chain.then(made, size))
 
@@ -88,8 +90,8 @@ class RecordedImage(PIL.Image.Image):
         colors: int = 256,
     ) -> PIL.Image.Image:
         chain = self.chain
-        if chain is not None and mode not in (None, chain.mode) and self.names_a_colour:
-            chain = None
+        if chain is not None and mode not in (None, chain.mode):
+            chain = None if self.names_a_colour or chain.full else chain
         # Pillow, too, asks for the matrix' truth.
         if chain is not None and mode == "RGB" and not matrix:
             if chain.mode == "P":

@@ -33,7 +33,7 @@ def part_of(value: Any) -> Part | None:
     if not isinstance(value, PendingTensor) or value.stacked:
         return None
     (part,) = value.parts
-    return part if isinstance(part, Part) else None
+    return part if isinstance(part, Part) and not part.chain.full else None
 
 
 def _moved(value: Any) -> Part | None:

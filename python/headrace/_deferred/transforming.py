@@ -85,8 +85,8 @@ def _transform(found: Recording, original: Any, self: Any, *inputs: Any) -> Any:
         return NOT_RECORDED
     made = known.translation
     is_tensor = _TENSORS[made.gives]
-    if chain is not None and not is_tensor and image.names_a_colour:
-        return NOT_RECORDED  # each transform does its own to it
+    if chain is not None and (chain.full or (not is_tensor and image.names_a_colour)):
+        return NOT_RECORDED  # each transform does its own to a transparent colour
     size = known.size_of(image.size)
     if size is None or (known.drawn and not found.draws_natively):
         return NOT_RECORDED
