@@ -6,6 +6,7 @@ import contextlib
 import multiprocessing.forkserver
 import pickle
 import warnings
+import weakref
 from collections.abc import Callable
 from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
@@ -576,6 +577,41 @@ def test_any_chain_of_them_with_writes_in_between_has_torchs_bytes(
         for place, tensor in enumerate(one for batch in tensors for one in batch):
             tensor.add_(place % 5 + 1)
     assert same(found, expected), "written to later, one is not seen in another"
+
+
+def of_one_another(x: Any, step: Callable[[Any], Any]) -> Any:
+    for _ in range(1500):
+        x = step(x)
+    return x
+
+
+LONG: dict[str, Callable[[Any], Any]] = {
+    "views": lambda x: (x, (y := of_one_another(x, lambda x: x[None][0])), zeroed(y[1:])),
+    "results": lambda x: (zeroed(x[0]), (y := of_one_another(x, lambda x: x + 1)), zeroed(y[1:])),
+}
+
+
+@WORKERS
+@pytest.mark.parametrize("what", LONG)
+def test_fifteen_hundred_of_one_another_are_made(paths: list[str], what: str, workers: int) -> None:
+    dataset = Opens(paths[:1], lambda path, index: LONG[what](F.to_tensor(opened(path))))
+    compared(dataset, strict=False, batch_size=None, num_workers=workers)
+
+
+def test_results_that_only_others_are_made_of_are_let_go_with_their_sample(
+    paths: list[str],
+) -> None:
+    made: list[Any] = []
+    alive: list[int] = []
+
+    def asked(path: str, index: int) -> Any:
+        alive.append(sum(known() is not None for known in made))
+        first = F.to_tensor(opened(path))
+        made.append(weakref.ref(first))
+        return float((first * 2).sum())
+
+    compared(Opens(paths[:6], asked), strict=False, batch_size=6)
+    assert max(alive) <= 1
 
 
 @settings(max_examples=100, deadline=None, derandomize=True)

@@ -79,7 +79,8 @@ class Recording:
 
     Attributes:
         number: among the recordings of the process.
-        pending: every pending tensor that was made, alive or not.
+        pending: every pending tensor that was made, alive or not; of earlier samples those that
+            have no values yet.
         files: every file that was opened.
         reasons: why pixels were needed in Python, once each.
         foreign: of each image that Pillow has opened in the engine's place the path, or b"", and
@@ -122,6 +123,7 @@ class Recording:
         self.failed: set[int] = set()
         self.eager_open, self.before, self.travels = False, current(), False
         self.pending: list[Any] = []
+        self._looked_at = 0  # of these
         self.files: list[File] = []
         self.reasons: dict[Reason, None] = {}
         self.foreign: list[tuple[bytes, str]] = []
@@ -146,6 +148,11 @@ class Recording:
 
     def begin(self, sample: int, draw: int, eager: bool = False) -> None:
         """The next sample's turn has come."""
+        # Those that have values by now, which would be kept as long as the batch.
+        self.pending[self._looked_at :] = [
+            value for value in self.pending[self._looked_at :] if "parts" in value.__dict__
+        ]
+        self._looked_at = len(self.pending)
         self._sample, self.eager = (sample, draw), eager
         self.opened |= eager  # of which nothing is seen
         self.place += 1

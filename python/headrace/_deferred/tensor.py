@@ -7,8 +7,6 @@ into a plain tensor first, in place: every reference to it then holds the values
 from __future__ import annotations
 
 import sys
-import threading
-import weakref
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -19,11 +17,10 @@ from headrace._deferred import parts as made_of
 from headrace._deferred import pixels, recording, tensorops
 from headrace._deferred.chain import Chain, Form
 from headrace._deferred.parts import DTYPES, AnyPart, Derived, Part
+from headrace._deferred.shared import Making, Shared, whole
 
 if TYPE_CHECKING:
     from headrace._deferred.altering import Altering
-
-Making = Callable[[torch.Tensor], torch.Tensor]
 
 
 class PendingTensor(torch.Tensor):
@@ -74,7 +71,7 @@ class PendingTensor(torch.Tensor):
         """The same values as another kind of pending tensor."""
         if type(self) is kind:
             return self
-        return self.seen_as(kind(self.parts, *self.form, self.stacked), _all)
+        return self.seen_as(kind(self.parts, *self.form, self.stacked), whole)
 
     def seen_as(self, made: PendingTensor, view: Making) -> PendingTensor:
         """Another tensor that torch gives as a view of this one: what is written to one is seen in
@@ -84,7 +81,8 @@ class PendingTensor(torch.Tensor):
     def _together_with(self, made: PendingTensor, making: Making, copies: bool) -> PendingTensor:
         shared = self.__dict__.get("shared")
         if shared is None:
-            self.shared = shared = Shared(self)
+            first = partial(_values_of, self.parts, self.form, self.stacked)
+            self.shared = shared = Shared(self, first, replace, PendingTensor)
         shared.add(self, made, making, copies)
         made.shared = shared
         return made
@@ -180,59 +178,6 @@ class PendingTensor(torch.Tensor):
         return self.new(*arguments)
 
 
-class Shared:
-    """Tensors to come that are made together: what they see, they see in one memory, and an image
-    is decoded once for what was made of it.
-
-    A member is a view of a memory: of the first tensor's, or of one that an operator fills.
-    """
-
-    def __init__(self, first: PendingTensor) -> None:
-        self._first = first.parts, first.form, first.stacked
-        self._lock = threading.RLock()
-        self.made: dict[int, torch.Tensor] = {}  # memories that some members may have already
-        # Of each memory but the first, what it is made of, and how.
-        self._memories: list[tuple[int, Making]] = []
-        self._members: list[tuple[weakref.ref[PendingTensor], int, Making]] = [
-            (weakref.ref(first), 0, _all)
-        ]
-
-    def add(self, base: PendingTensor, made: PendingTensor, making: Making, copies: bool) -> None:
-        """Adds what is made of a member: a view of it, or a copy."""
-        ((memory, seen),) = ((at, seen) for one, at, seen in self._members if one() is base)
-        whole: Making = partial(_behind, seen, making)
-        if copies:
-            self._memories.append((memory, whole))
-            memory, whole = len(self._memories), _all
-        self._members.append((weakref.ref(made), memory, whole))
-
-    def alive(self) -> list[tuple[PendingTensor, int, Making]]:
-        """Those that are pending still, and that somebody refers to."""
-        members = [(known(), memory, view) for known, memory, view in self._members]
-        return [one for one in members if isinstance(one[0], PendingTensor)]  # type: ignore[misc]
-
-    def make(self) -> None:
-        """Gives all of them their values. An interrupted one is called again, and goes on."""
-        with self._lock:  # the program's threads may each ask for one of them
-            alive, made = self.alive(), self.made
-            wanted = {memory for _, memory, _ in alive} - set(made)
-            for number in range(len(self._memories), 0, -1):
-                if number in wanted and self._memories[number - 1][0] not in made:
-                    wanted.add(self._memories[number - 1][0])
-            if 0 in wanted:
-                made[0] = _values_of(*self._first)
-            for number, (of, making) in enumerate(self._memories, 1):
-                if number in wanted:
-                    made[number] = making(made[of])
-            for one, memory, view in alive:
-                replace(one, view(made[memory]))
-            self.made = {}
-
-
-def _behind(first: Making, second: Making, tensor: torch.Tensor) -> torch.Tensor:
-    return second(first(tensor))
-
-
 # What exports a tensor in C++ alone would give memory at address 0 of it.
 _refuse_pointers: Any = getattr(torch._C, "_set_throw_on_mutable_data_ptr", lambda tensor: None)
 
@@ -251,10 +196,6 @@ def swap(found: recording.Recording, original: Any, t1: Any, t2: Any) -> Any:
     for value in (t1, t2):
         _materialise(value)
     return original(t1, t2)
-
-
-def _all(first: torch.Tensor) -> torch.Tensor:
-    return first[...]  # with its strides: view() gives axes of one value other ones
 
 
 class _NoStorage:

@@ -1,0 +1,117 @@
+"""Tensors to come that are made together: what they see they see in one memory, and an image is
+decoded once for all that is made of it."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections import Counter
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import torch
+
+Making = Callable[[torch.Tensor], torch.Tensor]
+
+
+class Seen(NamedTuple):
+    """How a tensor is made of a memory: a step behind others.
+
+    A list, and no function of functions: a program may take thousands of views of one another.
+    """
+
+    before: Seen | None
+    making: Making
+
+
+class Shared:
+    """The tensors that are made together.
+
+    A member is a view of a memory: of the first tensor's, or of one that an operator fills.
+
+    Args:
+        first: a tensor to come, of which others are made.
+        first_values: makes the values of the first memory.
+        put: puts values in the place of a tensor, and leaves one alone that has some.
+        kind: the class of tensors that are still to come.
+    """
+
+    def __init__(
+        self,
+        first: Any,
+        first_values: Callable[[], torch.Tensor],
+        put: Callable[[Any, torch.Tensor], None],
+        kind: type,
+    ) -> None:
+        self._first_values, self._put, self._kind = first_values, put, kind
+        self._lock = threading.RLock()
+        self.made: dict[int, torch.Tensor] = {}  # memories that some members may have already
+        # Of each memory but the first, which one it is made of, and how.
+        self._memories: list[tuple[int, Seen]] = []
+        self._members: list[tuple[weakref.ref[Any], int, Seen]] = [
+            (weakref.ref(first), 0, Seen(None, whole))
+        ]
+
+    def add(self, base: Any, made: Any, making: Making, copies: bool) -> None:
+        """Adds what is made of a member: a view of it, or a copy."""
+        # A program goes on with what it made last.
+        memory, before = next(
+            (memory, seen) for one, memory, seen in reversed(self._members) if one() is base
+        )
+        seen = Seen(before, making)
+        if copies:
+            self._memories.append((memory, seen))
+            memory, seen = len(self._memories), Seen(None, whole)
+        self._members.append((weakref.ref(made), memory, seen))
+
+    def alive(self) -> list[tuple[Any, int, Seen]]:
+        """Those that are pending still, and that somebody refers to."""
+        members = [(known(), memory, seen) for known, memory, seen in self._members]
+        return [one for one in members if isinstance(one[0], self._kind)]
+
+    def make(self) -> None:
+        """Gives all of them their values. An interrupted one is called again, and goes on."""
+        with self._lock:  # the program's threads may each ask for one of them
+            alive, made = self.alive(), self.made
+            kept = {memory for _, memory, _ in alive}
+            wanted = kept - set(made)
+            for number in range(len(self._memories), 0, -1):
+                if number in wanted and self._memories[number - 1][0] not in made:
+                    wanted.add(self._memories[number - 1][0])
+            if 0 in wanted:
+                made[0] = self._first_values()
+            # A result that only others are made of is let go with the last of them, as in torch.
+            users = Counter(self._memories[number - 1][0] for number in wanted if number)
+            for number, (of, seen) in enumerate(self._memories, 1):
+                if number in wanted:
+                    made[number] = _followed(seen, made[of], {})
+                    users[of] -= 1
+                    if not users[of] and of not in kept:
+                        del made[of]
+            views: dict[int, torch.Tensor] = {}
+            for one, memory, seen in alive:
+                self._put(one, _followed(seen, made[memory], views)[...])
+            self.made = {}
+
+
+def _followed(seen: Seen, tensor: torch.Tensor, views: dict[int, torch.Tensor]) -> torch.Tensor:
+    """What is made of a memory.
+
+    Args:
+        views: of memories, those that were made before, by the ids of their last steps.
+    """
+    steps: list[Seen] = []
+    step: Seen | None = seen
+    while step is not None and id(step) not in views:
+        steps.append(step)
+        step = step.before
+    if step is not None:
+        tensor = views[id(step)]
+    for step in reversed(steps):
+        tensor = views[id(step)] = step.making(tensor)
+    return tensor
+
+
+def whole(tensor: torch.Tensor) -> torch.Tensor:
+    """A view of all of it, with its strides: ``view`` gives axes of one value other ones."""
+    return tensor[...]
