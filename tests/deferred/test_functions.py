@@ -246,10 +246,6 @@ MATERIALISED: dict[str, Callable[[Any], Any]] = {
     "erased in place": lambda image: F.erase(F.to_tensor(image), 3, 4, 5, 6, filled(0), True),
     "bytes, erased": lambda image: F.erase(F.pil_to_tensor(image), 3, 4, 5, 6, filled(0)),
     "erased from the other end": lambda image: F.erase(F.to_tensor(image), -9, 4, 5, 6, filled(0)),
-    "erased, then turned": lambda image: F2.hflip(
-        F.erase(normalized(image), 3, 4, 5, 6, filled(0))
-    ),
-    "finished, then turned": lambda image: F2.vflip(NORMALIZED(image)),
     "finished, then cropped beyond": lambda image: F2.crop(NORMALIZED(image), -3, 4, 20, 30),
     "finished, then its middle": lambda image: F2.center_crop(NORMALIZED(image), [70, 20]),
     "an image of multiplied values": lambda image: F.to_pil_image(
@@ -258,12 +254,6 @@ MATERIALISED: dict[str, Callable[[Any], Any]] = {
     "an image of normalized values": lambda image: F.to_pil_image(normalized(image)),
     "an image of finished values": lambda image: F.to_pil_image(NORMALIZED(image)),
     "an image of other colours": lambda image: F.to_pil_image(F.pil_to_tensor(image), "YCbCr"),
-    "a stack, normalized twice": lambda image: F.normalize(
-        torch.stack([normalized(image)] * 2), [0.5], [0.2]
-    ),
-    "a stack with plain values, normalized": lambda image: F.normalize(
-        torch.stack([F.to_tensor(image), torch.zeros(3, 47, 61)]), [0.5], [0.2]
-    ),
 }
 
 

@@ -23,6 +23,7 @@ from PIL import Image
 from torch.utils import data
 from torchvision import io as tv_io
 from torchvision import tv_tensors
+from torchvision.transforms.v2 import functional as v2
 
 import headrace as hr
 from deferred.at_once import AtOnce
@@ -83,6 +84,8 @@ def compared(dataset: Any, strict: bool = True, **options: Any) -> list[Any]:
     return found
 
 
+NORMALIZED = tv.Normalize([0.5, 0.4, 0.3], [0.2, 0.3, 0.4])
+
 # What becomes of a tensor of floats, and of one of bytes.
 FLOATS: dict[str, Callable[[Any], Any]] = {
     "from -1 to 1": lambda x: x * 2 - 1,
@@ -105,12 +108,32 @@ FLOATS: dict[str, Callable[[Any], Any]] = {
     "doubled doubles": lambda x: x.double() * 2.1,
     "itself": lambda x: (x.float(), x.contiguous(), x.clone()),
     "a copy and a view": lambda x: (x.clone() + 1, x.clone()[0]),
+    "flipped": lambda x: (x.flip(-1), x.flip(1), torch.flip(x, [1, 2]), x.flip(0), x.flip(2, 0)),
+    "flipped by name": lambda x: (x.fliplr(), torch.flipud(x), x.flip(dims=(-2,)), x.flip(0, 1, 2)),
+    "flipped by torchvision": lambda x: (F.hflip(x), F.vflip(x), F.hflip(x * 2), v2.hflip(x)),
+    "finished, then flipped": lambda x: (v2.hflip(NORMALIZED(x)), NORMALIZED(x)[[2, 1, 0]]),
+    "erased, then flipped": lambda x: F.vflip(F.erase(NORMALIZED(x), 3, 4, 5, 6, MEAN)),
+    "parts flipped": lambda x: (x.permute(1, 2, 0).flip(-1), x[:, ::2].flip(1), x[0].flip(0)),
+    "results flipped": lambda x: ((x * 2).flip(-1) / 3, x.flip(-1) * 2, x.flip(1).flip(-1)[0]),
+    "turned by a quarter": lambda x: (torch.rot90(x, 1, [1, 2]), x.rot90(2, (1, 2)), x.rot90()),
+    "channels in an order": lambda x: (x[[2, 1, 0]], x[[1, 2, 0], ...], x[[0, -1, 1], :, :]),
+    "channels by a tensor": lambda x: x[torch.tensor([2, 1, 0])],
+    "some channels": lambda x: (x[[0, 0, 2]], x[[1]], x[[-1, 0], 2:9] * 2, (x * 2)[[2, 1, 0]]),
+    "columns of a list": lambda x: (x[..., [3, 1]], x[:, [2, 0, 5], ::2], x[:, :, [0] * 5]),
+    "pixels in an order": lambda x: (x.permute(1, 2, 0)[..., [2, 1, 0]], x.permute(2, 0, 1)[[1]]),
+    "of one channel three": lambda x: (x[0:1].expand(3, -1, -1), x[:1].repeat(3, 1, 1), x[:1]),
+    "by methods of indices": lambda x: (
+        x.select(0, 1),
+        x.narrow(1, 2, length=3),
+        x.narrow(0, 0, 1),
+    ),
 }
 OF_BYTES: dict[str, Callable[[Any], Any]] = {
     "fractions": lambda x: (x / 255, x / 255.0, x.float() / 255, x.to(torch.float32).div(255)),
     "other fractions": lambda x: (x / 254, x * (1 / 255), x.float() / 127.5 - 1, x.double() / 255),
     "bytes that wrap": lambda x: (x * 3 + 7, 5 - x, -x, x - 300, x + 2**40),
     "bytes and floats": lambda x: (x + 0.5, x * MEAN, x - torch.tensor([2], dtype=torch.int64)),
+    "blue first": lambda x: (x[[2, 1, 0]], x[[2, 1, 0]].float() / 255, x.flip(0), x.flip(-1) / 255),
     "numbers of classes": lambda x: (x.long(), x[0].long(), x.to(torch.int32) * 3, x.int() / 3),
 }
 
@@ -250,6 +273,10 @@ SHARING: dict[str, Callable[[Any], Any]] = {
     "by a function of torchvision's": lambda x: (F.erase(x[:2], 1, 1, 4, 5, STD[:2], True), x),
     "a value": lambda x: ((y := x * 2), float(y[0, 1, 1]), x[0], y[0]),
     "a crop": lambda x: ((y := F.crop(x, 1, 2, 8, 9)), zeroed(y[0]), y * 2, x),
+    "a flip": lambda x: ((y := x.flip(-1)), zeroed(x), y, zeroed(y[0].flip(0))),
+    "channels in an order": lambda x: ((y := x[[2, 1, 0]]), zeroed(x[1:]), x[[0, 0]], y),
+    "of one channel three": lambda x: ((y := x[:1].expand(3, -1, -1)), zeroed(x), y * 2),
+    "in place, before a view": lambda x: (x.mul_(2).sub_(1), x[0], x * 3),
     "moved": lambda x: ((y := x.permute(1, 2, 0).reshape(-1)), zeroed(x), y),
 }
 
@@ -338,6 +365,13 @@ WRONG: dict[str, Callable[[Any], Any]] = {
     "a view of what is turned": lambda x: x.permute(1, 2, 0).view(-1),
     "dimensions": lambda x: x.permute(0, 1),
     "a dimension": lambda x: x.unsqueeze(9),
+    "a list": lambda x: x[[0, 3]],
+    "a list of another axis": lambda x: x[..., [0, -99]],
+    "an axis twice": lambda x: x.flip(1, -2),
+    "an axis that is not there": lambda x: x.flip(3),
+    "fractions of bytes in place": lambda x: x.to(torch.uint8).div_(2),
+    "more axes in place": lambda x: x.mul_(torch.ones(2, 3, 1, 1)),
+    "a part too long": lambda x: x.narrow(1, 9, 99),
     "a step": lambda x: x[::-1],
     "a large number": lambda x: x.mul(2**70),
     "shapes": lambda x: x + torch.ones(5),
@@ -513,12 +547,18 @@ CHAINED: dict[str, Callable[[Any], Any]] = {
     "a copy": lambda x: x.clone(),
     "clamped": lambda x: x.clamp(0, 2),
     "flipped": lambda x: x.flip(0) if x.dim() else x,
+    "flipped at the end": lambda x: x.flip(-1) if x.dim() else x,
+    "a list of it": lambda x: x[[-1, 0]] if x.dim() else x,
+    "the end by a list": lambda x: x[..., [0, -1, 0]] if x.dim() else x,
+    "two of one": lambda x: x[None].expand(2, *x.shape),
+    "repeated": lambda x: x.repeat(2, *[1] * (x.dim() - 1)) if x.dim() else x,
     "absolute": lambda x: x.abs(),
 }
 WRITES: dict[str, Callable[[Any], Any]] = {
-    "zeroed": lambda x: x.zero_(),
-    "added to": lambda x: x.add_(1),
-    "first set": lambda x: x[..., :1].fill_(2) if x.dim() else x,
+    "zeroed": lambda x: x if 0 in x.stride() else x.zero_(),
+    "added to": lambda x: x.clone() if 0 in x.stride() else x.add_(1),
+    "less a half": lambda x: x.sub_(0.5) if x.is_floating_point() and 0 not in x.stride() else x,
+    "first set": lambda x: x[..., :1].fill_(2) if x.dim() and 0 not in x.stride() else x,
     "row set": lambda x: x.view(-1).__setitem__(0, 3) if x.is_contiguous() else x,
 }
 
@@ -575,7 +615,8 @@ def test_any_chain_of_them_with_writes_in_between_has_torchs_bytes(
     assert same(found, expected)
     for tensors in (found, expected):
         for place, tensor in enumerate(one for batch in tensors for one in batch):
-            tensor.add_(place % 5 + 1)
+            if 0 not in tensor.stride():
+                tensor.add_(place % 5 + 1)
     assert same(found, expected), "written to later, one is not seen in another"
 
 
@@ -588,6 +629,7 @@ def of_one_another(x: Any, step: Callable[[Any], Any]) -> Any:
 LONG: dict[str, Callable[[Any], Any]] = {
     "views": lambda x: (x, (y := of_one_another(x, lambda x: x[None][0])), zeroed(y[1:])),
     "results": lambda x: (zeroed(x[0]), (y := of_one_another(x, lambda x: x + 1)), zeroed(y[1:])),
+    "flips": lambda x: of_one_another(x * 2, lambda x: x.flip(-1)),
 }
 
 

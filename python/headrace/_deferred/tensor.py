@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from headrace._deferred import operators, pixels, recording, tensorops
 from headrace._deferred import parts as made_of
-from headrace._deferred import pixels, recording, tensorops
 from headrace._deferred.chain import Chain, Form
+from headrace._deferred.operators import form_of
 from headrace._deferred.parts import DTYPES, AnyPart, Derived, Part
 from headrace._deferred.shared import Making, Shared, whole
 
@@ -89,26 +90,57 @@ class PendingTensor(torch.Tensor):
 
     def _derived(self, func: Any, args: Any, kwargs: Any) -> PendingTensor | None:
         """What an operator of torch's gives; None: it needs values."""
-        name = tensorops.NAMES.get(func)
+        name, in_place = tensorops.NAMES.get(func), tensorops.IN_PLACE.get(func)
         found = recording.current()
-        if name is None or found is None or found.eager or found.number != self.recorded:
+        if not (name or in_place) or found is None or found.eager or self.pinned:
             return None
-        if self.stacked or self.pinned or torch.is_inference_mode_enabled():
+        if found.number != self.recorded or torch.is_inference_mode_enabled():
             return None
+        if name is None:
+            return self._changed(in_place, args[1:], kwargs)
+        if self.stacked:
+            parts = operators.of_each(self.parts, name, args[1:], kwargs)
+            return None if parts is None else self._with_parts(parts)
         kind, (part,) = self._kind_behind(func), self.parts
         assert not isinstance(part, torch.Tensor), "which only stacks have"
         if kind is None:
             return None
-        if _makes_fractions(part, name, args[1:], kwargs):
-            form = part.leaf.form._replace(dtype="float32", scale="div")
-            return pending(part.leaf.chain, form, part.leaf.place).of_kind(kind)
-        stride = part.last.stride if isinstance(part, Derived) else None
-        ops = tensorops.ops_of(name, (*self.form, stride), args[1:], kwargs)
+        image = operators.by_the_engine(part, name, args[1:], kwargs)
+        if image is not None:
+            return kind((image,), *image.described())
+        ops = operators.ops_on(part, name, args[1:], kwargs)
         if not ops:
             return None if ops is None else self.of_kind(kind)
-        behind = (part if isinstance(part, Derived) else Derived(part, ())).then(ops)
+        behind = operators.behind(part, ops)
         made = kind((behind,), *behind.described())
         return self._together_with(made, partial(made_of.values, ops), not ops[-1].view)
+
+    def _with_parts(self, parts: tuple[AnyPart, ...]) -> PendingTensor:
+        """A stack of what an operator made of this one's images."""
+        if parts is self.parts:
+            return self
+        shape, dtype = form_of(parts[0])
+        return PendingTensor(parts, (len(parts), *shape), dtype, True)
+
+    def _changed(self, name: Any, arguments: Any, named: Any) -> PendingTensor | None:
+        """Itself, changed in place by an operator; None: it needs values."""
+        # What was made of it has the values that it had then, and views would have to change.
+        if "shared" in self.__dict__ or self.plain is not torch.Tensor:
+            return None
+        if self.stacked:
+            parts = operators.of_each(self.parts, name, arguments, named)
+        else:
+            (part,) = self.parts
+            assert not isinstance(part, torch.Tensor), "which only stacks have"
+            ops = operators.ops_on(part, name, arguments, named)
+            parts = (operators.behind(part, ops),) if ops else None
+        if not parts:
+            return None
+        shape, dtype = form_of(parts[0])
+        if ((len(parts), *shape) if self.stacked else shape, dtype) != self.form:
+            return None  # torch raises
+        self.parts = parts
+        return self
 
     def _kind_behind(self, func: Any) -> type[PendingTensor] | None:
         """The class of what an operator gives; None: it is not known.
@@ -143,8 +175,8 @@ class PendingTensor(torch.Tensor):
         if func in _OF_THE_FORM:
             # Not DisableTorchFunctionSubclass, which an exception from outside could leave on.
             return torch._C._disabled_torch_function_impl(func, types, args, kwargs)
-        if func is torch.stack:
-            made = _stacked(args[0], *args[1:], **kwargs) if args else None
+        if (stacks := _STACKING.get(func)) is not None:
+            made = stacks(*args, **kwargs) if args else None
             if made is not None:
                 return made
         elif func is torch.Tensor.pin_memory:
@@ -239,6 +271,34 @@ def _stacked(tensors: Any, dim: int = 0, *, out: Any = None) -> PendingTensor | 
     if dim or out is not None:
         return None
     in_rows, _NO_STORAGE.asked = _NO_STORAGE.asked, False
+    parts = _parts_of(tensors)
+    if parts is None or not (in_rows or all(map(_in_rows, parts)) or _stacks_in_rows(parts)):
+        return None
+    return _stack_of(parts)
+
+
+def _joined(tensors: Any, dim: int = 0, **named: Any) -> PendingTensor | None:
+    """Pending tensors with a first axis of one as one tensor, as ``_stacked``."""
+    parts = None if dim or named or isinstance(tensors, torch.Tensor) else _parts_of(tensors)
+    rows = parts and all(map(_in_rows, parts)) and operators.rows_of(parts)
+    return _stack_of(rows) if rows else None
+
+
+_STACKING: dict[Any, Callable[..., PendingTensor | None]] = {
+    torch.stack: _stacked,
+    **dict.fromkeys((torch.cat, torch.concat, torch.concatenate), _joined),
+}
+
+
+def _stack_of(parts: list[AnyPart]) -> PendingTensor:
+    shape, dtype = form_of(parts[0])
+    # torch's stack is a copy: what becomes of a tensor later is not seen in it.
+    kept = (part.clone() if isinstance(part, torch.Tensor) else part for part in parts)
+    return PendingTensor(tuple(kept), (len(parts), *shape), dtype, True)
+
+
+def _parts_of(tensors: Any) -> list[AnyPart] | None:
+    """The images of tensors of one shape and dtype; None where values are needed."""
     parts: list[AnyPart] = []
     first: Any = None
     for tensor in tensors:
@@ -252,16 +312,12 @@ def _stacked(tensors: Any, dim: int = 0, *, out: Any = None) -> PendingTensor | 
             part = tensor
         else:
             return None
-        found = _form(part)
+        found = form_of(part)
         first = found if first is None else first
         if found != first:
             return None
         parts.append(part)
-    if not (in_rows or all(map(_in_rows, parts)) or _stacks_in_rows(parts)):
-        return None
-    # torch's stack is a copy: what becomes of a tensor later is not seen in it.
-    kept = (part.clone() if isinstance(part, torch.Tensor) else part for part in parts)
-    return PendingTensor(tuple(kept), (len(parts), *first[0]), first[1], True)
+    return parts
 
 
 def _in_rows(part: AnyPart) -> bool:
@@ -274,7 +330,7 @@ def _stacks_in_rows(parts: list[AnyPart]) -> bool:
     """Whether torch's stack is contiguous: it may lay out what all its tensors lay out so."""
     rows = []
     for part in parts:
-        shape, dtype = _form(part)
+        shape, dtype = form_of(part)
         row = torch.empty(shape, dtype=dtype, device="meta")
         stride = part.last.stride if isinstance(part, Derived) else None
         if isinstance(part, torch.Tensor):
@@ -283,13 +339,6 @@ def _stacks_in_rows(parts: list[AnyPart]) -> bool:
             row = torch.empty_strided(shape, stride, dtype=dtype, device="meta")
         rows.append(row)
     return torch.stack(rows).is_contiguous()
-
-
-def _form(part: AnyPart) -> tuple[tuple[int, ...], torch.dtype]:
-    """Shape and dtype."""
-    if isinstance(part, torch.Tensor):
-        return tuple(part.shape), part.dtype
-    return part.described()
 
 
 def _materialise(value: Any) -> None:
@@ -313,17 +362,6 @@ def make(value: PendingTensor, which: Callable[[Part], bool]) -> None:
     parts = value.parts if isinstance(value, PendingTensor) else ()
     if any(which(part) for part in made_of.leaves_of(parts)):
         _materialise(value)
-
-
-def _makes_fractions(part: Part | Derived, name: str, arguments: Any, named: Any) -> bool:
-    """Whether an operator makes numbers from 0 to 1 of an image's bytes, as the engine does."""
-    if name != "div" or named or len(arguments) != 1 or type(arguments[0]) not in (int, float):
-        return False
-    if arguments[0] != 255 or part.leaf.form != Form(channels=part.leaf.form.channels):
-        return False
-    if isinstance(part, Part):
-        return torch.get_default_dtype() == torch.float32
-    return [op.name in tensorops.CONVERSIONS and op.dtype for op in part.ops] == [torch.float32]
 
 
 def _values(value: Any) -> Any:

@@ -31,15 +31,21 @@ CONVERSIONS = {"to", "float", "double", "half", "bfloat16", "int", "long"}
 _LAYOUTS = {
     *("permute", "transpose", "swapaxes", "swapdims", "movedim", "moveaxis"),
     *("unsqueeze", "squeeze", "view", "reshape", "flatten", "__getitem__", "contiguous", "clone"),
+    *("select", "narrow", "expand", "repeat", "flip", "fliplr", "flipud", "rot90"),
 }
-_NAMED = ("dim", "dims", "dim0", "dim1", "start_dim", "end_dim", "shape", "size")
-_POINTWISE = {*CONVERSIONS, "contiguous", "clone"}
+_NAMED = {
+    *("dim", "dims", "dim0", "dim1", "start_dim", "end_dim", "shape", "size"),
+    *("index", "start", "length", "repeats", "k"),
+}
+_KEEPING = {*CONVERSIONS, "contiguous", "clone"}
+POINTWISE = {*_ARITHMETIC.values(), *_KEEPING}
 
 # Of narrower floats torch rounds more than once in an operator.
 _COUNTED = {torch.uint8, torch.int32, torch.int64, torch.float32, torch.float64}
 _FLOATS = {torch.float16, torch.bfloat16, torch.float32, torch.float64}
-_LARGEST = 1 << 31  # larger numbers may be errors
-_MOST_CONSTANT = 64  # values of a tensor that an operator takes
+_LARGEST = (1 << 31) - 1  # larger numbers may be errors
+_MOST_TIMES = 64  # the values that it takes: whatever needs much memory is done, or fails, at once
+_MOST_CONSTANT = 64  # values of a tensor that an operator takes, and numbers of an index
 
 # Shape, dtype, and stride; None: it is contiguous.
 Layout = tuple[tuple[int, ...], torch.dtype, tuple[int, ...] | None]
@@ -56,6 +62,16 @@ def _names() -> dict[Any, str]:
 
 
 NAMES = _names()  # of the methods, by torch's functions
+# Of methods that change a tensor in place, the ones that make another of it.
+IN_PLACE = {
+    getattr(torch.Tensor, name): of
+    for name, of in (
+        *((f"{one}_", one) for one in ("add", "sub", "mul", "div", "neg")),
+        *(("subtract_", "sub"), ("multiply_", "mul"), ("divide_", "div"), ("true_divide_", "div")),
+        *(("__iadd__", "add"), ("__isub__", "sub"), ("__imul__", "mul"), ("__itruediv__", "div")),
+    )
+    if hasattr(torch.Tensor, name)
+}
 
 
 class _NotPlainError(Exception):
@@ -93,9 +109,10 @@ def ops_of(
         _forms.clear()
     # Numbers that a program draws are others each time; what they give has the same form.
     form = (*key[:3], *map(_kind, plain)) if name in _TAKEN and not named else key
-    if form not in _forms:
-        _forms[form] = _found(name, layout, plain, plain_named)
-    found = _forms[form]
+    try:
+        found = _forms[form]
+    except KeyError:  # another thread may clear it at any time
+        found = _forms[form] = _found(name, layout, plain, plain_named)
     if found and form is not key:
         found = (*found[:-1], found[-1]._replace(arguments=plain))
     _known[key] = found
@@ -116,6 +133,8 @@ def _plain(name: str, value: Any, inside: bool = False) -> Any:
         if name == "__getitem__":
             if value is None or value is Ellipsis:
                 return value
+            if (numbers := listed(value)) is not None:
+                return numbers
             bounds = (value.start, value.stop, value.step) if kind is slice else (0.0,)
             if all(bound is None or type(bound) is int for bound in bounds):
                 return value
@@ -127,6 +146,16 @@ def _plain(name: str, value: Any, inside: bool = False) -> Any:
     elif kind is torch.Tensor:
         return _constant(value)
     raise _NotPlainError
+
+
+def listed(value: Any) -> list[int] | None:
+    """The numbers of an index that is a list or a tensor of them; None where it is neither."""
+    if type(value) is torch.Tensor and value.dtype == torch.int64 and value.dim() == 1:
+        if value.device.type != "cpu" or len(value) > _MOST_CONSTANT:
+            return None
+        return value.tolist()
+    short = type(value) is list and len(value) <= _MOST_CONSTANT
+    return list(value) if short and all(type(one) is int for one in value) else None
 
 
 def _constant(value: torch.Tensor) -> Constant:
@@ -150,6 +179,8 @@ def _key(value: Any) -> Any:
         return float, value.hex()
     if kind is slice:
         return slice, value.start, value.stop, value.step
+    if kind is list:
+        return list, *value
     return tuple(map(_key, value)) if kind is tuple else value
 
 
@@ -164,9 +195,11 @@ def _found(
     name: str, layout: Layout, arguments: tuple[Any, ...], named: tuple[tuple[str, Any], ...]
 ) -> tuple[TensorOp, ...] | None:
     arithmetic = name in _TAKEN or name == "neg"
+    shape, dtype, stride = layout
     if not _as_expected(name, arguments, named):
         return None
-    shape, dtype, stride = layout
+    if name == "__getitem__" and not _is_inside(arguments[0], shape):
+        return None
     known = torch.empty(shape, dtype=dtype, device="meta")
     if stride is not None:
         in_rows = known.stride()
@@ -187,13 +220,13 @@ def _found(
         arguments,
         named,
         result._is_view(),
-        arithmetic or name in _POINTWISE,
+        arithmetic or name in _KEEPING,
         tuple(result.shape),
         result.dtype,
         tuple(result.stride()),
         result.is_contiguous(),
     )
-    if not known.numel() or not result.numel():
+    if not 0 < result.numel() <= _MOST_TIMES * known.numel():
         return None
     if made.pointwise and (made.view or made.shape != shape):
         return None
@@ -222,6 +255,25 @@ def _as_expected(name: str, arguments: tuple[Any, ...], named: tuple[tuple[str, 
     if name in CONVERSIONS:
         return not arguments and not named
     return not named and len(arguments) == (name != "neg")
+
+
+def _is_inside(index: Any, shape: tuple[int, ...]) -> bool:
+    """Whether the numbers of a list in an index are known to be places of its axis.
+
+    Tensors without memory do not check it. An index has one list at most, and no numbers beside it,
+    with which the list's axis may come first.
+    """
+    parts = index if type(index) is tuple else (index,)
+    lists = [place for place, one in enumerate(parts) if type(one) is list]
+    if not lists:
+        return True
+    (place, *more), before = lists, parts[: lists[0]]
+    if more or any(one is None or type(one) is int for one in parts):
+        return False
+    axis = len(shape) - len(parts) + place if Ellipsis in before else place
+    numbers = parts[place]
+    inside = 0 <= axis < len(shape) and parts.count(Ellipsis) <= 1 and numbers
+    return bool(inside) and all(-shape[axis] <= one < shape[axis] for one in numbers)
 
 
 def _without_memory(value: Any) -> Any:

@@ -27,7 +27,7 @@ _LONGEST = 100_000  # entries of one container of a sample
 # Of what belongs to the collate function, which may lead to the whole program.
 _LONGEST_OF_ITS_OWN, _LARGEST_OF_ITS_OWN = 1_000, 1 << 20
 _PLAIN = {bool, int, float, complex, str, bytes, type(None)}
-_LEFT = (type, FunctionType, ModuleType, PendingTensor, torch.nn.Module)
+_LEFT = (type, FunctionType, ModuleType, torch.nn.Module)
 # Not written in Python, and without anything that could be changed; and what tokenizers give, which
 # collate functions only read.
 _FIXED = {
@@ -78,6 +78,8 @@ class Before:
                 self._look(part, depth + 1)
         elif isinstance(value, _LEFT):
             return
+        elif isinstance(value, PendingTensor):
+            self._undo.append(partial(_put_parts_back, value, value.parts))
         elif isinstance(value, torch.Tensor):
             self._keep_tensor(value)
         elif isinstance(value, np.ndarray):
@@ -215,6 +217,11 @@ def _plain_type(container: Any) -> type:
 def _refill(container: Any, copied: Any) -> None:
     container.clear()
     (container.extend if isinstance(copied, list | deque) else container.update)(copied)
+
+
+def _put_parts_back(value: PendingTensor, parts: Any) -> None:
+    if isinstance(value, PendingTensor):
+        value.parts = parts
 
 
 def _refill_tensor(value: torch.Tensor, kept: torch.Tensor) -> None:

@@ -1,0 +1,238 @@
+"""What torch's operators make of the images of tensors to come.
+
+The engine does it where it does the same for nothing; else the operator waits for the values.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from typing import Any
+
+import torch
+
+from headrace._deferred import pixels, tensorops
+from headrace._deferred.chain import Form, Op
+from headrace._deferred.parts import AnyPart, Derived, Part, TensorOp, called
+
+# The engine's ops by the axes of (channels, height, width) along which they turn an image round.
+_FLIPS = {
+    1: '{"name":"RandomVerticalFlip","p":1.0}',
+    2: '{"name":"RandomHorizontalFlip","p":1.0}',
+}
+_NAMED_FLIPS = {"flipud": [0], "fliplr": [1]}
+
+
+def ops_on(
+    part: Part | Derived, name: str, arguments: tuple[Any, ...], named: dict[str, Any]
+) -> tuple[TensorOp, ...] | None:
+    """As ``tensorops.ops_of``, of an image."""
+    stride = part.last.stride if isinstance(part, Derived) else None
+    return tensorops.ops_of(name, (*part.described(), stride), arguments, named)
+
+
+def behind(part: Part | Derived, ops: tuple[TensorOp, ...]) -> Derived:
+    """The image with operators more."""
+    return (part if isinstance(part, Derived) else Derived(part, ())).then(ops)
+
+
+def by_the_engine(
+    part: Part | Derived, name: str, arguments: tuple[Any, ...], named: dict[str, Any]
+) -> Part | None:
+    """The image of an operator's result, a copy, where the engine makes that as it decodes."""
+    if name == "div":
+        return _fractions(part, arguments) if not named else None
+    if not isinstance(part, Part) or part.chain.finished or part.chain.full:
+        return None  # the engine moves no pixels behind finished values
+    if name == "__getitem__":
+        return _in_order(part, _order(arguments[0]))
+    axes = _NAMED_FLIPS.get(name) or (name == "flip" and _axes(arguments, named))
+    if not axes:
+        return None
+    if axes == [0]:
+        return _in_order(part, [2, 1, 0])
+    if not {*axes} <= {*_FLIPS} or len({*axes}) < len(axes):
+        return None
+    turned = Op(",".join(map(_FLIPS.__getitem__, axes)), _replay(torch.flip, dims=axes))
+    return part._replace(chain=part.chain.then(turned, part.chain.size))
+
+
+def _fractions(part: Part | Derived, arguments: Any) -> Part | None:
+    """The image whose bytes are divided by 255."""
+    if len(arguments) != 1 or type(arguments[0]) not in (int, float) or arguments[0] != 255:
+        return None
+    leaf = part.leaf
+    if leaf.form != Form(channels=leaf.form.channels):
+        return None
+    if isinstance(part, Part):
+        floats = torch.get_default_dtype() == torch.float32
+    else:
+        made = [op.name in tensorops.CONVERSIONS and op.dtype for op in part.ops]
+        floats = made == [torch.float32]
+    form = leaf.form._replace(dtype="float32", scale="div")
+    return leaf._replace(form=form) if floats else None
+
+
+def _in_order(part: Part, order: list[int]) -> Part | None:
+    """The image with its three channels in an order."""
+    if part.form.channels != 3 or part.form.normalize or sorted(order) != [0, 1, 2]:
+        return None
+    text = json.dumps({"name": "PermuteChannels", "permutation": order})
+    ordered = Op(text, _replay(torch.Tensor.__getitem__, order))
+    return part._replace(chain=part.chain.then(ordered, part.chain.size))
+
+
+def _order(index: Any) -> list[int]:
+    """The channels that an index asks for, and nothing else; empty where it does not."""
+    first, *others = index if type(index) is tuple else (index,)
+    all_of_it = all(one is Ellipsis or one == slice(None) for one in others)
+    listed = tensorops.listed(first)
+    if listed is None or not all_of_it or len(others) > 2:
+        return []
+    return [one + 3 if one < 0 else one for one in listed]
+
+
+def _axes(arguments: tuple[Any, ...], named: dict[str, Any]) -> list[int]:
+    """Those of ``flip``, of (channels, height, width), in ascending order; empty where they are not
+    known."""
+    given = arguments or (named.get("dims"),)
+    if len(given) == 1 and isinstance(given[0], list | tuple):
+        given = tuple(given[0])
+    if (arguments and named) or not all(type(one) is int and -3 <= one < 3 for one in given):
+        return []
+    return sorted(one % 3 for one in given)
+
+
+def _replay(function: Any, *arguments: Any, **named: Any) -> Any:
+    return pixels.of_tensors(partial(_of, function, arguments, named))
+
+
+def _of(function: Any, arguments: Any, named: Any, tensor: torch.Tensor) -> Any:
+    return function(tensor, *arguments, **named)
+
+
+# ---- of several, stacked -------------------------------------------------------------------------
+
+
+def of_each(
+    parts: tuple[AnyPart, ...], name: str, arguments: tuple[Any, ...], named: dict[str, Any]
+) -> tuple[AnyPart, ...] | None:
+    """What an operator that keeps each value in its place makes of a stack's images.
+
+    Returns:
+        None: values are needed. The images themselves: it gives the stack itself.
+    """
+    images = [part for part in parts if not isinstance(part, torch.Tensor)]
+    # Where the images have no axes, they are numbers, which have other rules of dtypes.
+    if name not in tensorops.POINTWISE or not images or not shape_of(images[0]):
+        return None
+    made: list[AnyPart] = list(parts)
+    known: dict[Any, tuple[TensorOp, ...] | None] = {}
+    # The tensors last: whether all is known to need no values is known by then.
+    order = sorted(range(len(parts)), key=lambda place: isinstance(parts[place], torch.Tensor))
+    for place in order:
+        given = _row_of(arguments, place, parts)
+        if given is None:
+            return None
+        row = _of_row(parts[place], name, given, named, known if given is arguments else {})
+        if row is None:
+            return None
+        made[place] = row
+    if len({*map(form_of, made)}) > 1 or shape_of(made[0]) != shape_of(parts[0]):
+        return None
+    same = all(one is other for one, other in zip(made, parts, strict=True))
+    return parts if same else tuple(made)
+
+
+def rows_of(parts: list[AnyPart]) -> list[AnyPart] | None:
+    """Images without their first axis, of one: ``torch.cat`` makes of them what ``torch.stack``
+    makes of these. None where one has another first axis."""
+    rows: list[AnyPart] = []
+    for part in parts:
+        if shape_of(part)[:1] != (1,) or len(shape_of(part)) < 2:
+            return None
+        if isinstance(part, torch.Tensor):
+            rows.append(part[0])
+            continue
+        if (inside := _before_an_axis(part)) is not None:
+            rows.append(inside)
+            continue
+        ops = ops_on(part, "__getitem__", (0,), {})
+        if not ops:
+            return None
+        rows.append(behind(part, ops))
+    return rows
+
+
+_AXES = (("unsqueeze", (0,), ()), ("unsqueeze", (), (("dim", 0),)), ("__getitem__", (None,), ()))
+
+
+def _before_an_axis(part: Part | Derived) -> Part | Derived | None:
+    """What the last operator gave a first axis; None: it did something else."""
+    views = part.views if isinstance(part, Derived) else ()
+    if not views or (views[-1].name, views[-1].arguments, views[-1].named) not in _AXES:
+        return None
+    assert isinstance(part, Derived), "it has views"
+    before = Derived(part.memory, views[:-1])
+    return part.memory if not before.ops and isinstance(part.memory, Part) else before
+
+
+def _row_of(arguments: tuple[Any, ...], place: int, parts: Any) -> tuple[Any, ...] | None:
+    """Arguments for one image of a stack; None where they do not fit."""
+    axes, given = 1 + len(shape_of(parts[0])), []
+    for one in arguments:
+        row = one
+        if isinstance(one, torch.Tensor):
+            if type(one) is not torch.Tensor or one.dim() > axes:
+                return None
+            if one.dim() == axes:
+                if len(one) not in (1, len(parts)):
+                    return None
+                row = one[place if len(one) > 1 else 0]
+        given.append(row)
+    return tuple(given) if any(map(_differ, given, arguments)) else arguments
+
+
+def _differ(one: Any, other: Any) -> bool:
+    return one is not other
+
+
+def _of_row(
+    part: AnyPart,
+    name: str,
+    arguments: tuple[Any, ...],
+    named: dict[str, Any],
+    known: dict[Any, tuple[TensorOp, ...] | None],
+) -> AnyPart | None:
+    """What an operator makes of one image of a stack.
+
+    Args:
+        known: what it does to images of a layout.
+    """
+    if isinstance(part, torch.Tensor):
+        try:
+            return called(name, part, arguments, named)
+        except Exception:
+            return None  # which torch raises again of values
+    made = by_the_engine(part, name, arguments, named)
+    if made is not None:
+        return made
+    layout = (*part.described(), part.last.stride if isinstance(part, Derived) else None)
+    if layout not in known:
+        known[layout] = tensorops.ops_of(name, layout, arguments, named)
+    ops = known[layout]
+    if not ops:
+        return None if ops is None else part
+    return behind(part, ops)
+
+
+def form_of(part: AnyPart) -> tuple[tuple[int, ...], torch.dtype]:
+    """Shape and dtype."""
+    if isinstance(part, torch.Tensor):
+        return tuple(part.shape), part.dtype
+    return part.described()
+
+
+def shape_of(part: AnyPart) -> tuple[int, ...]:
+    """The sides of it."""
+    return form_of(part)[0]
