@@ -20,7 +20,7 @@ from PIL import Image
 from torch.utils import data
 
 import headrace as hr
-from deferred.test_own_code import EVALUATION, Opens, equal, paths
+from deferred.test_own_code import EVALUATION, Opens, compared, equal, paths
 
 __all__ = ["paths"]  # a fixture
 
@@ -220,3 +220,52 @@ def test_a_stack_with_a_tensor_to_come_has_the_others_as_they_were(
     options: dict[str, Any] = {"num_workers": workers, "strict": True}
     with contextlib.closing(hr.DataLoader(Scratch(paths), 2, **options)) as loader:
         assert equal(list(loader), expected)
+
+
+def test_what_takes_a_tensors_memory_is_refused_and_ends_no_process(paths: list[str]) -> None:
+    """torch asks nobody when ``data`` is set."""
+
+    def taken(path: str, index: int) -> Any:
+        buffer = torch.zeros(3, 32, 32)
+        buffer.data = EVALUATION(Image.open(path).convert("RGB"))
+        try:
+            return float(buffer.sum())
+        except RuntimeError as error:
+            return str(error)
+
+    with contextlib.closing(hr.DataLoader(Opens(paths[:2], taken), 2)) as loader:
+        (batch,) = loader
+    assert all("copy_" in text for text in batch)
+
+
+# What asks outside of torch's functions, within which torch.device has no effect.
+ELSEWHERE: dict[str, Ask] = {
+    "dlpack": lambda x: torch.from_dlpack(torch.utils.dlpack.to_dlpack(x)),
+    "swapped": lambda x: swapped(x)[1],
+    "a stack of some": lambda x: torch.from_dlpack(torch.utils.dlpack.to_dlpack(torch.stack([x]))),
+}
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+@pytest.mark.parametrize("what", ELSEWHERE)
+def test_values_are_on_the_cpu_whatever_the_programs_default_device_is(
+    paths: list[str], what: str, workers: int
+) -> None:
+    def asked(path: str, index: int) -> Any:
+        image = Image.open(path).convert("RGB")
+        with torch.device("meta"):
+            return ELSEWHERE[what](EVALUATION(image))
+
+    compared(Opens(paths[:2], asked), strict=False, batch_size=2, num_workers=workers)
+
+
+def test_what_inference_mode_has_looked_at_may_be_trained_on(paths: list[str]) -> None:
+    def trained(path: str, index: int) -> Any:
+        image = EVALUATION(Image.open(path).convert("RGB"))
+        with torch.inference_mode():
+            mean = float((image * 2).mean())
+        weight = torch.ones(1, requires_grad=True)
+        (image * weight).sum().backward()
+        return mean, weight.grad
+
+    compared(Opens(paths[:2], trained), strict=False, batch_size=2)

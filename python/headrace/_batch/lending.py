@@ -49,7 +49,7 @@ def allocator() -> Allocate | None:
             stacklevel=4,
         )
         return None
-    return lambda size: torch.empty(size, dtype=torch.uint8, pin_memory=True)
+    return lambda size: torch.empty(size, dtype=torch.uint8, device="cpu", pin_memory=True)
 
 
 def lender(output: str, own: bool = True) -> Lender | None:

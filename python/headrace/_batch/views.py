@@ -145,7 +145,7 @@ def _over_torch(_: str) -> tuple[Over, Mapping[tuple[int, int], Any]]:
         found = []
         for dtype, shape, elements, at, own in form.tensors:
             if elements == 0:  # frombuffer takes no empty view
-                found.append(empty(shape, dtype=dtype))
+                found.append(empty(shape, dtype=dtype, device="cpu"))
                 continue
             tensor = frombuffer(buffer, dtype=dtype, count=elements, offset=at).view(shape)
             found.append(tensor.clone() if own else tensor)

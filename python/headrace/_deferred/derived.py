@@ -116,5 +116,5 @@ def empty(value: PendingTensor, blocks: Blocks) -> torch.Tensor:
     """The memory for a tensor's values."""
     shape, dtype = value.described()
     if value.pinned:
-        return torch.empty(shape, dtype=dtype, pin_memory=True)
+        return torch.empty(shape, dtype=dtype, device="cpu", pin_memory=True)
     return blocks.tensor(shape, dtype)

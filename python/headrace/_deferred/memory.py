@@ -32,7 +32,7 @@ class Blocks:
         for side in shape:
             count *= side
         if not count:
-            return torch.empty(shape, dtype=dtype)
+            return torch.empty(shape, dtype=dtype, device="cpu")
         free = self._last(count)
         block = free.pop() if free else mmap.mmap(-1, count, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         lease = np.frombuffer(block, np.uint8).view(_Lease)

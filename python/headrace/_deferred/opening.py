@@ -54,6 +54,7 @@ def switch() -> None:
         switches.add(PIL.Image.fromarray, _from_array)
     switches.put_everywhere(tensor.OWN_TO_DLPACK, tensor.to_dlpack)
     switches.add(torch.utils.swap_tensors, tensor.swap)
+    switches.add(torch.nn.Parameter.__new__, tensor.parameter)
 
 
 def _given_to_a_thread(found: Recording, original: Any, *arguments: Any, **named: Any) -> Any:

@@ -126,7 +126,8 @@ def finished(value: Any, form: Form) -> torch.Tensor:
         made = made.div_(255) if form.scale == "div" else made.mul_(1 / 255)
     if form.normalize:
         op = json.loads(form.normalize)
-        mean, std = (torch.tensor(op[name])[:, None, None] for name in ("mean", "std"))
+        both = (torch.tensor(op[name], device="cpu") for name in ("mean", "std"))
+        mean, std = (numbers[:, None, None] for numbers in both)
         made = made.sub(mean).div_(std)
     return made
 

@@ -59,7 +59,7 @@ class PendingTensor(torch.Tensor):
         stride = first.last.stride if isinstance(first, Derived) else None
         made: PendingTensor = make(cls, shape, strides=stride, dtype=dtype)
         made.parts, made.form, made.stacked = parts, (shape, dtype), stacked
-        _refuse_pointers(made)
+        _set_message(made, _TO_COME)
         if (found := recording.current()) is not None:
             found.pending.append(made)
             made.recorded = found.number
@@ -210,8 +210,19 @@ class PendingTensor(torch.Tensor):
         return self.new(*arguments)
 
 
-# What exports a tensor in C++ alone would give memory at address 0 of it.
-_refuse_pointers: Any = getattr(torch._C, "_set_throw_on_mutable_data_ptr", lambda tensor: None)
+_TO_COME = (
+    "this memory is that of a tensor whose values are still to come. torch tells nobody that .data "
+    "was set to one; copy_() takes the values"
+)
+
+
+def _refuse_pointers(tensor: torch.Tensor, _: str) -> None:
+    getattr(torch._C, "_set_throw_on_mutable_data_ptr", lambda tensor: None)(tensor)
+
+
+# What asks for memory in C++ alone would be given address 0, and is given an error by this: torch's
+# own for tensors without memory, and not public. Older versions have the other, of pointers alone.
+_set_message: Any = getattr(torch._C, "_set_storage_access_error_msg", _refuse_pointers)
 
 
 OWN_TO_DLPACK: Any = torch._C._to_dlpack
@@ -221,6 +232,14 @@ def to_dlpack(tensor: Any) -> Any:
     """``torch.utils.dlpack.to_dlpack``, which is written in C++ and asks no subclass."""
     _materialise(tensor)
     return OWN_TO_DLPACK(tensor)
+
+
+def parameter(
+    found: recording.Recording, original: Any, cls: Any, data: Any = None, requires_grad: Any = True
+) -> Any:
+    """``torch.nn.Parameter``, which makes parameters of another class of a tensor's subclasses."""
+    _materialise(data)
+    return original(cls, data, requires_grad)
 
 
 def swap(found: recording.Recording, original: Any, t1: Any, t2: Any) -> Any:
@@ -344,11 +363,13 @@ def _stacks_in_rows(parts: list[AnyPart]) -> bool:
 def _materialise(value: Any) -> None:
     """Makes plain tensors of what is pending in an argument, in place."""
     if isinstance(value, PendingTensor):
-        shared = value.__dict__.get("shared")
-        if shared is not None and (shared.made or len(shared.alive()) > 1):
-            shared.make()
-        else:
-            replace(value, _values(value))
+        # The tensor was there before a model looks at it in inference mode, and may be trained on.
+        with torch.inference_mode(False):
+            shared = value.__dict__.get("shared")
+            if shared is not None and (shared.made or len(shared.alive()) > 1):
+                shared.make()
+            else:
+                replace(value, _values(value))
     elif isinstance(value, list | tuple):
         for part in value:
             _materialise(part)
@@ -385,7 +406,7 @@ def _values_of(
     if not stacked:
         (made,) = rows
         return made
-    made = torch.empty(form[0], dtype=form[1])
+    made = torch.empty(form[0], dtype=form[1], device="cpu")  # not the program's default
     for place, row in enumerate(rows):
         made[place] = row
     return made
@@ -394,7 +415,7 @@ def _values_of(
 def _value_of(part: Part | Derived, engine: bool, altering: Altering | None) -> torch.Tensor:
     leaf = part.leaf
     shape, dtype = leaf.described()
-    made = torch.empty(shape, dtype=dtype)
+    made = torch.empty(shape, dtype=dtype, device="cpu")
     if engine:
         _, data = pixels.decoded(leaf.chain, leaf.form)
         row = made.view(-1).view(torch.uint8)

@@ -143,7 +143,7 @@ def _decoded(data: bytearray, config: dict[str, Any]) -> torch.Tensor:
         shape = (found.height, found.width, channels)
         if config.get("layout") == "NCHW":
             shape = (channels, found.height, found.width)
-        image = torch.empty(shape, dtype=dtype)
+        image = torch.empty(shape, dtype=dtype, device="cpu")
         return image, image.data_ptr()
 
     return _lib.decode((ctypes.c_char * len(data)).from_buffer(data), len(data), config, room)
