@@ -15,7 +15,7 @@ from typing import Any
 import PIL.Image
 import torch
 
-from headrace._deferred import numeric, pixels
+from headrace._deferred import numeric, pixels, recording
 from headrace._deferred.chain import Form, Op
 from headrace._deferred.image import DeferredImage, native_chain
 from headrace._deferred.parts import Part
@@ -29,12 +29,14 @@ def to_tensor(found: Recording, original: Any, pic: Any) -> Any:
     chain = native_chain(pic)
     if chain is None or torch.get_default_dtype() != torch.float32:  # it gives that
         return NOT_RECORDED
-    return pending(chain, Form("float32", channels=chain.channels))
+    return pending(chain, Form("float32", channels=chain.channels), pic.place)
 
 
 def pil_to_tensor(found: Recording, original: Any, pic: Any) -> Any:
     chain = native_chain(pic)
-    return NOT_RECORDED if chain is None else pending(chain, Form("uint8", channels=chain.channels))
+    if chain is None:
+        return NOT_RECORDED
+    return pending(chain, Form("uint8", channels=chain.channels), pic.place)
 
 
 def to_pil_image(found: Recording, original: Any, pic: Any, mode: Any = None) -> Any:
@@ -50,6 +52,7 @@ def to_pil_image(found: Recording, original: Any, pic: Any, mode: Any = None) ->
         return NOT_RECORDED
     chain = part.chain.then(Op("", _as_image, anew=True), part.chain.size)
     image = DeferredImage(chain._replace(header=None))
+    image.place = recording.place_of(part.place)
     image.info = {}
     return image
 
@@ -117,7 +120,7 @@ def erase(
     if part is None or inplace or part.form.dtype != "float32":
         return NOT_RECORDED
     if v is image:  # RandomErasing found no box: it is replaced by itself
-        return pending(part.chain, part.form)
+        return pending(part.chain, part.form, part.place)
     colour = v.flatten().tolist() if type(v) is torch.Tensor and v.numel() <= 3 else []
     shaped = colour and v.shape in ((), (1, 1, 1), (part.form.channels, 1, 1))
     if not shaped or not all(numeric.within(one, -1e6, 1e6) for one in colour):
@@ -133,7 +136,8 @@ def erase(
         text, finished = f"{part.form.normalize},{text}", ("Normalize", "Erase")
     made = Op(text, partial(_erased, original, part.form, (i, j, h, w, v)), finished)
     # What the form asked for is done by the op, which comes behind it.
-    return pending(part.chain.then(made, part.chain.size), part.form._replace(normalize=""))
+    form = part.form._replace(normalize="")
+    return pending(part.chain.then(made, part.chain.size), form, part.place)
 
 
 _MOST_ERASED = 8  # boxes of an image; the engine takes 32, and a Compose may bring some of its own
