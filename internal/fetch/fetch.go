@@ -24,6 +24,8 @@ type Want struct {
 	// Direct reads what is no range of a Source, into memory of the user's own; Length is what it
 	// counts with.
 	Direct func(ctx context.Context) error
+	// Urgent is true of what AddFirst was given.
+	Urgent bool
 
 	Bytes []byte
 	Err   error
@@ -123,14 +125,29 @@ func New(o Options) *Fetcher {
 func (f *Fetcher) Add(w *Want) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	w.Urgent = false
+	f.order = append(f.order, f.due(w))
+}
+
+// AddFirst is Add for what is wanted before all others, which may hold the memory that it would need and wait for it:
+// it has memory of its own then.
+func (f *Fetcher) AddFirst(w *Want) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	w.Urgent = true
+	f.order = slices.Insert(f.order, 0, f.due(w))
+}
+
+// due makes a Want pending.
+func (f *Fetcher) due(w *Want) due {
 	f.turns++
 	w.Bytes, w.Err, w.Took, w.state, w.turn, w.passed, w.where = nil, nil, 0, pending, f.turns, false, nowhere
-	f.order = append(f.order, due{w, w.turn})
 	if w.Direct == nil {
 		list := f.beside[w.Source]
 		i, _ := slices.BinarySearchFunc(list, w, byOffset)
 		f.beside[w.Source] = slices.Insert(list, i, w)
 	}
+	return due{w, w.turn}
 }
 
 func byOffset(a, b *Want) int { return cmp.Compare(a.Offset, b.Offset) }
@@ -189,13 +206,6 @@ func (f *Fetcher) Drop() []*Want {
 		f.cancel()
 	}
 	return dropped
-}
-
-// Context is that of the Wants since the last Drop, for what their user reads itself.
-func (f *Fetcher) Context() context.Context {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.ctx
 }
 
 // Stop ends what is under way, and nothing is requested any more. Close follows when nobody uses a

@@ -189,6 +189,35 @@ func TestWhatIsDueIsReadThoughTheMemoryIsFullOfWhatIsNot(t *testing.T) {
 	}
 }
 
+func TestWhatIsAddedFirstIsReadThoughAllMemoryIsHeldByWhatWasAddedBeforeAndTheFirstHaveNotCome(t *testing.T) {
+	gated := &object{gate: make(chan struct{})}
+	f, arrived := fetching(t, Options{Bytes: 1000, First: 4, Gap: 0, Request: 1 << 20})
+	held := &Want{Source: new(object), Length: 800}
+	waits := &Want{Source: new(object), Length: 800}
+	slow := &Want{Source: gated, Length: 100}
+	for _, w := range []*Want{held, slow, waits} {
+		f.Add(w)
+	}
+	f.Request()
+	holds(t, next(t, arrived)) // and is not given back: whoever has it waits for what comes now
+	urgent := &Want{Source: new(object), Offset: 77, Length: 700}
+	f.AddFirst(urgent)
+	f.Request()
+	w := next(t, arrived)
+	require.True(t, w == urgent, "what is added first comes next")
+	holds(t, w)
+	f.Free(w)
+	close(gated.gate)
+	for range 2 {
+		f.Free(held)
+		held = next(t, arrived)
+		holds(t, held)
+	}
+	f.Free(held)
+	assert.Zero(t, f.before)
+	assert.Zero(t, f.early)
+}
+
 func TestAWantThatIsUsedAgainWaitsForItsNewTurn(t *testing.T) {
 	f, arrived := fetching(t, Options{Bytes: 1000, Gap: 0, Request: 1 << 20})
 	first, second, fourth, last := new(object), new(object), new(object), new(object)

@@ -35,7 +35,7 @@ func (f *Fetcher) request() {
 			f.link.bound = true
 			return
 		}
-		if !f.isFirst(f.order[0].want) && 2*f.waited < f.options.First {
+		if first := f.order[0].want; !first.Urgent && !f.isFirst(first) && 2*f.waited < f.options.First {
 			return
 		}
 		if !f.send(f.order[0].want) {
@@ -88,7 +88,7 @@ func (f *Fetcher) send(first *Want) bool {
 	if !ok {
 		// Whoever holds the memory will give it back while somebody can still use it. Where all of it
 		// stands behind this one, nobody can.
-		if f.before > 0 {
+		if f.before > 0 && !first.Urgent {
 			return false
 		}
 		room, err := first.own.Reserve(first.Length)

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"hash/crc32"
 	"sync"
+	"time"
 
 	"github.com/headrace/headrace/internal/fault"
 )
@@ -17,7 +18,8 @@ type Part struct {
 	CRC    *uint32 // CRC-32C, where it is known
 	Bytes  []byte
 
-	Err error
+	Err  error
+	Took time.Duration // Peek's read from the disk, without what it waited for others
 
 	state outcome
 	at    uint32 // entry
@@ -81,19 +83,19 @@ func (u *User) Fill(ctx context.Context, list []Part, fetch func(ctx context.Con
 }
 
 // Peek fills a part that is in the cache. Nothing is fetched, noted or waited for, so another process may be changing
-// the tables: what is found has to have its checksum.
+// the tables: what is found has to have its checksum. Of a part whose checksum is not known the entry alone has it, and
+// is looked up with the tables locked.
 func (u *User) Peek(p *Part) bool {
 	c := u.cache
 	var place []span
 	var crc uint32
-	c.mu.Lock()
-	ok := !c.off.Load() && c.guarded(func() {
+	find := func() {
 		e, at := c.find(&p.Key)
 		if e == nil {
 			return
 		}
 		gen := e.gen.Load()
-		if gen%states == present && int64(e.length) == int64(len(p.Bytes)) {
+		if gen%states == present && e.key == p.Key && int64(e.length) == int64(len(p.Bytes)) {
 			place, crc = c.spans(e), e.crc
 		}
 		// It changed while it was read. What changes behind this the checksum tells.
@@ -101,9 +103,22 @@ func (u *User) Peek(p *Part) bool {
 			place = nil
 		}
 		p.at, p.gen = at, gen
-	})
-	c.mu.Unlock()
-	return ok && place != nil && c.read(place, p.Bytes) && p.is(crc)
+	}
+	ok := false
+	if p.CRC != nil {
+		c.mu.Lock()
+		ok = !c.off.Load() && c.guarded(find)
+		c.mu.Unlock()
+	} else {
+		ok = c.with(find)
+	}
+	if !ok || place == nil {
+		return false
+	}
+	began := time.Now()
+	ok = c.read(place, p.Bytes)
+	p.Took = time.Since(began)
+	return ok && p.is(crc)
 }
 
 // Here says of each part whether it is in the cache. As with Peek, it may be gone at the next moment.

@@ -12,7 +12,6 @@ import (
 	"github.com/headrace/headrace/internal/fetch"
 	"github.com/headrace/headrace/internal/order"
 	"github.com/headrace/headrace/internal/parts"
-	"github.com/headrace/headrace/mmap"
 )
 
 // keptAhead records that are in the cache are planned ahead of the decoders, so that those between them which are not
@@ -171,7 +170,8 @@ func (a *readAhead) readKept(ctx context.Context, group []*fetch.Want, to []byte
 // lookUp finds which of the planned records are in the cache. Workers read those themselves, as they read a local
 // dataset: a reader that copies them first, into memory that has long left the processor's caches when they are
 // decoded, and wakes a worker for each, costs a tenth of the rate (391 and 348 us of CPU an image). Where such reads
-// turn out to be slow, as from a disk, all records go through the Fetcher for a while, which reads many at once.
+// turn out to be slow, as from a disk, or in vain, all records go through the Fetcher for a while, which reads many at
+// once.
 func (a *readAhead) lookUp(batch []*record) {
 	l := a.loader
 	if l.kept == nil || a.hits.slow() {
@@ -201,30 +201,53 @@ func (a *readAhead) lookUp(batch []*record) {
 	}
 }
 
-// readHit reads a record in the worker that was in the cache when it was planned, and says whether its checksum was
-// compared. One that was evicted since, or damaged on the disk, is fetched.
-func (w *worker) readHit(r *record) (view mmap.View, checked bool, err error) {
-	l, began := w.loader, time.Now()
+// readHit reads a record from the cache that was there when it was planned; false where it is not any more, or where
+// such reads have turned out to be slow.
+func (w *worker) readHit(r *record) (ok bool) {
+	var wrong error
+	defer func() { ok = ok && wrong == nil }() // the Fetcher comes to it, and says so
+	defer fault.Recover(&wrong)
+	hits := &w.loader.ahead.hits
+	if hits.slow() {
+		return false
+	}
 	room, err := w.buffer.Reserve(r.want.Length)
 	if err != nil {
-		return view, false, l.store.Explain(err, r.sample)
+		return false // the Fetcher has memory, or says why not
 	}
-	one := []parts.Part{{Key: r.key, Sample: r.sample.Index, Next: r.next, Bytes: room}}
+	one := parts.Part{Key: r.key, Sample: r.sample.Index, Next: r.next, Bytes: room}
 	if r.sample.HasCRC {
-		one[0].CRC = &r.sample.CRC32C
+		one.CRC = &r.sample.CRC32C
 	}
-	if checked = l.kept.Hit(&one[0]); !checked {
-		ctx := l.ahead.fetcher.Context()
-		l.kept.Read(ctx, one, func(ctx context.Context, _, _ int) (err error) {
-			return r.want.Source.ReadAt(ctx, room, r.want.Offset)
-		})
-		err = one[0].Err
+	began := time.Now()
+	if !w.loader.kept.Hit(&one) {
+		// A slow read to the pace: where many were evicted before they were reached, nobody should count on others.
+		hits.workerRead(2 * slowRead)
+		return false
 	}
-	took := time.Since(began)
-	w.read(r.want.Length, took)
-	l.ahead.hits.workerRead(took)
-	if err != nil {
-		return view, false, l.store.Explain(err, r.sample)
+	r.took = time.Since(began)
+	w.read(r.want.Length, r.took)
+	hits.workerRead(one.Took)
+	r.view = w.buffer.Part(0, r.want.Length)
+	r.sample.HasCRC = false // it was compared
+	return true
+}
+
+// fetchAfterAll has a record fetched that was not in the cache when a worker came to it. It is due now.
+func (a *readAhead) fetchAfterAll(r *record) {
+	l := a.loader
+	l.mu.Lock()
+	r.kept = false
+	a.kept--
+	if l.closing || r.draft.stream.cancelled.Load() {
+		d := r.draft
+		a.recycle(r)
+		l.finish(d, 1)
+		l.mu.Unlock()
+		return
 	}
-	return w.buffer.Part(0, r.want.Length), checked, nil
+	a.reading++
+	a.fetcher.AddFirst(&r.want)
+	l.mu.Unlock()
+	a.fetcher.Request()
 }

@@ -64,6 +64,7 @@ func (a *readAhead) plan() {
 			}
 			if shard, ok := l.store.Range(r.sample); r.err == nil && ok {
 				r.want.Source, r.want.Offset, r.want.Length = shard, r.sample.Offset, r.sample.Length
+				r.buffer.Empty() // of a file that was read into it, and may have changed since
 				continue
 			}
 			r.want.Length = max(r.sample.Length, typicalBytes)
@@ -77,12 +78,10 @@ func (a *readAhead) plan() {
 		a.lookUp(batch)
 		l.mu.Lock()
 		for _, r := range batch {
-			if r.draft.stream.cancelled.Load() || closing {
-				a.arrived(r)
-				continue
-			}
 			if r.kept {
 				a.kept++
+			}
+			if r.kept || closing || r.draft.stream.cancelled.Load() {
 				a.arrived(r)
 				continue
 			}

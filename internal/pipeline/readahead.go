@@ -19,10 +19,11 @@ type record struct {
 	draft  *draft
 	i      int64
 	sample catalog.Sample
-	want   fetch.Want // of what lies in a store of objects
-	next   uint64     // the use behind this one, where what is fetched is kept
-	key    parts.Key  // of its bytes in the cache on disk, where that is known
-	kept   bool       // it was there when it was planned: the worker reads it
+	want   fetch.Want    // of what lies in a store of objects
+	next   uint64        // the use behind this one, where what is fetched is kept
+	key    parts.Key     // of its bytes in the cache on disk, where that is known
+	kept   bool          // it was there when it was planned: the worker reads it
+	took   time.Duration // the worker
 	view   mmap.View
 	seek   points
 	err    error

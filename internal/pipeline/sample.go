@@ -209,11 +209,8 @@ func (w *worker) fetched(d *draft, r *record, index int64, seen *part) (sample c
 	l := w.loader
 	if r != nil {
 		sample, view, seek, err = r.sample, r.view, r.seek, r.err
-		if r.kept && err == nil {
-			checked := false
-			view, checked, err = w.readHit(r)
-			sample.HasCRC = sample.HasCRC && !checked // once is enough
-			seen.read = time.Since(seen.began)
+		if r.kept {
+			seen.began, seen.read = seen.began.Add(-r.took), r.took
 		}
 		if r.want.Source != nil && err == nil {
 			seek = l.pointsOf(sample, &w.seek)

@@ -95,6 +95,10 @@ func (w *worker) run() {
 			w.fillRun()
 			continue
 		}
+		if r := task.record; r != nil && r.kept && !w.readHit(r) {
+			w.loader.ahead.fetchAfterAll(r)
+			continue
+		}
 		w.fill(task)
 		// The record first: its reader can go on while this batch is perhaps completed.
 		if task.record != nil {
