@@ -32,8 +32,8 @@ const (
 )
 
 // awayFiles are containers in a store, opened, in their order.
-// The slices stand by the number of a file. names are what an index says, so without scheme, host and query: the
-// address that they lie below may be another one when the index is opened.
+// names and objects have an entry for each file. A name is what an index says, so without scheme, host and query: when the
+// index is opened the files may lie below another address.
 type awayFiles struct {
 	ctx     context.Context
 	storage remote.Storage
@@ -68,12 +68,11 @@ func OpenAway(ctx context.Context, sources []string, o Options) (*catalog.Datase
 	if err != nil {
 		return nil, err
 	}
-	// Chosen before anything is opened: what is left out costs no request.
 	files, named := found.files, found.named
 	o.rows = found.rows
 	source := remote.Display(sources[0])
-	// Kept until it is known what the files are: of an LMDB a split is a database, whatever the files are called.
-	// An error that may be none: if the split is one of databases or of folders inside, names of files need not tell it.
+	// Before the files are opened, so that one which is left out costs no request. The error is kept until it is known what
+	// the files are: of an LMDB a split is a database, whatever the files are called.
 	chosen, wrong := chooseSplit(source, files, named, &o)
 	if wrong == nil {
 		files = chosen
@@ -107,9 +106,8 @@ func OpenAway(ctx context.Context, sources []string, o Options) (*catalog.Datase
 	if wrong != nil && !o.splitInside(files, func(i int) string { return kinds[i].name }) {
 		return nil, wrong
 	}
-	// For sentences, and for keys: an address may hold a signature, which no index keeps.
+	// For errors, which must not show a signature that an address may have in its query.
 	texts := make([]string, len(files))
-	// The first file decides query and folder; each one behind it may lead the common folder further up.
 	for i, file := range files {
 		texts[i] = remote.Display(file)
 	}
@@ -129,6 +127,7 @@ func OpenAway(ctx context.Context, sources []string, o Options) (*catalog.Datase
 // all have to have the same one.
 func (a *awayFiles) place(files []string) error {
 	query := ""
+	// The first file decides on the query and on a folder; each one behind it may lead that folder further up.
 	for i, file := range files {
 		base, own := file, ""
 		if strings.HasPrefix(file, "http") {
@@ -153,14 +152,13 @@ func (a *awayFiles) place(files []string) error {
 			a.below = a.below[:up]
 		}
 	}
-	// Now that the folder is known, each file's name is what stands behind it.
 	for _, file := range files {
 		base := file
 		if query != "" {
 			base = strings.TrimSuffix(file, "?"+query)
 		}
 		name := strings.TrimPrefix(base, a.below+"/")
-		// http alone has escapes (RFC 3986, 2.1): a key of a store's own scheme is what it says. remote.Join escapes
+		// Only addresses of http have escapes (RFC 3986, 2.1); a store's own scheme has keys as they are. remote.Join escapes
 		// the name again.
 		if strings.HasPrefix(file, "http") {
 			plain, err := url.PathUnescape(name)
@@ -222,11 +220,11 @@ func (a *awayFiles) look(ctx context.Context, i int, file string) (found kind, e
 		return kind{}, err
 	}
 	a.objects[i] = object
+	// Known by its name alone, as no byte of it can be asked for.
 	if object.Size() == 0 {
 		return kindOfBlank(object.URL()), nil
 	}
 	// A tar's header is the longest that a kind is known by.
-	// A blank object is known by its name alone: no byte of it can be asked for.
 	head := make([]byte, min(formats.TarBlock, object.Size()))
 	if err := object.ReadAt(ctx, head, 0); err != nil {
 		return kind{}, err
@@ -278,7 +276,7 @@ type reading struct {
 	failed error
 }
 
-// ReadAt is io.ReaderAt's: of an end that lies behind the object as much as there is, with io.EOF.
+// ReadAt is io.ReaderAt's. Of a range that ends behind the object it reads what there is, and says io.EOF.
 func (r *reading) ReadAt(to []byte, offset int64) (int, error) {
 	n := min(int64(len(to)), r.object.Size()-offset)
 	if offset < 0 || n < 0 {
@@ -335,7 +333,7 @@ func (a *awayFiles) readBeside(shown string) (io.ReadCloser, error) {
 }
 
 // wholeObject holds a small object in memory.
-// Its size is the store's word, and bounded before memory is taken.
+// The size is the store's word, so it is checked before memory is taken.
 func wholeObject(ctx context.Context, address string, storage remote.Storage) (io.ReadCloser, error) {
 	object, err := remote.Open(ctx, address, storage)
 	if err != nil {

@@ -9,17 +9,16 @@ import (
 	"github.com/headrace/headrace/internal/formats"
 )
 
-// scanBeton reads the rows of a file of FFCV. A sample has no key of its own. A field of images is the image whatever
-// its name, where there is only one.
-// A beton has no key: a sample's is made of the file's name and its row (uniqueKeys).
+// scanBeton reads the rows of a file of FFCV. A sample has no key of its own: uniqueKeys makes one of the file's name and the
+// row. A field of images is the image whatever its name, where there is only one.
 func scanBeton(p *part) error {
 	p.plain = false
 	b, err := formats.NewBeton(p.file, p.size)
 	if err != nil {
 		return err
 	}
-	// Named by the kind of its field alone. Labels have no kind of their own (ffcv/fields/basics.py: ints and floats),
-	// so theirs go by name.
+	// The image is known by the kind of its field. A label is an int or a float like any other (ffcv/fields/basics.py), so
+	// it is known by its name.
 	if !p.image.given {
 		p.image.names = imageOfBeton(b.Fields)
 	}
@@ -64,7 +63,7 @@ func imageOfBeton(fields []formats.BetonField) []string {
 }
 
 // betonCell is a value as a cell. JSON ends with a NUL, which is none of it.
-// What stays a listCell here is no field, and says why where somebody asks for it.
+// An array without a type or a shape stays a listCell, which is no field.
 func (p *part) betonCell(f *formats.BetonField, v *formats.BetonValue) (cell, error) {
 	c := cell{name: f.Name, offset: v.Offset, length: v.Length, int: v.Int, number: v.Float}
 	switch f.Kind {

@@ -153,7 +153,6 @@ func chooseFolder(where string, entries []archived, o *Options) ([]archived, err
 
 // lastOfEach leaves of several members of one name in one archive the last, which is what extraction leaves: tar --append
 // and zipfile's mode "a" write a file that has changed behind the one before. The entries are sorted by name and place.
-// The order by name brings members of one name together; their places in it are those of the archive, for the sort is stable.
 func lastOfEach(entries []archived) (kept []archived, replaced []string) {
 	for i, e := range entries {
 		if i+1 < len(entries) && entries[i+1].shard == e.shard && entries[i+1].name == e.name {
@@ -195,7 +194,7 @@ func imageFiles(root, format string, shards []catalog.ShardInfo, parts []*part, 
 	if err != nil {
 		return nil, err
 	}
-	// One loose image is enough: the classes of the others would be right, and its own not to be had.
+	// One image outside of any folder is enough: it would have no class.
 	labelled := !slices.ContainsFunc(entries, func(e archived) bool { return !strings.Contains(e.name, "/") })
 	switch {
 	case !labelled && o.Format == "tar":
@@ -211,7 +210,7 @@ func imageFiles(root, format string, shards []catalog.ShardInfo, parts []*part, 
 			t.Warnings = append(t.Warnings, shards[i].Name+": "+warning)
 		}
 	}
-	// Behind the sort, which brings members of one name together.
+	// Only behind the sort, which brings members of one name together and, being stable, leaves them in the archive's order.
 	entries, replaced := lastOfEach(entries)
 	if len(replaced) > 0 {
 		t.Warnings = append(t.Warnings, fmt.Sprintf("%d images are passed over, for the archive has another of their name behind them, which takes their place once it is extracted, as %.80q", len(replaced), replaced[0]))
@@ -224,7 +223,7 @@ func imageFiles(root, format string, shards []catalog.ShardInfo, parts []*part, 
 			// Sorted by class, so a new folder is a new class; the first may be called as the variable begins.
 			if folder, _, _ := strings.Cut(e.name, "/"); class != folder || len(t.Classes) == 0 {
 				class = folder
-				// A folder of any bytes has a name in the index, which is text.
+				// A folder's name may be any bytes, and the index holds text.
 				t.Classes = append(t.Classes, formats.TextName(folder))
 			}
 			label = int64(len(t.Classes) - 1)
@@ -238,7 +237,7 @@ func imageFiles(root, format string, shards []catalog.ShardInfo, parts []*part, 
 			}
 			t.Blocks = append(t.Blocks, block)
 		}
-		// Of a zip: each member has a checksum, a tar's has none.
+		// Only a zip has a checksum of each member.
 		if p.frames != nil {
 			t.Frames = append(t.Frames, p.frames[e.row])
 		}
@@ -262,7 +261,7 @@ func imageFiles(root, format string, shards []catalog.ShardInfo, parts []*part, 
 	for _, shard := range t.Shard {
 		t.Shards[shard].Rows++
 	}
-	// Two images may yet have one name in two archives, whose keys are then told apart.
+	// Images of two archives may still have one name, and need keys of their own.
 	uniqueKeys(t, &keys)
 	return t, nil
 }

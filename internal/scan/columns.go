@@ -35,7 +35,7 @@ type cell struct {
 }
 
 // setUnsigned makes a number of the cell; beyond 2^63 only a float has room for it.
-// A number of 64 bits without a sign has no type of its own in an index.
+// An index has no type for unsigned numbers of 64 bits.
 func (c *cell) setUnsigned(v uint64) {
 	if c.kind, c.number = floatCell, float64(v); v <= math.MaxInt64 {
 		c.kind, c.int = intCell, int64(v)
@@ -45,7 +45,7 @@ func (c *cell) setUnsigned(v uint64) {
 // cellKind is what a cell's value is, of which a column has one.
 type cellKind uint8
 
-// The zero value is bytes, which every container has.
+// The zero value is bytes: a value of which a container says no more.
 const (
 	bytesCell cellKind = iota
 	textCell
@@ -71,7 +71,7 @@ func (c *cell) content() string {
 
 // The columns that are taken without a word: WebDataset's and Hugging Face's, and those that slim and
 // TFDS write into tf.train.Example.
-// The first that a sample has decides nothing: two of them in one sample are an error (choice.find).
+// Their order decides nothing: two of them in one sample are an error (choice.find).
 var (
 	imageNames = []string{"image", "img", "jpg", "jpeg", "png", "ppm", "webp", "image/encoded"}
 	labelNames = []string{"label", "cls", "class", "target", "image/class/label"}
@@ -95,7 +95,7 @@ func choose(asked string, usual []string) choice {
 
 // find is the place of the column in a sample's cells, -1 where it has none. Of alternatives that the user
 // named the first counts; of usual names there may be one alone.
-// Cells are few, so that no map is worth its making.
+// Cells are few, so a map would cost more than it saves.
 func (c *choice) find(cells []cell, what string) (int, error) {
 	found := -1
 	for _, name := range c.names {
@@ -139,7 +139,7 @@ type label struct {
 }
 
 // said is a label's text.
-// A number that was no word is written as Go and Python write it, shortest form first.
+// A number that was no word is written in the shortest form that is read as the same number.
 func (l *label) said() string {
 	switch {
 	case l.text != "" || l.kind == textLabel:
@@ -170,7 +170,7 @@ const (
 
 // numberLabel keeps whole numbers, those written as floats too; a fraction is no class. NumPy and pandas write NaN where
 // a number is missing.
-// Whole is what it was meant as: programs write classes as floats where a column has to have one type.
+// A whole float is taken as a class, because programs write classes as floats where a column may have one type alone.
 func numberLabel(v float64) label {
 	if math.IsNaN(v) {
 		return label{}
@@ -267,7 +267,8 @@ func unmarshal(data []byte, to any) error {
 }
 
 // withoutNaN is JSON with null in the place of NaN and the infinities, which Python's json writes though JSON has none.
-// In texts the words stay. A token that is only begun so makes the JSON wrong, and the second attempt fails as the first did.
+// In texts the words stay. Of a longer word that begins so, such as NaNs, null and the rest of it is left, which is no JSON
+// either.
 func withoutNaN(data []byte) []byte {
 	made := make([]byte, 0, len(data))
 	for inText := false; len(data) > 0; {
@@ -296,7 +297,6 @@ func withoutNaN(data []byte) []byte {
 }
 
 // valueLabel is the label that a JSON value is. Unlike the word of a text file a text in quotes stays one, of digits too.
-// bool comes before the numbers, as Python has them apart though True == 1.
 func valueLabel(raw json.RawMessage) (label, error) {
 	var value any
 	if err := unmarshal(raw, &value); err != nil {

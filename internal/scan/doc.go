@@ -19,8 +19,6 @@ import (
 )
 
 // Options of Open. The zero value finds everything itself.
-// All but the unexported members are a user's words. The others are settled on the way and copied with the options, for
-// each walk has its own.
 type Options struct {
 	catalog.Options
 	Format  string   // one of Formats; "": by content
@@ -36,7 +34,7 @@ type Options struct {
 	// warning then. The dataset that it gives is to be looked at, not read.
 	Inspect bool
 
-	// Settled while the source is opened, for the walks; no user sets them.
+	// No user sets what follows: it is settled while the source is opened, and is here because the walks need it.
 	lit      *litFolder // of LitData's chunks
 	database string     // Split, where it is one of an LMDB's databases
 	within   string     // Split, where it is a folder in an archive
@@ -48,10 +46,10 @@ type Options struct {
 }
 
 // Formats are the containers that are read.
-// The words stand in errors as they are.
+// Errors list them in this order.
 var Formats = []string{"webdataset", "tar", "tfrecord", "recordio", "beton", "zip", "mds", "lmdb", "arrow", "parquet", "litdata"}
 
-// check is of the words alone; whether a column is there only the containers tell.
+// check refuses what can be told without a container. Whether a column is there only the containers tell.
 func (o *Options) check() error {
 	if o.Format != "" && !slices.Contains(Formats, o.Format) {
 		return catalog.NewError(fault.KindArgument, "", "%s", fault.Argument("format", o.Format, fmt.Sprintf("one of %q", Formats)))

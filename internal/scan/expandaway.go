@@ -60,8 +60,8 @@ func expandAllAway(ctx context.Context, sources []string, storage remote.Storage
 
 // expandAway is what a source in a store stands for: braces, then wildcards by the store's list; an address
 // without either is that of an object, or what lies directly below it.
-// Braces are the program's own, as on disk; a store knows prefixes alone, so a pattern's list is that of what stands
-// before its first wildcard, and matched here.
+// A store lists by prefix alone. So braces are expanded here, and for a pattern all keys are listed that begin with what
+// stands before its first wildcard, and matched here.
 func expandAway(ctx context.Context, source string, storage remote.Storage) (expanded, error) {
 	base, query := source, ""
 	// A store's own scheme has no query: ? and # are letters of a key there (remote.address).
@@ -80,7 +80,7 @@ func expandAway(ctx context.Context, source string, storage remote.Storage) (exp
 		wild := strings.ContainsAny(text, "*?[")
 		_, rest, _ := strings.Cut(text, "://")
 		_, key, _ := strings.Cut(rest, "/")
-		// One request for a name: a list would be one as well, and would give what only begins so.
+		// A name is asked for by itself: a list would cost a request as well, and give all that only begins so.
 		if !wild && key != "" && !strings.HasSuffix(key, "/") { // else a bucket, or a folder of one
 			_, err := remote.Open(ctx, text+query, storage)
 			// Only a name that is certainly no object is looked below: a store has no folders that could be asked
@@ -113,7 +113,7 @@ func expandAway(ctx context.Context, source string, storage remote.Storage) (exp
 }
 
 // listed are the objects that a pattern stands for, or that lie directly below an address; sorted.
-// A list of a prefix has all levels below it; who asks for the folder's own takes those without a further slash.
+// A list has all levels below its prefix. What lies directly below it has no further slash (directlyBelow).
 func listed(ctx context.Context, text string, wild bool, storage remote.Storage) (expanded, error) {
 	prefix := strings.TrimSuffix(text, "/") + "/"
 	if wild {
@@ -146,12 +146,12 @@ func listed(ctx context.Context, text string, wild bool, storage remote.Storage)
 
 // directlyBelow are the objects right below an address that are meant where containers are looked for there, by
 // the rules that containersIn has of a folder on disk: both have to be one dataset.
-// Files whose names begin with a dot and images are left out without being opened.
+// Images, and files whose names begin with a dot, are left out without being opened.
 func directlyBelow(ctx context.Context, prefix string, entries []remote.Entry, storage remote.Storage) (expanded, error) {
 	names, folders := map[string]bool{}, map[string]bool{}
 	for _, entry := range entries {
 		switch name, _, nested := strings.Cut(strings.TrimPrefix(entry.URL, prefix), "/"); {
-		// The entry of the folder itself, which consoles make.
+		// An object named like the folder itself, which web consoles of stores make.
 		case name == "":
 		case nested:
 			folders[name] = true
@@ -184,7 +184,7 @@ func directlyBelow(ctx context.Context, prefix string, entries []remote.Entry, s
 }
 
 // savedAway is savedFiles of what lies below an address.
-// The folder's state is asked for only where the list has one.
+// It is called only where the list has a state.
 func savedAway(ctx context.Context, prefix string, storage remote.Storage) (found expanded, err error) {
 	object, err := remote.Open(ctx, prefix+savedStateName, storage)
 	if err != nil || object.Size() > maxSavedState { // a state of something else
@@ -200,7 +200,7 @@ func savedAway(ctx context.Context, prefix string, storage remote.Storage) (foun
 }
 
 // litAway are the chunks of LitData below an address, in the order of their index; none where that is of something else.
-// Its chunks need not all be in the list: what is missing is an error when it is opened.
+// Whether all chunks are there is not asked here: one that is missing is an error when it is opened.
 func litAway(ctx context.Context, prefix string, storage remote.Storage) (found expanded, err error) {
 	folder := litFolder{open: func(address string) (io.ReadCloser, error) { return wholeObject(ctx, address, storage) }}
 	found.files, err = folder.chunks(prefix)
@@ -209,7 +209,7 @@ func litAway(ctx context.Context, prefix string, storage remote.Storage) (found 
 }
 
 // rowsOf is rowsOfFile of an object.
-// It reads from front to back, as a tape fetches.
+// datasets writes these tables as streams, which are read from front to back, as a tape fetches.
 func (a *awayFiles) rowsOf(file string, most int64) ([]int64, error) {
 	object, err := remote.Open(a.ctx, file, a.storage)
 	if err != nil {

@@ -55,11 +55,11 @@ func (p *part) noteValue(col *column, row int, c *cell, image bool) error {
 	return p.holdNext(col, row, c)
 }
 
-// The average counts and not the longest: a column of short names with one long one stays held.
+// tooBulky goes by the average and not by the longest: a column of short names with one long one stays held.
 func tooBulky(held, values int64) bool { return held > meanHeld*values+spareHeld }
 
-// Held values cost memory that the container's own bytes have to justify: a hostile one names few bytes many times, as
-// a dictionary's.
+// mostHeld is in proportion to the container, for in a hostile one few bytes may be the values of many rows, as those of a
+// dictionary are.
 func (p *part) mostHeld() int64 { return max(leastHeld, 4*p.size) }
 
 // locate keeps where a cell lies.
@@ -77,7 +77,7 @@ func (c *column) locate(row int, at *cell) {
 }
 
 // sum keeps the checksum of a value in a block that is not held, where its bytes are at hand.
-// It is taken while the block is decoded here: verify compares it later, and a reader of a field has no other checksum of it.
+// It is taken now, while the block is decoded: later there is no other checksum to compare the value with.
 func (c *column) sum(row int, at *cell) {
 	if at.block != nil {
 		c.within[row].sum = crc32.Checksum(at.data, castagnoli)
@@ -125,7 +125,8 @@ func (p *part) hold(col *column, row int, c *cell) error {
 
 // holdEarlier reads the values that were noted by their places in the file. Those in blocks are held already, or too
 // large for that.
-// Values in blocks without texts were given up as bulky, and a column that is held has to have all of them.
+// Where values lie in blocks and texts is nil, they were given up as bulky. A column that is held needs them all, so it is
+// dropped.
 func (p *part) holdEarlier(col *column) error {
 	if col.texts != nil {
 		return nil
@@ -184,7 +185,7 @@ func addValues(t *catalog.Table, name string, c *column, parts []*part) {
 	columns := make([]*column, len(parts)) // a container without a sample has none
 	nowhere, whole, held, values := false, false, int64(0), int64(0)
 	for i, p := range parts {
-		// A container without the column neither helps nor hinders.
+		// A container without the column decides nothing.
 		if columns[i] = p.columns[c.name]; columns[i] == nil {
 			continue
 		}
@@ -245,7 +246,7 @@ func addLocated(t *catalog.Table, f catalog.Field, columns []*column, parts []*p
 			continue
 		}
 		places = append(places, make([]catalog.ValuePlace, p.rows())...)
-		// A value's extent becomes its block's, and its own place inside goes to the row of places.
+		// The extent's offset becomes that of the block, and the value's place inside of it goes to the row of places.
 		for row, in := range within {
 			if in.block > 0 {
 				at, to := &extents[first+row], &places[first+row]

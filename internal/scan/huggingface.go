@@ -32,7 +32,7 @@ type savedState struct {
 	Indices []savedFile  `json:"_indices_data_files"` // of versions that saved a selection as one
 }
 
-// savedFile has its name relative to the folder, as all of them lie there.
+// savedFile is a file that lies in the folder of the state.
 type savedFile struct {
 	Name string `json:"filename"`
 }
@@ -40,7 +40,7 @@ type savedFile struct {
 // savedFiles are the data files of a folder that Dataset.save_to_disk wrote, in the order of its rows. indices are the
 // tables of row numbers that it wrote beside them where the dataset was a selection; there are none where all rows are
 // meant. In any other folder there are neither.
-// Of many shards the order is the file's: names sort in another way from the hundred-thousandth on.
+// The order is that of the state, not of the names: these have five digits, and sort otherwise from file 100,000 on.
 func savedFiles(dir string) (data, indices []string, err error) {
 	path := filepath.Join(dir, savedStateName)
 	f, err := mmap.OpenRegular(path)
@@ -75,11 +75,11 @@ func savedBy(path string, text []byte, join func(name string) string) (data, ind
 	return data, indices, err
 }
 
-// savedNames are the files of a list in a state, in its order. Names are a file's word, and what they lead to is opened.
+// savedNames are the files of a list in a state, in its order.
 func savedNames(path string, list []savedFile, join func(name string) string) (files []string, err error) {
 	for _, n := range list {
-		// Names of a file are opened, so none may lead out of its folder.
-		// IsLocal refuses what leads out, and the second comparison names with a folder in them.
+		// Names of a file are opened, so none may lead out of its folder. IsLocal refuses those that do; names of files in
+		// folders below are refused as well, for datasets writes none.
 		if n.Name == "" || !filepath.IsLocal(n.Name) || filepath.Base(n.Name) != n.Name {
 			return nil, catalog.NewError(fault.KindBadFile, path, "a data file called %.80q (expected the name of a file beside it)", n.Name)
 		}
@@ -96,7 +96,7 @@ func selectRows(t *catalog.Table, files []string, a *awayFiles) error {
 	if a != nil {
 		read = a.rowsOf
 	}
-	// Several tables: numbers of all are one list, in the order of the state.
+	// The numbers of several tables are one list, in the order of the state.
 	var rows []int64
 	for _, file := range files {
 		more, err := read(file, int64(len(t.Shard)))
@@ -134,7 +134,7 @@ func pickRows(t *catalog.Table, rows []int64) {
 }
 
 // pick is the values of some rows; nil of a column that there is not.
-// A row may be picked twice or never; each of its values is copied then.
+// They are copied, for a row may be picked twice.
 func pick[T any](values []T, rows []int64) []T {
 	if values == nil {
 		return nil
@@ -158,7 +158,7 @@ func pickNames(names *formats.Names, rows []int64) *formats.Names {
 	return picked
 }
 
-// most is the number of rows that the data have: each number has to lie below it.
+// rowsOfFile reads the numbers of a table on disk. most is the number of rows that the data have.
 func rowsOfFile(file string, most int64) ([]int64, error) {
 	f, err := mmap.OpenRegular(file)
 	if err != nil {
@@ -195,8 +195,7 @@ func readRowNumbers(f io.ReaderAt, size, most int64) (rows []int64, err error) {
 		if err != nil {
 			return nil, err
 		}
-		// A number that can be a row is exact as a float.
-		// Turned round, so that what is no number is refused as well.
+		// A number that can be a row is exact as a float. The condition is negated, so that NaN is refused as well.
 		if n := value[0].Float; value[0].Null || !(n >= 0 && n < float64(most)) {
 			return nil, &formats.WalkError{Offset: at, Err: fmt.Errorf("%w: row %v of %d is selected", formats.ErrBad, n, most)}
 		}
@@ -233,7 +232,7 @@ func hubSnapshot(dir string) (string, error) {
 }
 
 // isDerived is true of what Dataset.map and its like keep beside the data that they were made from.
-// Data that were derived have the same rows as another file of the folder, and would double the dataset.
+// They have the same rows as another file of the folder, and would be in the dataset a second time.
 func isDerived(dir, name string) bool {
 	if !derivedName(name) {
 		return false

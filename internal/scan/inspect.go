@@ -56,7 +56,7 @@ func noteDoubts(t *catalog.Table, parts []*part) {
 }
 
 // candidate says of a column that became neither image nor label that by its name it may be one of them.
-// With a question mark, for the engine did not take it: who reads the inspection sees what image= or label= might name.
+// The question mark says that it was not taken: image= or label= may name it.
 func candidate(name string, parts []*part) string {
 	may := func(names func(*part) []string) bool {
 		return slices.ContainsFunc(parts, func(p *part) bool { return slices.Contains(names(p), name) })
@@ -71,7 +71,7 @@ func candidate(name string, parts []*part) string {
 }
 
 // typeOf is what a column holds, for the user.
-// It is for people: "mixed" is no type of a field.
+// It is for people to read: no field has the type "mixed".
 func (c *column) typeOf() string {
 	switch {
 	case c.mixed:

@@ -18,7 +18,7 @@ import (
 
 // keptVersion stands in every key. It rises when a walker finds anything else in a file than before.
 // A version of Headrace is in the key as well (catalog.CreatedBy); this number is for changes between two of them.
-const keptVersion = 8
+const keptVersion = 9
 
 // settled is how old a file must be for its scan to be kept: one that was written to in the same tick of the
 // file system's clock would have the same size and time, and other bytes.
@@ -111,7 +111,6 @@ func stampOf(path string) (stamp, bool) {
 func scanOrKept(files []string, kind string, o Options) (*catalog.Dataset, error) {
 	k := newKeeper(files, kind, &o)
 	if k == nil {
-		// Without a keeper every opening scans.
 		t, err := scan(files, kind, o)
 		if err != nil {
 			return nil, err
@@ -145,13 +144,13 @@ func scanOrKept(files []string, kind string, o Options) (*catalog.Dataset, error
 func (k *keeper) find() *catalog.Table {
 	var buffer mmap.Buffer
 	defer buffer.Free()
-	// Two steps, a head and then its parts: the cache keeps values of a bounded size.
+	// A head and then its parts, for the cache bounds the size of a value.
 	head, ok := k.cache.Get(k.key, &buffer)
 	if !ok || head.Length != headBytes {
 		return nil
 	}
-	// The number is of the one who wrote last: parts of two writers cannot be mixed.
-	// Two processes may write parts of one key at the same time.
+	// Two processes may keep the same scan at the same time. Each has a number of its own for its parts, and the head names
+	// that of the one who wrote last, so that parts of two are not mixed.
 	id, size := *(*[16]byte)(head.Bytes()), binary.LittleEndian.Uint64(head.Bytes()[16:])
 	if size > uint64(k.most()) || headroom.Memory(2*int64(size)) != nil {
 		return nil
@@ -172,7 +171,7 @@ func (k *keeper) find() *catalog.Table {
 }
 
 // confirmed: the files are those of the table, by their sizes, times and ends.
-// It opens every file, which a scan has to do as well; the walks are what is saved.
+// It opens every file, as a scan does; what is saved are the walks.
 func (k *keeper) confirmed(t *catalog.Table) bool {
 	if len(t.Shards) != len(k.files) {
 		return false
@@ -200,7 +199,7 @@ func (k *keeper) confirmed(t *catalog.Table) bool {
 }
 
 // unchanged: the table is of the files as they were when the key was made.
-// Of the times from before the scan: one that changed since is another file.
+// The times are those from before the scan, so that a file which changed during it is seen.
 func (k *keeper) unchanged(t *catalog.Table) bool {
 	for i, s := range t.Shards {
 		if (stamp{s.Size, s.MTimeNs}) != k.stamps[i] {
@@ -218,7 +217,7 @@ const headBytes = 16 + 8
 // A quarter: the learned index of whole datasets lies in the same cache.
 func (k *keeper) most() int64 { return k.cache.Bound() / 4 }
 
-// It is called with a table that a dataset was made of already: nothing of it is changed.
+// put keeps a table that a dataset was made of already, so it changes nothing in it.
 func (k *keeper) put(t *catalog.Table) {
 	if !k.unchanged(t) {
 		return
@@ -246,7 +245,7 @@ func (k *keeper) put(t *catalog.Table) {
 	k.cache.Put(k.key, head)
 }
 
-// "scan\x01" keeps these keys apart from those of other users of the cache.
+// partKey begins with "scan\x01", so that no other user of the cache has the same keys.
 func partKey(id [16]byte, n int) cache.Key {
 	sum := sha256.Sum256(binary.LittleEndian.AppendUint64(append([]byte("scan\x01"), id[:]...), uint64(n)))
 	return cache.Key(sum[:16])

@@ -20,8 +20,7 @@ const noColumn = math.MaxUint64
 // errKept is no error for a user: whoever meets it scans anew.
 var errKept = errors.New("a table that was kept is damaged")
 
-// By reflection over the fields of Table: a column that somebody adds there is kept without a change here, and a type
-// that cannot be is written as JSON.
+// encodeTable goes by reflection over the fields of Table, so that no column can be forgotten here.
 func encodeTable(t *catalog.Table) (data []byte, err error) {
 	v := reflect.ValueOf(t).Elem()
 	for i := range v.NumField() {
@@ -33,18 +32,18 @@ func encodeTable(t *catalog.Table) (data []byte, err error) {
 }
 
 // isNumbers is true of slices whose elements have one size.
-// binary.Size is below 0 for a type with a pointer, a text or an int in it.
+// binary.Size is -1 for a type without a fixed size, such as one with a string or an int in it.
 func isNumbers(t reflect.Type) bool {
 	return t.Kind() == reflect.Slice && binary.Size(reflect.Zero(t.Elem()).Interface()) > 0
 }
 
-// Lists of texts are written by hand, for they are no slices of Go.
+// Lists of texts are told by their types: Names is a struct whose members encoding/binary and JSON do not see.
 var (
 	namesType     = reflect.TypeFor[formats.Names]()
 	namesListType = reflect.TypeFor[[]*formats.Names]()
 )
 
-// The order of the cases is that of decodeTable's: both have to take a type for the same.
+// appendColumn has the same cases as keptReader.column, which reads what it wrote.
 func appendColumn(data []byte, v reflect.Value) ([]byte, error) {
 	t := v.Type()
 	switch {
@@ -74,7 +73,7 @@ func appendColumn(data []byte, v reflect.Value) ([]byte, error) {
 	return append(binary.LittleEndian.AppendUint64(data, uint64(len(text))), text...), err
 }
 
-// Four bytes of length before each text; the number of texts before all.
+// appendNames writes how many texts there are, and before each text its length in four bytes.
 func appendNames(data []byte, names *formats.Names) []byte {
 	if names == nil {
 		return binary.LittleEndian.AppendUint64(data, noColumn)
@@ -109,7 +108,7 @@ func decodeTable(data []byte) (*catalog.Table, error) {
 type keptReader struct{ data []byte }
 
 // count reads how many elements of at least so many bytes follow; ok is false where there is no column.
-// size is never 0, so that the division holds for the JSON of an empty list, too.
+// size is never 0 (isNumbers), so it may divide.
 func (d *keptReader) count(size int) (n int, ok bool, err error) {
 	if len(d.data) < 8 {
 		return 0, false, errKept
@@ -149,7 +148,7 @@ func (d *keptReader) column(v reflect.Value) error {
 	}
 	switch {
 	case isNumbers(t):
-		// n elements of this size are there (count), so Decode does not run short.
+		// count has seen that n elements are there, so Decode does not run short.
 		v.Set(reflect.MakeSlice(t, n, n))
 		used, err := binary.Decode(d.data, binary.LittleEndian, v.Interface())
 		d.data = d.data[used:]
@@ -178,7 +177,6 @@ func (d *keptReader) column(v reflect.Value) error {
 }
 
 // names is nil where there are none.
-// They are as many as were counted, or the table is damaged.
 func (d *keptReader) names() (*formats.Names, error) {
 	n, ok, err := d.count(4)
 	if err != nil || !ok {
@@ -273,7 +271,7 @@ func valuesFit(t *catalog.Table, field int) bool {
 	return true
 }
 
-// Neither sum can wrap around: both are compared with what is left.
+// inside adds nothing, for a sum could wrap around: the length is compared with what is left behind the offset.
 func inside(offset, length, size int64) bool {
 	return offset >= 0 && length >= 0 && offset <= size && length <= size-offset
 }

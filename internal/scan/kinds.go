@@ -40,7 +40,7 @@ func kindOf(path string, folder *litFolder) (kind, error) {
 }
 
 // kindOfFile is kindOf for an open file of so many bytes, one at least.
-// Chunks of LitData and shards of MDS have no magic, so these look further than the first bytes.
+// Chunks of LitData and shards of MDS have no magic, so for them it looks further than the first bytes.
 func kindOfFile(path string, f io.ReaderAt, size int64, folder *litFolder) (kind, error) {
 	head := make([]byte, formats.TarBlock)
 	n, err := f.ReadAt(head, 0)
@@ -72,9 +72,8 @@ func kindOfBlank(path string) kind {
 }
 
 // kindOfBytes is the kind of a container of so many bytes that begins with head.
-// First come signs that are sure, then such as are weak or cost a read elsewhere in the file.
 func kindOfBytes(path string, head []byte, r io.ReaderAt, size int64) kind {
-	// What stands below may overrule it: some formats have no sign at their beginning, and others have one there by chance.
+	// Only a first answer: formats without a magic may begin by chance with that of another one.
 	found := kindOfHead(head)
 	// MDS has no magic and its first bytes are a count, which may be those of anything: so it goes before, where what
 	// follows is its configuration.
@@ -95,7 +94,7 @@ func kindOfBytes(path string, head []byte, r io.ReaderAt, size int64) kind {
 		return kind{name: "tar"}
 	}
 	// A block of snappy shows nothing of what it holds before it is decoded.
-	// Its ending is all that speaks for it, and a wrong guess is an error of the walker.
+	// So its ending decides; where that is wrong the walker says so.
 	if found.name == "" && withoutWhole(path) != path {
 		return kind{name: "mds"}
 	}
@@ -117,7 +116,6 @@ func kindOfBytes(path string, head []byte, r io.ReaderAt, size int64) kind {
 
 // kindOfHead goes by the first bytes alone, in an order: a longer or a checked sign goes before one that other files have
 // by chance.
-// Magics are as their specifications have them, in package formats.
 func kindOfHead(head []byte) kind {
 	text := string(head)
 	switch {
@@ -179,7 +177,6 @@ func oneKind(files []string, o *Options, kindOf func(int) (kind, error)) (first 
 }
 
 // listInstead says what a list of files is for, by its name: a text shows no more of what it is.
-// By the ending, for lists are texts like any others.
 func listInstead(file string) string {
 	switch strings.ToLower(filepath.Ext(file)) {
 	case ".csv", ".jsonl", ".ndjson":

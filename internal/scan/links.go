@@ -46,7 +46,7 @@ func (l archiveLinks) drop(name string) {
 }
 
 // end is the file that a link leads to by others; "" where it leads round.
-// Bounded, for links may lead round; the system follows 40 (path_resolution(7)), archives have one or two.
+// Links may lead round, so the hops are bounded. Linux follows 40 (path_resolution(7)), and archives have one or two.
 func (l archiveLinks) end(name string) string {
 	for range mostHops {
 		to, link := l[name]
@@ -62,9 +62,8 @@ func (l archiveLinks) end(name string) string {
 // is walked once more where there are any.
 func (p *part) addLinks(links archiveLinks) error {
 	type place struct{ offset, size int64 }
-	// nil: its file has not been met. A place and no row, for what a link leads to need not be an image by its own name.
+	// nil: the file has not been met. It need not be called as an image, so it may have no row whose place could be taken.
 	wanted := make(map[string]*place)
-	// Only links that are images by their own names count; what they lead to may be called anything.
 	for name := range links {
 		if end := links.end(name); end != "" && formats.HasImageExtension(name) {
 			wanted[end] = nil
@@ -82,7 +81,7 @@ func (p *part) addLinks(links archiveLinks) error {
 		if err != nil {
 			return err
 		}
-		// A link of that name came later in the archive, and extraction replaced the file by it.
+		// Else a link of that name came later in the archive, and extraction puts it in the file's place.
 		if name := path.Clean(m.Name); links[name] == "" {
 			if _, asked := wanted[name]; asked {
 				wanted[name] = &place{m.Offset, m.Size}
@@ -100,7 +99,7 @@ func (p *part) addLinks(links archiveLinks) error {
 
 // eachLink has the links added that are images by their names, each with the file that it leads to; what is found is false
 // where the archive has no such.
-// Links are added behind all files and in the order of their names: a map's own order would be another in each run.
+// They are added in the order of their names, because a map's own order is another in each run.
 func (p *part) eachLink(links archiveLinks, add func(name, end string) (found bool, err error)) error {
 	lost, first := 0, ""
 	for _, name := range slices.Sorted(maps.Keys(links)) { // names that clean to one stand in one order

@@ -24,8 +24,8 @@ const (
 )
 
 // litFolder is the index of the folder that chunks were last found in: read once for all of them.
-// Chunks lie in folders by the hundred, and their index may be of megabytes; with more folders than one at a time it is
-// read again, which is right and slow.
+// A folder has hundreds of chunks, and its index may have megabytes. Only one index is kept: where chunks of several folders
+// are read in turn, each is read again.
 type litFolder struct {
 	// open opens a file by its path, or an object of a store by its address; fs.ErrNotExist where there is none.
 	open func(path string) (io.ReadCloser, error)
@@ -37,7 +37,7 @@ type litFolder struct {
 }
 
 // of is the index of a chunk's folder; nil where that has none.
-// By the last slash, for the path may be an address.
+// The folder is what stands before the last slash, for the path may be an address.
 func (l *litFolder) of(chunk string) (*formats.LitIndex, error) {
 	return l.in(chunk[:strings.LastIndexByte(chunk, '/')+1])
 }
@@ -54,7 +54,7 @@ func (l *litFolder) in(dir string) (*formats.LitIndex, error) {
 	return l.index, l.err
 }
 
-// A folder without the file is no folder of LitData's, which is for the caller to judge: so nil and no error.
+// readLitIndex gives nil and no error where there is no such file, for most folders are none of LitData's.
 func readLitIndex(path string, open func(path string) (io.ReadCloser, error)) (*formats.LitIndex, error) {
 	f, err := open(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -121,7 +121,7 @@ func scanLitData(p *part) error {
 	if !named {
 		return fmt.Errorf("%w: the %s beside it does not name the chunk", formats.ErrBad, litIndexName)
 	}
-	// chunk.Samples holds the index against the chunk's own head.
+	// chunk.Samples is the index's count, which has to be that of the chunk's own head.
 	l, err := formats.NewLitData(p.file, p.size, index, chunk.Samples, p.mostBlock)
 	if err != nil {
 		return err
@@ -131,7 +131,8 @@ func scanLitData(p *part) error {
 	if encoded := index.Encoded(); !p.image.given && len(encoded) == 1 && !slices.ContainsFunc(tableColumns(l.Leaves), usual) {
 		p.image.names = encoded
 	}
-	// Their head says type and shape, so they have to be read as bytes before they can be the image or a vector.
+	// An array or a tensor begins with a head of its type and shape. litForm takes it off, of a column that is needed as the
+	// image or as a vector, and for that the value has to come as bytes.
 	for i, c := range tableColumns(l.Leaves) {
 		if form := l.Leaves[i].Form; (form == formats.LitNumpy || form == formats.LitTensor) && (p.isImage(c.name) || p.wantsVector(c.name)) {
 			l.Leaves[i].Kind = formats.BytesLeaf
@@ -155,14 +156,14 @@ func (p *part) litForm(c *cell, form string) error {
 // litArray takes an array of several axes (litdata/streaming/serializers.py): uint32 of its type, of how many axes there
 // are, and of each; little-endian of NumPy's. Those of tensors are big-endian, and little-endian of its first releases.
 func (p *part) litArray(c *cell, form string) error {
-	// Eight axes are more than images have; of more the head would have to be read further.
+	// More axes than images have; they bound the head that is read.
 	const word, mostAxes = 4, 8
 	var space [(2 + mostAxes) * word]byte
 	b, err := p.head(c, space[:])
 	if err != nil {
 		return err
 	}
-	// Which order a release used stands nowhere, so both are tried where both were written.
+	// No file says which release of LitData wrote it, so of tensors both orders are tried.
 	orders := []binary.ByteOrder{binary.LittleEndian}
 	if form == formats.LitTensor {
 		orders = []binary.ByteOrder{binary.BigEndian, binary.LittleEndian}

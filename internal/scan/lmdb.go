@@ -16,11 +16,11 @@ import (
 var imageMagic = []string{"\xff\xd8\xff", "\x89PNG\r\n\x1a\n", "P5", "P6", "BM", "GIF8", "II*\x00", "MM\x00*"}
 
 // maxDatumSide is that of any image of pixels.
-// It bounds the product of two sides before it is made; the exact bound is that of pixels an image may have.
+// Sides that are not more can be multiplied safely; how many pixels an image may have is checked behind that.
 const maxDatumSide = 1 << 20
 
-// isImage goes by a few bytes: the value is decoded by nobody here, and one that is taken wrongly is a sample with the
-// verdict bad.
+// isImage goes by a few bytes, as nothing is decoded here. A value that is taken for an image and is none becomes a sample
+// with the verdict bad.
 func isImage(head string) bool {
 	for _, magic := range imageMagic {
 		if !strings.HasPrefix(head, magic) {
@@ -53,7 +53,7 @@ func scanLMDB(p *part) error {
 		pages = order
 	}
 	err := formats.WalkLMDB(pages, p.size, p.database, func(e formats.LMDBEntry) error {
-		// A value's bytes may lie on other pages than its key (overflow pages), which costs as much.
+		// A long value lies on pages of its own (overflow pages), and a jump to them costs as much as one to a key's page.
 		if p.beside != nil && order.many(e.Offset) {
 			return errScattered
 		}
@@ -71,7 +71,7 @@ func scanLMDB(p *part) error {
 	})
 	var several *formats.DatabasesError
 	switch {
-	// Asked first: the walker may have made another error of the reader's.
+	// Asked first, for the walker may have made an error about the database of the reader's errScattered.
 	case order.scattered:
 		return errScattered
 	case errors.As(err, &several) && p.database != "":
@@ -100,17 +100,17 @@ type jumps struct {
 	scattered         bool
 }
 
-// A store sends pieces of four megabytes (package tape), so it is these that are counted, and not pages of 4 KiB.
+// Jumps are counted by the pieces that a store is read in, of four megabytes (package tape), and not by pages of 4 KiB.
 const (
 	jumpBytes  = 32 << 20 // that are in memory around a place of an object (package tape)
 	jumpPieces = 4 << 20  // that a read elsewhere fetches
 	jumpsFew   = 64
 )
 
-// The way out is a copy: a walk on a disk costs what it costs there, and an order by place would not be the order of keys.
+// errScattered: samples are in the order of keys, so the values cannot be read in the order of their places instead.
 var errScattered = fmt.Errorf("%w: its values are not in the order of their keys, so reading them from a store would fetch it many times; copy it to a local disk, or pack it there", formats.ErrUnsupported)
 
-// ReadAt is io.ReaderAt's of the pages, until the order turns out to be too costly.
+// ReadAt reads pages until their order turns out to be too costly.
 func (j *jumps) ReadAt(to []byte, offset int64) (int, error) {
 	if j.many(offset) {
 		return 0, errScattered
@@ -131,7 +131,7 @@ func (j *jumps) many(offset int64) bool {
 // compressedValue are the cells of a value that is a frame of LZ4, nil where that holds no image. It is a block of its
 // own. What else such frames hold, pickles and messages of Arrow, is passed over.
 func (p *part) compressedValue(e formats.LMDBEntry) ([]cell, error) {
-	// The frame's first bytes decide, so that it is decoded to its head only.
+	// The first bytes decide, so that of a frame which holds no image no more is decoded.
 	image := func(head []byte) bool { return isImage(string(head)) }
 	frame, err := formats.ReadLZ4(p.file, e.Offset, e.Length, p.mostBlock, image)
 	if err != nil || !image(frame.Head) {
@@ -143,7 +143,7 @@ func (p *part) compressedValue(e formats.LMDBEntry) ([]cell, error) {
 // valueOf are the cells of a value, nil for one that is no image.
 // A Datum is a message of Caffe's (caffe.proto, Datum).
 func (p *part) valueOf(e formats.LMDBEntry) ([]cell, error) {
-	// The longest sign is that of a BMP, whose second part says its own length.
+	// As many bytes as the longest sign needs: in a BMP the length of the header's second part (isImage).
 	head := make([]byte, min(e.Length, formats.HeadBytes))
 	if n, err := p.file.ReadAt(head, e.Offset); n < len(head) && !errors.Is(err, io.EOF) {
 		return nil, err

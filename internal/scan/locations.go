@@ -16,7 +16,7 @@ import (
 
 // Locations are samples whose places the caller knows: a table of as many rows as there are samples. Numbers
 // are little-endian, of 8 bytes each, so that in JSON a column is one base64 text.
-// It comes through the C ABI: counts, ends and numbers are the caller's word, and are all held against each other here.
+// It comes through the C ABI, so every count, end and number in it is the caller's word, and is checked here.
 type Locations struct {
 	Files  []pathjson.Text  `json:"files"`
 	File   []byte           `json:"file"` // its number among Files
@@ -44,10 +44,9 @@ type LocationsField struct {
 	Texts   *Texts            `json:"texts"`
 }
 
-// All columns of numbers are of 8 bytes, so that one check is enough for their lengths.
 const numberBytes = 8
 
-// The caller has seen that the column holds the row.
+// numberAt checks nothing: its caller has seen that the column holds the row.
 func numberAt(column []byte, row int) int64 {
 	return int64(binary.LittleEndian.Uint64(column[row*numberBytes:]))
 }
@@ -61,7 +60,7 @@ func wrongRow(kind fault.Kind, file string, row int, format string, args ...any)
 
 // FromLocations makes a dataset of places in files. Every row is seen to lie inside of its file here, so that
 // no later number can lead out of it.
-// Labels without names of classes are taken as they are; with names they have to be one of these.
+// Without names of classes a label may be any number from -1 on; with names it has to be that of one of them, or -1.
 func FromLocations(l *Locations, classes []string) (*catalog.Dataset, error) {
 	rows := len(l.File) / numberBytes
 	if rows == 0 || len(l.Files) == 0 {
@@ -76,7 +75,7 @@ func FromLocations(l *Locations, classes []string) (*catalog.Dataset, error) {
 	if short := headroom.Memory(int64(rows) * 64); short != nil {
 		return nil, short
 	}
-	// Files first, for rows are held against their sizes.
+	// The files first, for places of rows are compared with their sizes.
 	t, err := located(l)
 	if err == nil {
 		err = l.fill(t, rows, classes)
@@ -120,7 +119,6 @@ func located(l *Locations) (*catalog.Table, error) {
 
 // fill adds the rows.
 func (l *Locations) fill(t *catalog.Table, rows int, classes []string) error {
-	// The names of classes are the caller's; how many there are is all that matters here.
 	t.Classes = classes
 	for row := range rows {
 		file, offset, length, label := numberAt(l.File, row), numberAt(l.Offset, row), numberAt(l.Length, row), int64(catalog.NoLabel)
@@ -162,7 +160,7 @@ func (l *Locations) fill(t *catalog.Table, rows int, classes []string) error {
 }
 
 // keys are the caller's own, which are unique, or as many empty ones.
-// An empty key among others is one that is missing.
+// An empty key stands for one that is missing.
 func (l *Locations) keys(rows int) (*formats.Names, error) {
 	if l.Keys == nil {
 		empty := new(formats.Names)
@@ -175,7 +173,6 @@ func (l *Locations) keys(rows int) (*formats.Names, error) {
 	if err != nil {
 		return nil, err
 	}
-	// All keys in memory: the caller has them there as well.
 	seen := make(map[string]int, rows)
 	for row := range rows {
 		key := string(keys.Bytes(int64(row)))
@@ -213,7 +210,7 @@ func (x *Texts) names(column string, rows int, text bool) (*formats.Names, error
 }
 
 // addTo adds the field to the table.
-// Numbers of a float are its bits, so that every NaN arrives as it was.
+// A float comes as its 64 bits in Numbers.
 func (f *LocationsField) addTo(t *catalog.Table, rows int) error {
 	field := catalog.Field{Name: f.Name, Type: f.Type}
 	t.Source.Columns = append(t.Source.Columns, catalog.SourceColumn{Name: f.Name, Samples: int64(rows), Use: "field"})

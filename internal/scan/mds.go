@@ -19,8 +19,7 @@ import (
 )
 
 // scanMDS reads the samples of a shard of MosaicML's streaming, which may be compressed as a whole.
-// The index.json of the folder is not needed: a shard says its columns itself. It is looked at for the order of folders
-// alone (mdsindex.go).
+// It needs no index.json, for a shard says its columns itself; mdsindex.go asks that of a folder for shards in folders below.
 func scanMDS(p *part) error {
 	p.plain = false
 	var head [4]byte
@@ -37,9 +36,11 @@ func scanMDS(p *part) error {
 	if err != nil {
 		return err
 	}
-	// In memory while its samples are looked at, and let go behind the walk: the index has places in the compressed file.
+	stored, size := p.file, p.size
 	p.file, p.size = bytes.NewReader(whole.Data), int64(len(whole.Data))
 	err = p.samplesOfMDS(whole)
+	// Let go of what the shard became: parts are kept until all shards were walked, and have places in the stored file alone.
+	p.file, p.size = stored, size
 	if walk := (*formats.WalkError)(nil); errors.As(err, &walk) {
 		err = &formats.WalkError{Offset: walk.Offset, Err: fmt.Errorf("%w (the byte is one of the shard once it is decompressed)", walk.Err)}
 	}
@@ -110,7 +111,7 @@ const leastInPlace = 4 << 10
 // compressed says where the cells of a sample lie in the shard's file, or in what it became.
 // The cells' places are those in the decompressed shard; what is read later is the shard's own file.
 func (p *part) compressed(cells []cell, whole *formats.WholeFile) error {
-	// The image in any case by its place: it is never held in an index.
+	// The image has a place in any case, as an index never holds one.
 	image, err := p.imageOf(cells)
 	if err != nil {
 		return err
@@ -144,7 +145,7 @@ func mdsEncoding(said string) string {
 var imageEncodings = []string{"jpeg", "png", "pil", "jpeg_array", "jpegarray", "list[jpeg]", "list[png]", "list[pil]"}
 
 // encodedImages are the usual names of images, or the only column whose encoding says that it is one.
-// A usual name goes before an encoding, as in all containers: it is the user's word, an encoding the writer's.
+// A usual name goes before an encoding, as in all containers.
 func encodedImages(columns []formats.MDSColumn) []string {
 	var encoded []string
 	for _, c := range columns {
@@ -189,7 +190,6 @@ func (p *part) decodeMDS(c *cell, encoding string) error {
 		return p.decodePIL(c)
 	}
 	width, number := numberOf(encoding)
-	// Every number has a fixed size, which the shard's column_sizes say as well.
 	if width == 0 {
 		if encoding == "pkl" && slices.Contains(p.label.names, c.name) {
 			return fmt.Errorf("%w: the label is a pickle, which can run any code when it is read%s", formats.ErrUnsupported, packInstead)
@@ -212,7 +212,7 @@ func (p *part) decodeMDS(c *cell, encoding string) error {
 const mostDigits = 4300
 
 // decodeWord reads a number that is written in digits.
-// Python's int has no bound of 64 bits. Such a number is a column that is no field, not an error of the file.
+// An int of Python may have more than 64 bits. That is no error of the file, but the column is no field then.
 func (p *part) decodeWord(c *cell, whole bool) (err error) {
 	if c.length > mostDigits {
 		return fmt.Errorf("%w: a number of %d bytes (expected at most %d)", formats.ErrLimit, c.length, mostDigits)
@@ -239,7 +239,7 @@ func (p *part) decodeWord(c *cell, whole bool) (err error) {
 }
 
 // numberOf is how many bytes a number of an encoding has, 0 for what is none, and what takes it.
-// numberOf serves arrays of one number as well, whose types have the same names.
+// It serves arrays of one number as well (part.number), whose types have the same names.
 func numberOf(encoding string) (width int64, take func(*cell, []byte)) {
 	whole := func(width int64, value func([]byte) int64) (int64, func(*cell, []byte)) {
 		return width, func(c *cell, b []byte) { c.kind, c.int = intCell, value(b); c.number = float64(c.int) }
@@ -264,7 +264,6 @@ func numberOf(encoding string) (width int64, take func(*cell, []byte)) {
 	case "uint8":
 		return whole(1, func(b []byte) int64 { return int64(b[0]) })
 	case "uint64":
-		// Beyond 2^63 only a float has room for it.
 		return 8, func(c *cell, b []byte) { c.setUnsigned(le.Uint64(b)) }
 	case "float64":
 		return float(8, func(b []byte) float64 { return math.Float64frombits(le.Uint64(b)) })

@@ -13,7 +13,7 @@ import (
 	"github.com/headrace/headrace/mmap"
 )
 
-// The file of a folder of some hundred shards has some hundred kilobytes.
+// An index has some hundred bytes for each shard.
 const (
 	mdsIndexName = "index.json"
 	maxMDSIndex  = 64 << 20
@@ -22,7 +22,7 @@ const (
 // mergedShards are the shards that a merged index.json of MDS names in folders below its own, in its order
 // (streaming/base/util.py, merge_index); none where it names those beside it alone, which are found without it. Of a shard
 // that is kept both compressed and not, the file that is there.
-// A folder of shards without any index is read as well; of the file nothing else is believed.
+// Nothing else of the file is believed, and shards without one are read as well.
 func mergedShards(dir string) (files []string, err error) {
 	path := filepath.Join(dir, mdsIndexName)
 	f, err := mmap.OpenRegular(path)
@@ -37,7 +37,6 @@ func mergedShards(dir string) (files []string, err error) {
 	if err != nil {
 		return nil, catalog.IOError(path, "cannot read it", err)
 	}
-	// Only what is looked at here; streaming writes many more members.
 	type part struct {
 		Name string `json:"basename"`
 	}

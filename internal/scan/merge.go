@@ -13,11 +13,12 @@ import (
 )
 
 // merge makes one table of what the containers hold, in their order.
-// Its order is that of the files, and inside of them that of the samples: the number of a sample depends on nothing else.
+// Rows are in the order of the files, and inside of each in that of its samples, so that a sample has the same number each
+// time.
 func merge(root, format string, shards []catalog.ShardInfo, parts []*part, o *Options) (*catalog.Table, error) {
 	t := &catalog.Table{Root: root, Shards: shards}
 	t.Source.Format = format
-	// Before rows are put together: what a column is in all containers decides what becomes of it in each.
+	// What becomes of a column depends on what it is in all containers together.
 	all := sumColumns(parts)
 	for i, p := range parts {
 		for _, warning := range p.warnings {
@@ -29,7 +30,7 @@ func merge(root, format string, shards []catalog.ShardInfo, parts []*part, o *Op
 		t.Offset, t.Length, t.Frames = append(t.Offset, p.offset...), append(t.Length, p.length...), append(t.Frames, p.frames...)
 	}
 	if t.Source.Blocks = slices.ContainsFunc(parts, func(p *part) bool { return p.blocks != nil }); t.Source.Blocks {
-		// Where one container has blocks the others get empty places: a column of the index has one form.
+		// Rows of containers without blocks get empty places, for the table has a place for each row or for none.
 		for _, p := range parts {
 			t.Blocks = append(t.Blocks, grown(p.blocks, p.rows())...)
 		}
@@ -66,7 +67,6 @@ func merge(root, format string, shards []catalog.ShardInfo, parts []*part, o *Op
 }
 
 // where is what an error about all containers names: the only one, or the folder of all.
-// An error about one of several containers names that one; this is for what no single one is to blame for.
 func where(root string, shards []catalog.ShardInfo) string {
 	if len(shards) == 1 {
 		return filepath.Join(root, filepath.FromSlash(shards[0].Name))
@@ -75,7 +75,6 @@ func where(root string, shards []catalog.ShardInfo) string {
 }
 
 // sumColumns adds up what the parts have of each column, in the order of their first appearance.
-// What was decided in a container holds there alone; the sum says what the whole dataset has.
 func sumColumns(parts []*part) []*column {
 	var all []*column
 	by := make(map[string]*column)
@@ -106,13 +105,13 @@ func sumColumns(parts []*part) []*column {
 	return all
 }
 
-// Whole numbers and fractions go together, other kinds do not.
 func isNumber(k cellKind) bool { return k == intCell || k == floatCell }
 
 // chooseColumns settles which columns were image and label, and refuses what is missing or in doubt.
-// It refuses what would train on wrong data in silence: no image, an image that nobody named among several, a label in doubt.
+// It refuses what would otherwise be trained on in silence: samples without images, and labels out of several columns of which
+// nobody chose one. Several columns of images in one sample were refused by choice.find.
 func chooseColumns(t *catalog.Table, all []*column, parts []*part, o *Options) error {
-	// Alternatives are all in the list: samples of one dataset may have jpg and png.
+	// All that some sample has as its image: one dataset may have jpg and png.
 	var images, labels []string
 	for _, c := range all {
 		use := ""
@@ -126,7 +125,7 @@ func chooseColumns(t *catalog.Table, all []*column, parts []*part, o *Options) e
 		}
 		t.Source.Columns = append(t.Source.Columns, catalog.SourceColumn{Name: c.name, Type: c.typeOf(), Samples: max(c.seen, c.labels), Use: use})
 	}
-	// For people: what one sample has, in the order in which it stands there.
+	// For people to look at: the columns of one sample, in its own order.
 	if first := slices.IndexFunc(parts, func(p *part) bool { return p.rows() > 0 }); first >= 0 {
 		t.Source.Sample = parts[first].first
 	}

@@ -101,8 +101,7 @@ func addColumn(t *catalog.Table, name string, c *column, parts []*part) {
 // floatsOf are the values of a column as floats, NaN where a row has none: of whole numbers that are missing in places
 // none is left that could stand for nothing.
 func floatsOf(name string, parts []*part) []float64 {
-	// A float64 holds whole numbers exactly to 2^53; a column of larger ones with gaps loses their last digits, as it
-	// does in pandas.
+	// A float64 holds whole numbers exactly up to 2^53. Larger ones in a column with gaps are rounded, as pandas does it.
 	var values []float64
 	for _, p := range parts {
 		var own []float64
@@ -123,7 +122,7 @@ func addNumbers(t *catalog.Table, f catalog.Field, ints []int64, floats []float6
 }
 
 // addField adds a field with its values, of which there is one kind.
-// All lists of a table's fields grow together, so that one index is for all.
+// All lists of a table's fields grow together, so that field i is element i of each.
 func addField(t *catalog.Table, f catalog.Field, extents []catalog.Extent, ints []int64, floats []float64, texts *formats.Names) {
 	t.Fields = append(t.Fields, f)
 	t.Extents, t.Ints = append(t.Extents, extents), append(t.Ints, ints)
@@ -134,7 +133,7 @@ func addField(t *catalog.Table, f catalog.Field, extents []catalog.Extent, ints 
 // uniqueKeys keeps the containers' own keys, which stand in the order of rows, where they are unique. An
 // absent or repeated one becomes CONTAINER/KEY, and where that is not enough, CONTAINER/ROW.
 func uniqueKeys(t *catalog.Table, lists ...*formats.Names) {
-	// Seeds of the process: who writes keys cannot write two of one hash.
+	// The seeds are random, so that nobody can write a file with two keys of one hash.
 	seeds := [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}
 	hash := func(key string) [2]uint64 { // 128 bits: a collision by chance would need 2^64 keys
 		return [2]uint64{maphash.String(seeds[0], key), maphash.String(seeds[1], key)}
@@ -162,7 +161,7 @@ func uniqueKeys(t *catalog.Table, lists ...*formats.Names) {
 				if key = containers[shard] + "/" + key; key[len(key)-1] == '/' || len(key) > formats.MaxNameBytes || count[hash(key)] > 0 {
 					key = fmt.Sprintf("%s/%d", containers[shard], rows[shard])
 				}
-				// CONTAINER/ROW may by chance be the key of another sample, so it is held against all again.
+				// CONTAINER/ROW may by chance be the key of another sample.
 				for count[hash(key)] > 0 {
 					key += "@"
 				}

@@ -66,7 +66,7 @@ func mergeLabels(t *catalog.Table, parts []*part, o *Options) error {
 					return labelError(wrong, t, shard, len(t.Label), p.offset[i], fmt.Sprintf("the label %.80q is none of classes", l.text))
 				}
 			}
-			// A class that no name stands for would be an index out of range in the user's list of names.
+			// Without a name for its class a label would be out of range in the list of names.
 			if n := int64(len(t.Classes)); n > 0 && (number < catalog.NoLabel || number >= n) {
 				return labelError(wrong, t, shard, len(t.Label), p.offset[i], fmt.Sprintf("the label is %d, there are %d classes", number, n))
 			}
@@ -130,7 +130,7 @@ func allAre(parts []*part, classes map[string]bool) bool {
 }
 
 // ownClasses are the names of classes that the containers have of the label's column themselves.
-// Hugging Face's ClassLabel and TFDS have names of their own. Containers of one dataset have to agree: the numbers
+// Hugging Face's ClassLabel and TFDS write such names. Containers of one dataset have to agree in them, for else one number
 // would mean several classes.
 func ownClasses(t *catalog.Table, parts []*part) ([]string, error) {
 	var names []string
@@ -148,7 +148,7 @@ func ownClasses(t *catalog.Table, parts []*part) ([]string, error) {
 	return slices.Clone(names), nil
 }
 
-// A row without a label is NaN, as in any field of floats.
+// fractionOf is NaN where there is no label, as in any field of floats.
 func fractionOf(l *label) float64 {
 	switch l.kind {
 	case intLabel:
@@ -159,7 +159,7 @@ func fractionOf(l *label) float64 {
 	return math.NaN()
 }
 
-// record counts over all containers, as an index does.
+// labelError is an error of one label. record counts the samples of all containers, as an index does.
 func labelError(kind fault.Kind, t *catalog.Table, shard, record int, offset int64, text string) error {
 	e := catalog.NewError(kind, filepath.Join(t.Root, filepath.FromSlash(t.Shards[shard].Name)), "%s", text)
 	e.Record, e.Offset = int64(record), offset

@@ -13,8 +13,8 @@ import (
 )
 
 // part is what one container holds. Its rows are numbered from 0; merge.go puts parts together.
-// One goroutine owns it while its container is walked; merge reads it afterwards. A column of rows per kind of value,
-// and no struct per sample, for a container may have a hundred million of them.
+// One goroutine writes it while its container is walked, and merge reads it afterwards. It is a table by columns and no list
+// of samples, as a container may have a hundred million of them.
 type part struct {
 	image, label choice
 	jsonPath     string // of the label inside a JSON object; "" for none that was asked for
@@ -26,7 +26,8 @@ type part struct {
 	database string                                   // of an LMDB, which was chosen; "": none
 	beside   func(path string) (io.ReadCloser, error) // another file there, where it lies in a store; nil: in a file
 
-	// One entry a row, appended together at the end of add, so that a sample that is refused leaves them equally long.
+	// One entry a row. add appends to the first four together at its end, so that a sample which is refused is in none of them;
+	// frames are added by the walkers of formats with checksums.
 	offset []int64
 	length []uint32
 	keys   formats.Names
@@ -70,7 +71,8 @@ func newPart(file io.ReaderAt, size int64, o *Options) *part {
 	p := &part{file: file, size: size, fields: o.Fields, image: choose(o.Image, imageNames), label: choose(o.Label, labelNames),
 		columns: make(map[string]*column), names: make(map[string][]string), plain: true, inspect: o.Inspect, walked: o.walked, database: o.database, mostBlock: cmp.Or(o.MostBlock, blocks.MostBytes)}
 	// "json.NAME" is a member of the object in the column json, unless a column has that name itself.
-	// Also as one of several alternatives, "cls;json.class": then a column goes before it, wherever it stands among them.
+	// Also as one of several alternatives, "cls;json.class": a column goes before it then, wherever the two stand, and of
+	// several members of JSON the first alone is looked for.
 	for _, name := range p.label.names {
 		if rest, ok := strings.CutPrefix(name, "json."); ok && p.jsonPath == "" {
 			p.jsonPath = rest
@@ -99,7 +101,7 @@ func (p *part) finish() {
 
 // add takes a sample, whose record begins at byte at. Which cell is its image and which its label is
 // decided here; the others are fields.
-// Walkers of samples call it: what their container's samples look like is said by the cells alone.
+// It is one for all formats: a walker says what its samples have by their cells.
 func (p *part) add(key string, at int64, cells []cell) error {
 	row := p.rows()
 	image, err := p.imageOf(cells)
@@ -168,7 +170,7 @@ func (p *part) imageOf(cells []cell) (int, error) {
 }
 
 // noteBlock makes the place of an image that of the block which it lies in.
-// The image's own place in the block goes into the row of blocks, and the block's into that of offsets.
+// The image's place inside of the block goes to blocks, and that of the block to offset.
 func (p *part) noteBlock(row int, offset *int64, c *cell) {
 	place, at := placeIn(c.block, c.offset)
 	*offset = at

@@ -11,9 +11,9 @@ import (
 	"github.com/headrace/headrace/internal/formats"
 )
 
-// column is what is known of the cells of one name. A column has one kind. A cell of another makes it mixed: its values
-// are no field any more, and it may still be the image or the label, for which each cell is looked at by itself
-// (part.imageOf, part.read).
+// column is what is known of the cells of one name. A column has one kind; whole numbers and floats together are
+// floats. A cell of another kind makes it mixed. It is no field then, and may still be the image or the label, for which each
+// cell is looked at by itself (part.imageOf, part.read).
 type column struct {
 	name string
 	kind cellKind
@@ -37,7 +37,7 @@ type column struct {
 	floats  []float64
 	texts   *formats.Names // values that are held, beside the places of those that have one; nil: none is
 
-	// Whether its values are in memory, and how they came to be (held.go).
+	// Whether its values are in memory (held.go).
 	held    int64 // bytes of texts
 	nowhere bool  // some value has no place, so all have to be held
 	dropped bool  // for which they are too large
@@ -138,7 +138,7 @@ func (c *column) toFloats() {
 }
 
 // grown is a column of so many rows, those that it lacked empty.
-// Rows are appended at the end alone, so a column that comes late or has gaps is filled when it is seen again.
+// A column that comes late, or is missing in some rows, is filled up when it is seen again.
 func grown[T any](values []T, rows int) []T {
 	var none T
 	return grownWith(values, rows, none)

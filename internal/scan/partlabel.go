@@ -52,7 +52,7 @@ func (p *part) labelOf(cells []cell) (label, error) {
 }
 
 // once refuses a column that was chosen by a name which two have.
-// Whether two cells have the name is known behind note, which add has called for all of them.
+// It is asked behind note, which add has called for all cells and which sees whether two have the name.
 func (p *part) once(name, what string) error {
 	if p.columns[name].twice {
 		return fmt.Errorf("%w: two columns have the name %.80q, and either may be the %s; write them under names of their own", formats.ErrUnsupported, name, what)
@@ -99,7 +99,7 @@ func (p *part) read(c *cell) (label, error) {
 
 // ahead reads a cell that may turn out to be the label while the window stands there: once the whole sample
 // is known, the walk is elsewhere.
-// It is called while the members of an archive pass; tar alone needs it, for a sample's members stand one behind the other.
+// Only tars need it, where the members of a sample stand one behind the other.
 func (p *part) ahead(c *cell, before []cell) {
 	const most = 4096
 	// The label of a photograph stands behind it: later it would cost a page of the disk, or a piece of a store, once
@@ -122,7 +122,7 @@ func (p *part) ahead(c *cell, before []cell) {
 }
 
 // bytes reads a small cell.
-// Bytes that were at hand are the memory of a block or of this sample: who keeps them copies them.
+// The bytes may be memory of a block or of this sample, which is used again: whoever keeps them copies them.
 func (p *part) bytes(c *cell, most int64) ([]byte, error) {
 	if c.length > most {
 		return nil, fmt.Errorf("%w: the member %s has %d bytes (expected at most %d for a label)", formats.ErrLimit, c.name, c.length, most)

@@ -20,7 +20,6 @@ const maxFiles = 1 << 20
 
 // expand is what a source stands for: itself where there is such a file, else what its braces and then its
 // wildcards give. named is false where the files were looked for, not listed by name.
-// The path itself goes before any pattern: a file may have the letters of one in its name.
 func expand(source string) (files []string, named bool, err error) {
 	_, err = os.Lstat(source)
 	if err != nil {
@@ -36,7 +35,6 @@ func expand(source string) (files []string, named bool, err error) {
 	if err != nil {
 		return nil, false, catalog.NewError(fault.KindArgument, source, "%v", err)
 	}
-	// Listed by name until a wildcard is met; then what is meant is what was found.
 	named = true
 	for _, text := range texts {
 		if _, err := os.Lstat(text); err == nil || !strings.ContainsAny(text, "*?[") {
@@ -45,7 +43,7 @@ func expand(source string) (files []string, named bool, err error) {
 		}
 		named = false
 		found, err := filepath.Glob(text)
-		// Glob's error is ErrBadPattern alone: folders that cannot be read give nothing, as in a shell.
+		// Glob has no error but ErrBadPattern. Folders that cannot be read give nothing, as in a shell.
 		if err != nil {
 			return nil, false, catalog.NewError(fault.KindArgument, text, "the pattern is not understood: %v", err)
 		}
@@ -60,8 +58,8 @@ func expand(source string) (files []string, named bool, err error) {
 
 // braces expands {a,b} and {000..146} as a shell does, which is what WebDataset's URLs are written in. A
 // brace that holds neither stands for itself.
-// It calls itself for what stands behind a pair and for what stands inside of one; how many texts come of it is bounded
-// at each step, since "{0..9}" written seven times is ten million.
+// It calls itself for what stands behind a pair and for what stands inside of one. How many texts there are is bounded at each
+// step, because "{0..9}" written seven times stands for ten million.
 func braces(text string) ([]string, error) {
 	open, end := -1, -1
 	depth := 0
@@ -82,7 +80,7 @@ func braces(text string) ([]string, error) {
 	if end < 0 {
 		return []string{text}, nil
 	}
-	// What stands in the first pair, times what comes of the text behind it.
+	// Each text of the first pair is followed by each of what stands behind it.
 	choices, err := alternatives(text[open+1 : end])
 	if err != nil {
 		return nil, err
@@ -107,13 +105,13 @@ func braces(text string) ([]string, error) {
 	return all, nil
 }
 
-// The text is quoted as it was written; the count would be of no use to who mistyped a digit.
+// tooMany does not say how many: whoever mistyped a digit needs the text, and counting would go through them all.
 func tooMany(text string) error {
 	return fmt.Errorf("the braces of %.80q stand for more than %d files", text, maxFiles)
 }
 
 // alternatives are those of one pair of braces, nil where it holds none.
-// A range inside of a list is a range again by the recursion.
+// A list may hold further braces, as {a,{0..3}} does, so each of its texts is expanded again.
 func alternatives(inside string) ([]string, error) {
 	if from, to, ok := strings.Cut(inside, ".."); ok && !strings.ContainsAny(inside, ",{") {
 		return numbers(inside, from, to)
@@ -126,7 +124,7 @@ func alternatives(inside string) ([]string, error) {
 			depth++
 		case '}':
 			depth--
-		// A comma of an inner pair is that pair's.
+		// A comma inside of an inner pair divides that pair.
 		case ',':
 			if depth == 0 {
 				parts, begin = append(parts, inside[begin:i]), i+1

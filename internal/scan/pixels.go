@@ -15,15 +15,15 @@ import (
 // uint8. MosaicML's streaming and LitData write both.
 
 // pilMode is what PIL's tobytes gives of a mode (Pillow, docs/handbook/concepts.rst, "Modes").
-// A palette, colours of print and of video, and numbers wider than a byte are no images here: converting them is
-// Pillow's work, whose bytes nobody would compare.
+// Palettes, CMYK, YCbCr, LAB, HSV and numbers wider than a byte are no images here, for they would have to be converted to RGB
+// exactly as Pillow does it.
 type pilMode struct {
 	channels int64
 	dtype    string
 	image    bool // convert("RGB") leaves these values as they are: it drops an alpha, and repeats a grey
 }
 
-// What is no image here is an array where somebody asked for it, and else no field.
+// A mode that is no image is an array where it was asked for, and else no field.
 var pilModes = map[string]pilMode{
 	"L": {1, "uint8", true}, "LA": {2, "uint8", true}, "RGB": {3, "uint8", true}, "RGBA": {4, "uint8", true}, "RGBX": {4, "uint8", true},
 	"P": {1, "uint8", false}, "CMYK": {4, "uint8", false}, "YCbCr": {3, "uint8", false}, "LAB": {3, "uint8", false}, "HSV": {3, "uint8", false},
@@ -34,7 +34,6 @@ var pilModes = map[string]pilMode{
 const pilRead = "RGB, RGBA, L and LA are read"
 
 // head reads the first bytes of a cell into b, fewer where it has fewer.
-// It serves heads of at most some hundred bytes, which a walk reads in passing.
 func (p *part) head(c *cell, b []byte) ([]byte, error) {
 	b = b[:min(c.length, int64(len(b)))]
 	if c.data != nil {
@@ -48,7 +47,7 @@ func (p *part) head(c *cell, b []byte) ([]byte, error) {
 }
 
 // behind leaves out the first bytes of a cell.
-// The bytes that were read ahead move along, or they would be those of the head.
+// Bytes that are at hand are cut as well, to stay those of the value.
 func (c *cell) behind(n int64) {
 	c.offset, c.length = c.offset+n, c.length-n
 	if c.data != nil {
@@ -78,7 +77,7 @@ func (p *part) decodePIL(c *cell) error {
 	c.behind(head + name)
 	known := pilModes[mode]
 	c.dtype, c.shape = known.dtype, []int64{height, width}
-	// An unknown mode has no type and no channels: its bytes cannot be held against its sides, and it is no image.
+	// An unknown mode has no type and no channels, so its bytes cannot be compared with its sides. It is no image.
 	if known.channels > 1 {
 		c.shape = append(c.shape, known.channels)
 	}
@@ -102,7 +101,7 @@ func (p *part) decodePIL(c *cell) error {
 }
 
 // makeRaw makes an image of a cell whose bytes are pixels of that form.
-// Fills holds the sides against the bytes, and has bounds of its own (catalog.RawSize).
+// Fills compares the sides with the bytes, and bounds both (catalog.RawSize).
 func (c *cell) makeRaw(raw catalog.RawSize) error {
 	c.raw = raw
 	if c.length > maxLength || !c.raw.Fills(uint32(c.length)) {
@@ -114,7 +113,6 @@ func (c *cell) makeRaw(raw catalog.RawSize) error {
 
 // rawOf is the form of an image of that shape; the zero value where it has no such. An axis of 1, 3 or 4 is the
 // channels: the last, and else the first of three.
-// NumPy's own word for an image's shape is (height, width[, channels]); torch's tensors are (channels, height, width).
 func rawOf(shape []int64) catalog.RawSize {
 	if len(shape) < 2 || len(shape) > 3 || slices.Max(shape) > maxLength {
 		return catalog.RawSize{}
@@ -141,7 +139,7 @@ func rawOf(shape []int64) catalog.RawSize {
 func (p *part) isImage(name string) bool { return slices.Contains(p.image.names, name) }
 
 // imageOfArray makes an image of an array that is the image, if it is one.
-// It stays an array where it is a field as well; as an image it is refused with what it holds (part.imageOf).
+// If it is none it stays an array, where it was asked for as a field; as the image it is refused (part.imageOf).
 func (p *part) imageOfArray(c *cell) error {
 	if !p.isImage(c.name) {
 		return nil
@@ -157,7 +155,7 @@ func (p *part) imageOfArray(c *cell) error {
 }
 
 // pixelsBeside makes arrays of pixels that are not the image, where they were asked for.
-// Such an array was read as pixels before it was known which column is the image.
+// They were read as pixels before it was known which column is the image.
 func (p *part) pixelsBeside(cells []cell) error {
 	image, err := p.imageOf(cells)
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 )
 
 // Progress is how far the scans of this process are that run now, all together. It is zero while none does.
-// It is of the process and not of a call, for whoever shows it has no handle of a dataset before that is open.
+// It is one for the whole process, because a dataset has no handle to ask by before it is open.
 type Progress struct {
 	Containers int64 `json:"containers"` // read to their end
 	Of         int64 `json:"of"`
@@ -14,7 +14,6 @@ type Progress struct {
 }
 
 // walked is the progress of one scan.
-// of is set before the walk; the others grow while it goes on.
 type walked struct {
 	of                  int64
 	containers, samples atomic.Int64
@@ -23,7 +22,6 @@ type walked struct {
 // countedAtOnce is after how many samples a walk says so: not after each, for all walks count into one number.
 const countedAtOnce = 256
 
-// One map for the process, since a scan has no handle before its dataset is there.
 var (
 	walking   = make(map[*walked]bool)
 	walkingMu sync.Mutex
@@ -38,7 +36,7 @@ func beginWalk(containers int) *walked {
 	return w
 }
 
-// end takes the scan out of the sum; its numbers are those of a finished one then, and of use to nobody.
+// end takes the scan out of the sum.
 func (w *walked) end() {
 	walkingMu.Lock()
 	defer walkingMu.Unlock()
@@ -46,7 +44,7 @@ func (w *walked) end() {
 }
 
 // Current is the progress of the scans that run now.
-// The lock is for the map: the numbers are read as they are, and may be of different moments.
+// The lock is for the map alone. The numbers may be of slightly different moments.
 func Current() (p Progress) {
 	walkingMu.Lock()
 	defer walkingMu.Unlock()

@@ -40,7 +40,7 @@ func scanRecordIO(p *part) error {
 		key := ""
 		switch {
 		// Keys are sorted and records stand in order, so one that was passed has none.
-		// Two keys at one offset come here as well: the second is behind when the record has taken the first.
+		// The second of two keys at one offset comes here as well, with the record behind that which took the first.
 		case len(keys) > 0 && keys[0].Offset < record.Offset:
 			return keyOfNone(keys[0])
 		case len(keys) > 0 && keys[0].Offset == record.Offset:
@@ -80,7 +80,7 @@ func keyOfNone(k formats.RecordKey) error {
 }
 
 // recordKeys are those of PREFIX.idx beside PREFIX.rec; none where there is no such file.
-// The file is MXIndexedRecordIO's; packs that were written one behind the other have none.
+// MXRecordIO writes no such file.
 func (p *part) recordKeys() ([]formats.RecordKey, error) {
 	// MXIndexedRecordIO writes it: a line a record, its key and the byte that it begins at.
 	path := strings.TrimSuffix(p.path, ".rec") + ".idx"
@@ -109,7 +109,8 @@ func (p *part) recordKeys() ([]formats.RecordKey, error) {
 // then.
 func recordCells(w *formats.RecordIO, r *formats.IORecord, h *formats.IRHeader) ([]cell, error) {
 	begin := h.Bytes()
-	// A place is behind the frame's head of 8 bytes: magic, and a word of flag and length (dmlc-core, recordio.h).
+	// The record's content begins behind the frame's head of 8 bytes: the magic, and a word of flag and length (dmlc-core,
+	// recordio.h).
 	image := cell{name: "image", offset: r.Offset + blocks.RecordIOHead + begin, length: r.Length - begin}
 	label := cell{name: "label", kind: floatCell, number: float64(h.Label)}
 	if h.Labels > 1 {
@@ -133,7 +134,7 @@ func recordCells(w *formats.RecordIO, r *formats.IORecord, h *formats.IRHeader) 
 			}
 		}
 	}
-	// Both are numbers of the program that packed; im2rec's id is the image's number in its list.
+	// The program that packed chose both; im2rec writes the image's number in its list as id.
 	id, id2 := cell{name: "id"}, cell{name: "id2"}
 	id.setUnsigned(h.ID)
 	id2.setUnsigned(h.ID2)

@@ -14,7 +14,8 @@ import (
 )
 
 // walkers read the samples of a container into a part, by the name of its kind.
-// A walker reads what tells samples apart, and of images nothing: their bytes are read when a sample is.
+// A walker reads what tells samples apart and, of an image, at most the first bytes; the image is read with its sample.
+// Containers that are compressed have to be decoded for that.
 var walkers = map[string]func(*part) error{
 	"tar":      scanWebDataset,
 	"tfrecord": scanTFRecord,
@@ -29,7 +30,7 @@ var walkers = map[string]func(*part) error{
 }
 
 // scan reads the headers of all files, several files at a time, and makes one table of them.
-// An archive of folders is walked twice, for what it is shows only at its end.
+// An archive of class folders is walked twice, because only its end shows that it is one.
 func scan(files []string, kind string, o Options) (*catalog.Table, error) {
 	root, names := catalog.CommonRoot(files)
 	if o.away != nil {
@@ -107,7 +108,6 @@ func arePlain(parts []*part) bool {
 
 // walkAll walks the files on all cores and returns what each holds, in their order. The first error by
 // their order is the one that is returned, whichever was met first.
-// That takes that files are given out in order: a later error never stops an earlier walk.
 func walkAll(files, names []string, walk func(*part) error, o *Options) ([]*part, []catalog.ShardInfo, error) {
 	workers, short := processors.Take(min(len(files), o.away.atOnce()), 1)
 	if workers < 1 {
@@ -140,7 +140,7 @@ func walkAll(files, names []string, walk func(*part) error, o *Options) ([]*part
 			}
 		})
 	}
-	// A closed stop may come while a file is handed over: it is walked then, which does no harm.
+	// Where a worker is free and stop is closed, Go chooses either: one more file may be walked, which does no harm.
 feed:
 	for i := range files {
 		select {
@@ -170,7 +170,7 @@ func walkAnywhere(i int, file, name string, walk func(*part) error, o *Options) 
 }
 
 // placed names file and record of a walk's error. One of a store has its place already.
-// Offset and record of an error are the walker's; file and number of the sample in the whole dataset are added here.
+// A walker knows the offset alone; the file and the sample's number in the whole dataset are added here.
 func placed(err error, file string, before int64, p *part) error {
 	if already := (*catalog.Error)(nil); p != nil && p.beside != nil && errors.As(err, &already) {
 		return already
@@ -185,7 +185,6 @@ func placed(err error, file string, before int64, p *part) error {
 
 // walkFile reads the headers of a container on disk. Its size and checksums are taken before the walk, so that what is
 // written during it is found by whoever opens the dataset.
-// A table is smaller than its container by far, so that 1/64 of it, up to 256 MiB, is what has to be left.
 func walkFile(path, name string, walk func(*part) error, o *Options) (p *part, shard catalog.ShardInfo, err error) {
 	f, err := mmap.OpenRegular(path)
 	if err != nil {
@@ -195,7 +194,7 @@ func walkFile(path, name string, walk func(*part) error, o *Options) (p *part, s
 	if shard, err = catalog.ShardOf(name, f); err != nil {
 		return nil, shard, catalog.IOError(path, "cannot read the container", err)
 	}
-	// A container's table is a small part of it, unless that holds nothing but headers.
+	// A container's table is a small part of it, unless that holds nothing but headers. 1/64 is a guess for most.
 	if short := headroom.Memory(min(shard.Size/64, 256<<20)); short != nil {
 		return nil, shard, short
 	}
@@ -211,7 +210,8 @@ func walkFile(path, name string, walk func(*part) error, o *Options) (p *part, s
 }
 
 // unchanged refuses a file that grew or shrank while it was walked.
-// Size alone: a program that appends is what is met; one that writes in place is found by the checksums of the ends.
+// It compares the size, which finds a program that still appends. One that writes in place is found at most later, by the
+// checksum of the ends.
 func unchanged(f *os.File, size int64) error {
 	info, err := f.Stat()
 	if err == nil && info.Size() != size {

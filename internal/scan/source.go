@@ -19,7 +19,6 @@ import (
 
 // Open opens a packed dataset, an index, an image folder, or containers: a file, a folder of files, a
 // pattern with wildcards or braces.
-// What is no folder and no address is a pattern, or the path of a file: package catalog knows neither.
 func Open(source string, o Options) (*catalog.Dataset, error) {
 	if err := o.check(); err != nil {
 		return nil, err
@@ -39,8 +38,8 @@ func Open(source string, o Options) (*catalog.Dataset, error) {
 }
 
 // openURL opens what lies in a store of objects, with its index: nothing there is walked.
-// Only packed datasets and indexes: containers there are walked by headrace index or pack (OpenAway), as that fetches
-// megabytes.
+// Containers without an index are walked by headrace index and pack alone (OpenAway), for in a store a walk fetches megabytes
+// of each.
 func openURL(source string, o Options) (*catalog.Dataset, error) {
 	d, err := catalog.Open(source, o.Options)
 	if err == nil && o.Given() {
@@ -51,7 +50,7 @@ func openURL(source string, o Options) (*catalog.Dataset, error) {
 }
 
 // OpenFiles opens containers in the order given; patterns are expanded.
-// One alone may be anything that Open takes.
+// A single source may be anything that Open takes.
 func OpenFiles(sources []string, o Options) (*catalog.Dataset, error) {
 	if err := o.check(); err != nil {
 		return nil, err
@@ -89,7 +88,7 @@ func quotedAll(sources []string) string {
 }
 
 // openFolder leaves a folder to package catalog, unless that finds no image where containers lie.
-// What catalog says of a folder goes before: one with an index or with class folders is never looked through for containers.
+// So a folder with an index, or of class folders, is never looked through for containers.
 func openFolder(source string, o Options) (*catalog.Dataset, error) {
 	if o.IndexDir == "" {
 		snapshot, err := hubSnapshot(source)
@@ -131,7 +130,6 @@ func openFolder(source string, o Options) (*catalog.Dataset, error) {
 }
 
 // hasImages is true of an image folder of which a class is empty: what else lies there is not meant.
-// Its classes that have images make it an image folder; catalog refused it for one that has none.
 func hasImages(source string) bool {
 	d, err := catalog.Open(source, catalog.Options{AllowEmpty: true})
 	if err == nil {
@@ -170,7 +168,8 @@ func containersIn(dir string) ([]string, error) {
 	if err != nil {
 		return nil, catalog.FormatError(dir, err)
 	}
-	// Containers; such as may lie beside containers; and files that are one of them only if others have their ending.
+	// beside are refused kinds that may lie beside containers. unclear are files that are blank or cannot be read, and count
+	// where a container has the same ending.
 	var files, beside, unclear []string
 	for _, e := range entries {
 		// Of a million loose images none is opened.
@@ -214,7 +213,6 @@ func containersIn(dir string) ([]string, error) {
 // endingsOf are those of containers. A file without bytes that has one is one more of them, and is to be an error; so is
 // one that cannot be opened or read, for its samples would be missing in silence. Programs leave other empty files beside
 // what they have written.
-// A program's log has no ending in common with its containers.
 func endingsOf(containers []string) map[string]bool {
 	known := map[string]bool{}
 	for _, file := range containers {
@@ -235,14 +233,14 @@ func withoutWhole(path string) string {
 	return path
 }
 
-// isFile is true of a regular file that can be looked at; whether it can be read its opening says.
+// isFile is true of a regular file. Whether it can be read is found when it is opened.
 func isFile(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && info.Mode().IsRegular()
 }
 
 // foldersOfContainers are the folders directly below dir that hold containers.
-// One level: below that nothing says what folders mean.
+// Folders further down are not looked at.
 func foldersOfContainers(dir string) []string {
 	entries, _ := os.ReadDir(dir)
 	var found []string
@@ -256,7 +254,7 @@ func foldersOfContainers(dir string) []string {
 
 // openSplitFolder opens one of the folders below a source, each of which holds containers. With a single one that is no
 // split, as "data", it goes on inside of it.
-// The split is taken off the options: inside of the folder names of files tell nothing more apart.
+// Inside of the split's folder split= has done its part, so it is taken off the options.
 func openSplitFolder(source string, splits []string, o Options) (*catalog.Dataset, error) {
 	if aloneWith(splits, o.Split) {
 		return openFolder(filepath.Join(source, splits[0]), o)
@@ -273,7 +271,7 @@ func openSplitFolder(source string, splits []string, o Options) (*catalog.Datase
 }
 
 // arePartitions: Hive, Spark, DuckDB and pandas write a column that a table is partitioned by into the names of folders.
-// All of them have "column=value"; a folder that has none among them is none that they write.
+// Each is called COLUMN=VALUE. One folder that is not shows that the others are no partitions either.
 func arePartitions(folders []string) bool {
 	return !slices.ContainsFunc(folders, func(name string) bool { return !strings.Contains(name, "=") })
 }
@@ -320,7 +318,6 @@ func chooseSplit(source string, files []string, named bool, o *Options) ([]strin
 
 // splitInside takes the split that no file has in its name for a database of an LMDB or a folder of an archive. It is
 // false where the files are no such, and of archives whose names tell other splits apart.
-// The first answer of kindOf decides whether it is worth while: all have to be of one kind.
 func (o *Options) splitInside(files []string, kindOf func(i int) string) bool {
 	if o.Split == "" || len(files) == 0 {
 		return false
@@ -343,7 +340,7 @@ func (o *Options) splitInside(files []string, kindOf func(i int) string) bool {
 }
 
 // splitsOf are the splits that names of files tell apart, with the files of each; "" is of those that say none.
-// Matched in the base name: a folder called "train" may hold the files of all.
+// The base name alone is asked, for a folder called "train" may hold the files of all splits.
 func splitsOf(files []string) map[string][]string {
 	by := make(map[string][]string)
 	for _, file := range files {
@@ -357,12 +354,11 @@ func splitsOf(files []string) map[string][]string {
 }
 
 // openFiles finds the one kind that all files are of, and scans them.
-// A folder of an archive or a database of an LMDB may be meant by split= (splitInside), so the error of names waits for that.
 func openFiles(source string, files []string, named bool, o Options) (*catalog.Dataset, error) {
 	if o.Root != "" {
 		return nil, catalog.NewError(fault.KindArgument, source, "root is for an index of containers, and these are containers themselves")
 	}
-	// First by the names of files; only where these say nothing does split= mean what is inside of them.
+	// First by the names of files. Only where these do not tell the split may it be one inside of the files (splitInside).
 	chosen, err := chooseSplit(source, files, named, &o)
 	switch {
 	case err == nil:

@@ -32,7 +32,7 @@ func openSplitAway(ctx context.Context, below string, folders []string, o Option
 		return nil, catalog.NewError(fault.KindEmpty, source, "there is no container that is known (%q)", Formats)
 	case aloneWith(splits, o.Split):
 		return open(splits[0])
-	// Also where none was named, for no folder is called "".
+	// This is also the case where no split was named: no folder is called "".
 	case !slices.Contains(splits, o.Split):
 		return nil, severalSplits(source, o.Split, splits)
 	}

@@ -16,7 +16,7 @@ import (
 )
 
 // scanArrow reads the rows of an Arrow stream or file.
-// The schema's metadata is that of the first message; datasets writes its features there (DatasetInfo).
+// datasets writes its features into the metadata of the schema.
 func scanArrow(p *part) error {
 	a, err := formats.NewArrow(p.file, p.size, p.mostBlock)
 	if err != nil {
@@ -26,7 +26,7 @@ func scanArrow(p *part) error {
 }
 
 // scanParquet reads the rows of a Parquet file.
-// In Parquet it is a key of the footer.
+// datasets writes its features into the key-value metadata of the footer.
 func scanParquet(p *part) error {
 	t, err := formats.NewParquet(p.file, p.size, p.mostBlock)
 	if err != nil {
@@ -36,7 +36,7 @@ func scanParquet(p *part) error {
 }
 
 // HasImages tells a Parquet file that may hold images from a list of files, which has a column of their paths.
-// It looks at the footer alone. What cannot be opened is no such file, and says why where it is opened for good.
+// It looks at the footer alone. A file that cannot be opened is none; the reason is an error where it is opened for good.
 func HasImages(path string) bool {
 	f, err := mmap.OpenRegular(path)
 	if err != nil {
@@ -58,7 +58,7 @@ func HasImages(path string) bool {
 }
 
 // tableColumn is what becomes of a leaf of a table.
-// A leaf is a column of values: structs have one for each member.
+// A leaf is a column of values; a struct has a leaf for each of its members.
 type tableColumn struct {
 	name  string
 	inner bool // the path of an image whose bytes are another leaf
@@ -67,10 +67,9 @@ type tableColumn struct {
 
 // readTable takes every row of a table as a sample. Hugging Face writes an image as a struct of its bytes and
 // its path, and what its columns mean into the schema's metadata.
-// Leaves are changed in place before the first row: which are read, and which have their bytes at hand.
+// Before the first row it notes in the leaves which are read at all (Skip), and of which the bytes are needed (Want).
 func (p *part) readTable(leaves []formats.Leaf, metadata string, next func([]formats.Value) (int64, error)) error {
 	p.plain = false
-	// Names first, then what the metadata says of them, then what is read at all.
 	columns := tableColumns(leaves)
 	p.features(columns, metadata)
 	for i := range leaves {
@@ -87,8 +86,8 @@ func (p *part) readTable(leaves []formats.Leaf, metadata string, next func([]for
 	}
 	values := make([]formats.Value, len(leaves))
 	var cells []cell
-	// Paths without bytes are images that only the machine had that wrote the table.
-	elsewhere := int64(0) // images of which there is only the path
+	// Images of which there is only the path: their bytes are on the machine that wrote the table.
+	elsewhere := int64(0)
 	for {
 		begin, err := next(values)
 		if errors.Is(err, io.EOF) {
@@ -167,7 +166,7 @@ func tableColumns(leaves []formats.Leaf) []tableColumn {
 
 // features takes what Hugging Face's metadata says of the columns: which is an image, and the names of classes.
 // A column of a usual name goes before, as everywhere.
-// The metadata is of the writer's own making: it decides nothing that the user has said.
+// What the user named goes before both.
 func (p *part) features(columns []tableColumn, metadata string) {
 	var said struct {
 		Info struct {
@@ -235,7 +234,7 @@ func (p *part) needs(c *tableColumn) bool {
 		slices.Contains(p.image.names, c.name) || slices.Contains(p.label.names, c.name)
 }
 
-// Lengths and places of a value in a block count from the block's first byte.
+// tableCell is a value of a leaf as a cell. The offset of one in a block counts from the block's first byte.
 func tableCell(name string, leaf *formats.Leaf, v *formats.Value) cell {
 	c := cell{name: name, offset: v.Offset, length: v.Length, int: v.Int, number: v.Float, data: v.Data, block: v.Block, held: v.Held}
 	if v.Gaps {
@@ -262,7 +261,6 @@ func tableCell(name string, leaf *formats.Leaf, v *formats.Value) cell {
 
 // keyOfPath is the key of an image that has a path: its name without the folders, which may be those of
 // another machine.
-// The whole path would be a key that leads somewhere on this machine.
 func keyOfPath(name []byte) string {
 	if len(name) == 0 || slices.Contains(name, 0) {
 		return ""

@@ -20,7 +20,7 @@ func scanWebDataset(p *part) error {
 	var cells []cell
 	var folders tarFolders
 	prefix, begin := "", int64(0)
-	// The sample whose members are being gathered; its cells are noted when the next one begins.
+	// end adds the sample whose members were gathered, when the next one begins.
 	end := func() error {
 		if len(cells) == 0 {
 			return nil
@@ -98,7 +98,7 @@ func scanWebDataset(p *part) error {
 
 // tarFolders tell an archive of class folders from samples of WebDataset: each image lies in a folder, and nothing else
 // lies in a folder with images. A list of the classes or a licence may lie elsewhere.
-// It is kept small: a folder is noted once where its files stand together, as they mostly do.
+// Files of a folder mostly stand together, so a folder that was noted last is not looked up again.
 type tarFolders struct {
 	images, others map[string]bool
 	last           string // that was noted, with the kind of it
@@ -106,7 +106,7 @@ type tarFolders struct {
 	flat           bool // an image lies in no folder
 }
 
-// A folder of both kinds of files is a sample's of WebDataset: an image beside its caption.
+// note looks at one member. An image with another file in its folder speaks for WebDataset, as a caption stands beside it.
 func (f *tarFolders) note(name string) {
 	if isDesktops(name) {
 		return
@@ -129,7 +129,7 @@ func (f *tarFolders) note(name string) {
 }
 
 // isDesktops is true of what macOS and Windows put beside files: attributes under the file's own name, and settings.
-// Both write them without being asked, so that they say nothing of what the archive is.
+// They say nothing of what the archive is.
 func isDesktops(name string) bool {
 	switch base := name[strings.LastIndexByte(name, '/')+1:]; base {
 	case ".DS_Store", "Thumbs.db", "desktop.ini":
@@ -139,7 +139,7 @@ func isDesktops(name string) bool {
 	}
 }
 
-// A list of the classes may lie in a folder without images.
+// arePlain is what the members so far say: an archive of class folders.
 func (f *tarFolders) arePlain() bool {
 	for folder := range f.others {
 		if f.images[folder] || len(f.images) == 0 {
@@ -161,7 +161,7 @@ func (p *part) putOff(err error, folders *tarFolders) error {
 }
 
 // behind warns of what stands behind an archive's end.
-// Concatenated tars are a mistake that WebDataset makes silent: samples of the second archive are never seen.
+// WebDataset says nothing of it, and never sees the samples of a second archive there.
 func (p *part) behind(w *formats.TarWalker) {
 	if behind := w.Behind(); behind >= 0 {
 		p.warnings = append(p.warnings, fmt.Sprintf("something stands behind the archive's end, at byte %d, perhaps another archive; like Python's tarfile, this reads the first alone", behind))

@@ -15,7 +15,8 @@ import (
 )
 
 // scanTFRecord reads the tf.train.Examples of a file of TFRecords. A sample has no key of its own.
-// Lengths and their checksums are read to hop from record to record, and of an Example what is not an image.
+// It goes from record to record by their lengths, whose checksums are compared. Of an Example it reads all but the values of
+// bytes.
 func scanTFRecord(p *part) error {
 	p.plain = false
 	w := formats.NewTFRecordWalker(p.file, p.size)
@@ -28,14 +29,12 @@ func scanTFRecord(p *part) error {
 		if err != nil {
 			return err
 		}
-		// Places of the values, and the numbers; no image is read.
 		features, err := formats.ReadExample(p.file, record)
 		if err != nil {
 			return at(withWayOut(w.Blame(record, err)), record.Offset)
 		}
 		cells = cells[:0]
 		for i := range features {
-			// A feature without values is as one that is missing, whichever writer left it so.
 			if f := &features[i]; f.Count > 0 {
 				c, err := p.cellOf(f)
 				if err != nil {
@@ -58,7 +57,7 @@ func scanTFRecord(p *part) error {
 
 // namesOfTFDS takes the names of classes that TFDS keeps beside its files (ClassLabel.save_metadata: NAME.labels.txt, a
 // line each), where they are in a folder: in a store each file would cost a request.
-// A file of another make is passed over in silence: it was found by its name alone.
+// A file that is no such list is passed over in silence, for only its name led to it.
 func (p *part) namesOfTFDS() error {
 	for _, name := range p.label.names {
 		// A name with a slash is slim's (image/class/label), and would lead into another folder.
@@ -77,7 +76,7 @@ func (p *part) namesOfTFDS() error {
 		if err != nil {
 			return catalog.IOError(namesFile(p.path, name), "cannot read the names of the classes", err)
 		}
-		// A file of megabytes, or with an empty line, is none of names.
+		// A list of names has no empty line and is not so long.
 		if lines := strings.Split(strings.TrimRight(string(text), "\n"), "\n"); len(text) < maxJSONBytes && utf8.Valid(text) && !slices.Contains(lines, "") {
 			p.names[name] = lines
 		}

@@ -12,7 +12,7 @@ import (
 const packInstead = "; a dataset of files or bytes that Python reads can be packed with headrace.pack"
 
 // unread are containers that are known and not read, by their first bytes.
-// Each sentence says why, or what makes a file of it that is read.
+// Each sentence says why, or how to make of it a file that is read.
 var unread = []struct {
 	magic string
 	kind
@@ -30,7 +30,7 @@ var unread = []struct {
 }
 
 // withWayOut adds it to the refusal of what a container holds.
-// Once: an error that passes several hands is not told the same way out twice.
+// An error that has it already stays as it is.
 func withWayOut(err error) error {
 	if !errors.Is(err, formats.ErrUnsupported) || strings.Contains(err.Error(), "headrace.pack") {
 		return err
@@ -41,7 +41,7 @@ func withWayOut(err error) error {
 	return fmt.Errorf("%w%s", err, packInstead)
 }
 
-// Samples are picked by their places; in a stream that is compressed as a whole there are none.
+// wholly is the refusal of what is compressed as a whole: no sample has a place of its own in it.
 func wholly(codec string) string {
 	return "the file is compressed by " + codec + " as a whole, which leaves no way to one sample; decompress it first"
 }

@@ -22,7 +22,7 @@ func (p *part) wantsVector(name string) bool {
 }
 
 // widths are the bytes of an element, by NumPy's name of its type.
-// What is missing here has no bytes that an array could have.
+// A type that is not here is not read.
 var widths = map[string]int64{"bool": 1, "uint8": 1, "int8": 1, "uint16": 2, "int16": 2, "float16": 2, "uint32": 4, "int32": 4,
 	"float32": 4, "uint64": 8, "int64": 8, "float64": 8}
 
@@ -33,7 +33,7 @@ func vectorCell(name, dtype string, offset, length int64) cell {
 }
 
 // heldCell is a vector whose elements lie nowhere as such: data are they, little-endian.
-// Its place is the index itself, so the bytes are written as an index has them.
+// The index has the bytes themselves.
 func heldCell(name, dtype string, data []byte) cell {
 	c := vectorCell(name, dtype, 0, int64(len(data)))
 	c.data, c.held = data, true
@@ -66,7 +66,7 @@ func (p *part) exampleVector(f *formats.Feature) (cell, error) {
 
 // jsonVector makes a cell of the array of numbers that a member of a JSON object is; false where it is none. JSON has
 // one type of numbers, and so has the vector.
-// Numbers beyond float64's whole ones are rounded, as in every reader of JSON.
+// Whole numbers beyond 2^53 are rounded to a float64, as many readers of JSON do it (RFC 8259, 6).
 func jsonVector(name string, raw json.RawMessage) (cell, bool) {
 	// Pointers, for null is no number, and would be 0.
 	var values []*float64
@@ -86,14 +86,13 @@ var mdsDTypes = map[byte]string{8: "uint8", 9: "int8", 16: "uint16", 17: "int16"
 
 // mdsArray takes a value of the encoding ndarray[:dtype[:shape]]. What the encoding leaves open stands before the
 // elements: a byte for the type; a byte of the number of axes and the width of a side, and then the sides.
-// Two bits say 1, 2, 4 or 8 bytes a side, the six others the number of axes: 63 at most, for which space has room.
 func (p *part) mdsArray(c *cell, encoding string) error {
 	parts := strings.Split(encoding, ":")
 	if parts[0] != "ndarray" || len(parts) > 3 || !p.wantsVector(c.name) && !p.isImage(c.name) {
 		c.kind = listCell
 		return nil
 	}
-	// The longest head that there can be.
+	// The longest head: two bytes, and 63 sides of 8 bytes.
 	var space [2 + 63*8]byte
 	head, err := p.head(c, space[:])
 	if err != nil {
@@ -143,7 +142,7 @@ func (p *part) mdsArray(c *cell, encoding string) error {
 }
 
 // arrayBytes are those of an array; false of a shape that no array in a container has.
-// An empty array counts as none: what an axis of 0 leaves is no bytes.
+// An array with an axis of 0 has no bytes, and is refused with the others.
 func arrayBytes(shape []int64, width int64) (int64, bool) {
 	n := width
 	for _, side := range shape {
@@ -157,8 +156,7 @@ func arrayBytes(shape []int64, width int64) (int64, bool) {
 }
 
 // npyCell makes an array of a member that is an .npy file, where it is image or label or was asked for.
-// The head is NumPy's and read where it stands (numpy/lib/format.py); an array of objects, which is a pickle, has no
-// type that is read.
+// Its head says type and shape (numpy/lib/format.py). An array of objects is a pickle, and of no type that is read.
 func (p *part) npyCell(c *cell) error {
 	if last := c.name[strings.LastIndexByte(c.name, '.')+1:]; last != "npy" || !p.wantsVector(c.name) && !p.isImage(c.name) {
 		return nil
@@ -179,7 +177,7 @@ func (p *part) npyCell(c *cell) error {
 }
 
 // number makes one of the only element of an array.
-// It is a class then, as the number in a text file is.
+// As the label it is a class then, and no vector.
 func (p *part) number(c *cell) error {
 	_, take := numberOf(c.dtype)
 	if take == nil || c.length != widths[c.dtype] {

@@ -22,7 +22,7 @@ import (
 // zipMagic begins a zip file with a member, and one without any (APPNOTE.TXT 4.3.7 and 4.3.16).
 var zipMagic = []string{"PK\x03\x04", "PK\x05\x06"}
 
-// What the archive/zip package leaves as numbers.
+// Package archive/zip has no names for these.
 const (
 	encrypted = 1 // bit 0 of a member's flags (APPNOTE.TXT 4.4.4)
 	madeByDOS = 0 // the system that made a member, in the upper byte of the version of its maker (APPNOTE.TXT 4.4.2)
@@ -31,7 +31,7 @@ const (
 // scanZip notes every image file of a zip archive, by its central directory; the content of a member begins
 // behind its local header, whose length differs from what the directory says. A member that is deflated is a
 // block of its own.
-// Of an archive nothing but its directory is read, and for each image the first bytes of its member.
+// Nothing else of an archive is read but the local header of each image.
 func scanZip(p *part) error {
 	// The library reads where a hostile directory says. Outside of the file that is its end; the system's own answer to
 	// such a place would look like an error of the disk.
@@ -40,7 +40,7 @@ func scanZip(p *part) error {
 		// The library reads, too: what the disk or the store said has to be found in it, and is not the archive's fault.
 		return fmt.Errorf("%w: the zip archive's directory: %w", formats.ErrBad, err)
 	}
-	// By rows, as frames stand, for the check at the end.
+	// members[i] is that of p.frames[i], for the error of the check at the end.
 	var members []*zip.File
 	links := make(archiveLinks)
 	for _, f := range archive.File {
@@ -52,7 +52,7 @@ func scanZip(p *part) error {
 			}
 			continue
 		}
-		// Before its method and its flags: other members may be encrypted or compressed as they like.
+		// Asked before its method and its flags, for members that are no images may be encrypted or compressed in any way.
 		if !formats.HasImageExtension(name) || isDesktops(name) {
 			if p.inner == "" && isArchive(name) {
 				p.inner = name
@@ -85,11 +85,11 @@ func scanZip(p *part) error {
 		if err := p.addFile(name, offset, int64(f.UncompressedSize64)); err != nil {
 			return at(err, offset)
 		}
-		// The frame has the stored bytes; the CRC is that of the decoded member (APPNOTE.TXT 4.4.7).
+		// The frame is the bytes as they are stored; the checksum is that of the decoded member (APPNOTE.TXT 4.4.7).
 		p.frames = append(p.frames, catalog.Frame{Extent: catalog.Extent{Offset: offset, Length: int64(f.CompressedSize64)}, CRC: f.CRC32, IEEE: true})
 		members = append(members, f)
 	}
-	// Once all frames are known: a directory need not be in the order of the members.
+	// Only now that all frames are known, for a directory need not be in the order of the members' places.
 	row, other := overlapping(p.frames)
 	if row < 0 {
 		return p.addLinksOfZip(links)
@@ -100,7 +100,6 @@ func scanZip(p *part) error {
 }
 
 // addOfZip takes a symbolic link, whose content is the name that it leads to, as Info-ZIP's zip -y writes it.
-// The content is small: a name, which MaxNameBytes bounds.
 func (l archiveLinks) addOfZip(f *zip.File, name string) error {
 	wrong := func(err error) error {
 		return fmt.Errorf("%w: the symbolic link %.80q: %w", formats.ErrBad, f.Name, err)
@@ -121,7 +120,7 @@ func (l archiveLinks) addOfZip(f *zip.File, name string) error {
 }
 
 // addLinksOfZip notes the links that are images as the members that they lead to.
-// In the directory a link may stand before its file, so that links wait for all.
+// It is called when all members are known, for a link may stand before its file.
 func (p *part) addLinksOfZip(links archiveLinks) error {
 	if len(links) == 0 {
 		return nil
@@ -148,7 +147,7 @@ func (p *part) addLinksOfZip(links archiveLinks) error {
 // Older .NET writes backslashes between folders; like unzip, this takes them for slashes in a name without one, of an
 // archive that was made by MS-DOS or Windows. Elsewhere a backslash is a letter of a name.
 func zipName(f *zip.File) string {
-	// Names are only compared and shown, so a guess that is wrong costs a wrong letter.
+	// Every byte is a letter of that code page, so a wrong guess costs wrong letters and no error.
 	name := f.Name
 	if !utf8.ValidString(name) {
 		if text, err := charmap.CodePage437.NewDecoder().String(name); err == nil {
@@ -163,7 +162,6 @@ func zipName(f *zip.File) string {
 
 // overlapping finds a frame that begins before another one ends, -1 where there is none. Archives whose members lie over
 // each other decode to far more than they have, and no tool writes them (as Python's zipfile says of them, too).
-// The directory is the file's word: members that overlap are one block many times, of which each is decoded (zip bombs).
 func overlapping(frames []catalog.Frame) (row, other int) {
 	order := make([]int, len(frames))
 	for i := range order {

@@ -29,8 +29,8 @@ var paddingModes = map[string]int32{
 type builder func(v map[string]value) (native.Op, *Error)
 
 // geometry are the transforms that say which pixels are seen where.
-// A map, so that whether every name of transforms.json has an op can be tested without an image. Crop, ResizeBox,
-// Reduce and Draft are functions alone: a replay names them, and images that a program opened itself.
+// Crop, ResizeBox, Reduce and Draft are in no user's list: a replay names them, and what a program did to an image that
+// it opened itself.
 var geometry = map[string]builder{
 	"RandomResizedCrop":    buildResizedCrop,
 	"Resize":               buildResize,
@@ -109,8 +109,7 @@ func buildRandomCrop(v map[string]value) (native.Op, *Error) {
 		IfNeeded: v["pad_if_needed"].on()}, nil
 }
 
-// buildHorizontalFlip: the probability is the op's own, and not that of a group around it, since native folds a flip into
-// the stage before it (native/plan/geometry.c).
+// buildHorizontalFlip: a flip draws for itself, and needs no group around it that has the probability (entry.WithChance).
 func buildHorizontalFlip(v map[string]value) (native.Op, *Error) {
 	return native.HorizontalFlip{Probability: v["p"].numbers[0]}, nil
 }
@@ -125,8 +124,8 @@ func buildCrop(v map[string]value) (native.Op, *Error) {
 		Height: v["height"].integer(0), Width: v["width"].integer(0)}, nil
 }
 
-// buildResizeBox: Image.resize of a box, whose corners may have fractions; Image.reduce and Image.draft leave such
-// boxes (Image.thumbnail).
+// buildResizeBox: Image.resize of a box. Its corners may have fractions, as those that Image.thumbnail asks for behind a
+// draft or a reduce.
 func buildResizeBox(v map[string]value) (native.Op, *Error) {
 	height, width := sizeOf(v["size"])
 	op := native.ResizeBox{Height: height, Width: width, Filter: filterOf(v), Box: [4]float64(v["box"].numbers)}
@@ -221,7 +220,7 @@ func buildIoUCrop(v map[string]value) (native.Op, *Error) {
 
 // buildResize: torchvision's Resize is three: to a size, by the shorter side, and by the longer one.
 // Its max_size must be greater than the size, not equal to it, as torchvision has it.
-// A size of 0 stands for none in the op; no user can write it, for the type begins at 1.
+// A size of 0 stands for none in the op. No user can write 0, for the argument's type begins at 1.
 func buildResize(v map[string]value) (native.Op, *Error) {
 	size, limit := v["size"].numbers, v["max_size"]
 	// Resize(None, max_size=n): the longer side alone is given.
@@ -248,8 +247,7 @@ func buildResize(v map[string]value) (native.Op, *Error) {
 	return op, nil
 }
 
-// filterOf: the name was checked already. What warps and tensors may say are parts of the same list of words, so there is one
-// map for all.
+// filterOf: the name was checked already (readChoice). Warps and tensors take fewer names, all of which are in this map.
 func filterOf(v map[string]value) int32 { return filters[v["interpolation"].text] }
 
 // fillOf is a fill's three channels; of none, black, as torchvision has it for PIL images (_parse_fill in

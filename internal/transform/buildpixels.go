@@ -9,8 +9,8 @@ import (
 
 // pixels are the transforms of pixels whose op is not an Adjust: random ones, fixed ones that a replay
 // names (fixed.go), and policies.
-// The op of a random transform has bounds, that of a fixed one the numbers themselves: two types of native each, since a
-// replay has nothing left to draw.
+// The op of a transform that draws numbers has their bounds; the fixed one beside it has the numbers that were drawn, and is
+// another type in native (GaussianBlur and FixedBlur). Where only the chance is drawn, as of RandomPosterize, one op is both.
 var pixels = map[string]builder{
 	"RandomPosterize":          buildPosterize,
 	"Posterize":                buildPosterize,
@@ -62,8 +62,8 @@ func buildGaussianBlur(v map[string]value) (native.Op, *Error) {
 	return native.GaussianBlur{Kernel: kernelOf(v), Sigma: v["sigma"].pair()}, nil
 }
 
-// buildRandomPillowBlur: Pillow's ImageFilter.GaussianBlur, which approximates by three box blurs and has a radius for
-// a sigma: other bytes than torchvision's convolution with a kernel.
+// buildRandomPillowBlur: Pillow's ImageFilter.GaussianBlur, whose radius is the standard deviation. It approximates by three
+// box blurs, so its bytes are others than those of torchvision's convolution with a kernel.
 func buildRandomPillowBlur(v map[string]value) (native.Op, *Error) {
 	return native.PillowBlur{Radius: v["radius"].pair()}, nil
 }
@@ -78,9 +78,9 @@ func buildGaussianNoise(v map[string]value) (native.Op, *Error) {
 	return native.GaussianNoise{Mean: v["mean"].numbers[0], Deviation: v["sigma"].numbers[0], Clip: v["clip"].on()}, nil
 }
 
-// buildElasticTransform: without a fill what comes from outside counts as 0, as it does to torch's grid_sample with
-// zeros; a fill of 0 is computed by a mask and may differ from that in a last bit, so that native has to know which it
-// is.
+// buildElasticTransform: without a fill what comes from outside counts as 0, as torch's grid_sample has it. A fill of 0 is
+// not the same: torchvision mixes it in by a mask, which may round otherwise or, with nearest, take another pixel. So native
+// has to know whether there is one.
 func buildElasticTransform(v map[string]value) (native.Op, *Error) {
 	op := native.Elastic{Alpha: v["alpha"].pair(), Sigma: v["sigma"].pair(), Filled: !v["fill"].isNull,
 		Version: versionOf(v), Filter: filterOf(v), Fill: fillOf(v)}
@@ -102,7 +102,7 @@ func buildRotation(v map[string]value) (native.Op, *Error) {
 		Degrees: eitherSide(v["degrees"]), Centre: centreOf(v)}, refuseNegative("degrees", v["degrees"])
 }
 
-// The scale of 1 to 1 is torchvision's None; a draw between equal bounds gives the bound.
+// buildAffine: a scale from 1 to 1 stands for torchvision's None, for a draw between equal bounds gives the bound.
 func buildAffine(v map[string]value) (native.Op, *Error) {
 	op := native.Affine{Filter: filterOf(v), Fill: fillOf(v), Degrees: eitherSide(v["degrees"]),
 		Scale: [2]float64{1, 1}, Centre: centreOf(v), Version: versionOf(v)}

@@ -9,7 +9,7 @@ import (
 
 // fillArguments are the transforms that replace boxes of the finished values, each with the argument
 // that says by what.
-// The names are those that a user wrote, for an error is about his argument: the op itself has one member for all of them.
+// An error names the argument as the user wrote it, and each transform calls it otherwise.
 var fillArguments = map[string]string{"RandomErasing": "value", "TimmErasing": "mode", "Cutout": "fill", "Erase": "v"}
 
 func erases(name string) bool { return fillArguments[name] != "" }
@@ -17,7 +17,7 @@ func erases(name string) bool { return fillArguments[name] != "" }
 // erasingModes are timm's names of what a box is filled with.
 var erasingModes = map[string]int32{"const": native.EraseValue, "rand": native.EraseBox, "pixel": native.ErasePixels}
 
-// buildErasing makes the op of a transform whose name erases knows. Which box is drawn, and from how many tries, is native's.
+// buildErasing makes the op of a transform of which erases is true. Native draws the box, in several tries.
 func buildErasing(name string, v map[string]value) (native.Op, *Error) {
 	// One box with the probability 1, which the cases below change. A pointer, for normalizeErasings changes
 	// the value once it is known where Normalize stands.
@@ -38,7 +38,7 @@ func buildErasing(name string, v map[string]value) (native.Op, *Error) {
 		op.Kind, op.Probability, op.Side = native.OpCutout, v["p"].numbers[0], v["length"].integer(0)
 		op.Boxes = [2]int32{v["count"].integer(0), v["count"].integer(0)}
 		op.Value = v["fill"].triple()
-	// A box that was drawn, of a replay: rows and columns by the names that functional.erase has (i, j, h, w, v).
+	// A replay's box, which was drawn already, with the argument names of torchvision's functional.erase.
 	case "Erase":
 		op.Kind = native.OpErase
 		op.Box = native.Crop{Top: v["i"].integer(0), Left: v["j"].integer(0), Height: v["h"].integer(0), Width: v["w"].integer(0)}
@@ -84,14 +84,14 @@ type erasing struct {
 	name  string
 }
 
-// refuse names the argument that says what a box is filled with: that is what does not go together with the rest.
+// refuse is an error about the argument that says what a box is filled with.
 func (e erasing) refuse(text string) *Error {
 	return &Error{Index: e.index, Transform: e.name, Argument: fillArguments[e.name], Text: text}
 }
 
 // normalizeErasings: the engine erases finished values, so the value of an erasing that stands
 // before Normalize goes through it, as torchvision's does.
-// Called at Normalize, for erasings before it alone: parser.add notes those behind it afterwards.
+// It is called when Normalize is read, so with the erasings before it alone.
 func normalizeErasings(erasings []erasing, output native.Output) *Error {
 	for _, e := range erasings {
 		// Noise is drawn as finished values. Behind it Normalize would have to change each one.
@@ -110,7 +110,7 @@ func normalizeErasings(erasings []erasing, output native.Output) *Error {
 }
 
 // checkErasings bounds the boxes of an image, and refuses values that bytes cannot hold where bytes come out.
-// Called with the whole list read, for native bounds the boxes of all erasings of an image together.
+// It is called when the whole list is read, for native bounds the boxes of all erasings of an image together.
 func checkErasings(erasings []erasing, output native.Output) *Error {
 	boxes := int32(0)
 	for _, e := range erasings {

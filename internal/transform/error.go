@@ -10,8 +10,8 @@ import (
 
 // Error is a transform that cannot be. Transform and Argument are empty where the list as a whole,
 // or the transform as a whole, is wrong.
-// It is a value and no sentence until Error is called: a group gives the error of its member a place (place), and a label's
-// has a field in front in place of a number (labelError).
+// It is in parts, because more is learned of it on the way up: a group adds its own name (place), and a label's error names
+// the field instead of a number (labelError).
 type Error struct {
 	Index     int // place in the list
 	Transform string

@@ -5,7 +5,6 @@ import (
 )
 
 // adjustment is a transform that changes colours or sharpness, by one number where it has an argument.
-// One table in place of fifteen builders: the ops differ in a number.
 type adjustment struct {
 	kind   int32
 	factor string
@@ -39,7 +38,7 @@ var ofTensors = map[int32]int32{
 	native.PixelAutocontrast: native.PixelTensorAutocontrast,
 }
 
-// build makes the op. The argument tensor= is that of functional alone, of images that were tensors before the op.
+// build makes the op. Only functions of headrace.functional have the argument tensor=: the image was a tensor to torchvision.
 func (a adjustment) build(v map[string]value) native.Op {
 	op := native.Adjust{Kind: a.kind}
 	if a.factor != "" {
@@ -52,7 +51,7 @@ func (a adjustment) build(v map[string]value) native.Op {
 }
 
 func buildPosterize(v map[string]value) (native.Op, *Error) {
-	// The bits that are kept of each byte; in a replay of a policy also none.
+	// A replay of a policy may keep none of a byte's bits ("bits_or_none").
 	return native.Posterize{Bits: v["bits"].integer(0)}, nil
 }
 
@@ -66,7 +65,6 @@ func buildSolarizeAdd(v map[string]value) (native.Op, *Error) {
 }
 
 func buildGamma(v map[string]value) (native.Op, *Error) {
-	// torchvision's numbers, in its order (functional.adjust_gamma).
 	return native.Gamma{Gamma: v["gamma"].numbers[0], Gain: v["gain"].numbers[0]}, nil
 }
 
@@ -166,7 +164,7 @@ func buildNative(v map[string]value) (native.Op, *Error) {
 // ---- and back: what was drawn, as calls of headrace.functional ----
 
 // adjusted are the functions of Adjust's kinds, with the argument of those that have one.
-// The keys are native's kinds, the names functional's, whose arguments are called otherwise than those of the transforms.
+// The names are those of headrace.functional, which calls its arguments otherwise than the transforms do.
 var adjusted = map[int32]struct{ function, factor string }{
 	native.PixelInvert:       {"invert", ""},
 	native.PixelBrightness:   {"adjust_brightness", "brightness_factor"},
@@ -178,7 +176,7 @@ var adjusted = map[int32]struct{ function, factor string }{
 	native.PixelEqualize:     {"equalize", ""},
 }
 
-// adjustCalls is the one call of an op that has drawn already; none of a kind that leaves the image as it is.
+// adjustCalls is the one call of an op, or none of a policy's Identity, which leaves the image as it is.
 func adjustCalls(op native.Adjust) []Call {
 	arguments := map[string]any{}
 	kind := op.Kind
@@ -203,7 +201,7 @@ func adjustCalls(op native.Adjust) []Call {
 }
 
 // pixelCalls are those of a fixed op on pixels of an image of height x width.
-// A kind that is missing here is left out of a replay without a word.
+// A kind that is missing here would be left out of a replay without a word, so each new fixed op needs a case.
 func pixelCalls(op native.Op, height, width int32) []Call {
 	switch op := op.(type) {
 	case native.Adjust:
@@ -226,8 +224,7 @@ func pixelCalls(op native.Op, height, width int32) []Call {
 		}
 		return []Call{call("pillow_blur", map[string]any{"radius": op.Radius})}
 	case native.User:
-		// Without addresses, which mean nothing outside of this process.
-		// The program knows which function it gave; it can put it in its place again.
+		// Without addresses, which mean nothing outside of this process. The program knows which function it gave.
 		return []Call{call("native", map[string]any{})}
 	case native.FixedJPEG:
 		return []Call{call("jpeg", map[string]any{"quality": op.Quality})}

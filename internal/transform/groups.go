@@ -13,7 +13,7 @@ import (
 const maxDepth = 8
 
 // buildAll makes the ops of one transform: its own, or those of a group with what is in it.
-// Depth counts the groups around it, 0 for an entry of the user's list.
+// depth counts the groups around the transform: 0 for an entry of the user's list.
 func buildAll(name string, v map[string]value, depth int) ([]native.Op, *Error) {
 	switch {
 	case depth > maxDepth:
@@ -64,8 +64,8 @@ func buildPhotometric(v map[string]value) []native.Op {
 }
 
 // group puts the op that says how many follow before them.
-// A weight is of a choice's members alone. Count is of ops and not of transforms, so that native passes over a group by
-// adding.
+// Only members of a choice have a weight. Count is a number of ops, not of transforms, so that native passes over a group
+// by adding it.
 func group(kind int32, p, weight float64, inner []native.Op) []native.Op {
 	// A plan is a flat list for C: a group is a head and the ops that follow it.
 	head := native.Group{Kind: kind, Count: int32(len(inner)), Probability: p, Weight: weight}

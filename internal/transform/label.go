@@ -32,8 +32,7 @@ func ParseLabel(field string, raw json.RawMessage) (labels.Rule, error) {
 	case "KeyPoints":
 		return labels.Rule{Kind: labels.Points, ClampAtEnd: v["clamp_at_end"].on(), Sanitize: v["sanitize"].on()}, nil
 	case "Mask":
-		// MaskFillOfOp is the fill of the op that moves the mask, which torchvision uses as well where the mask has
-		// none of its own.
+		// A mask without a fill of its own gets that of the op which moves it, as in torchvision.
 		r := labels.Rule{Kind: labels.Mask, Fill: native.MaskFillOfOp}
 		if fill := v["fill"]; !fill.isNull {
 			r.Fill = fill.integer(0)
@@ -105,7 +104,7 @@ func CheckLabels(list []json.RawMessage, rules []labels.Rule) error {
 }
 
 // checkIoUCrops refuses a RandomIoUCrop without the one label whose boxes it looks at.
-// Its error comes before those of CheckLabels, also without any label: such a crop could not be drawn at all.
+// It is called also where there are no labels, for without boxes such a crop cannot be drawn at all.
 func checkIoUCrops(index int, raw json.RawMessage, rules []labels.Rule) error {
 	name, v, err := parseOne(index, raw)
 	if err != nil {

@@ -93,7 +93,7 @@ func (m *mixing) addChoice(v map[string]value, number int32) *Error {
 	return nil
 }
 
-// add appends one way to mix. Number is part of the key of its draws; weight counts in a choice alone.
+// add appends one way to mix. The number is part of the key of its draws; the weight counts in a choice alone.
 func (m *mixing) add(name string, v map[string]value, number int32, weight float64) *Error {
 	soft := v["labels"].text == "soft"
 	if soft && v["num_classes"].isNull {
@@ -137,7 +137,7 @@ func (m *mixing) add(name string, v map[string]value, number int32, weight float
 }
 
 // join gives a plan its mixing, once its size and dtype are known.
-// It comes last, for its checks need the size that images come out with, and that is the plan's to say.
+// It comes last, for its checks need the size that images come out with, which only the plan knows.
 func (m *mixing) join(plan *native.Plan, dtype int32) error {
 	refuse := func(argument, text string) error {
 		return &Error{Index: m.index, Transform: m.name, Argument: argument, Text: text}

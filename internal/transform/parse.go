@@ -27,8 +27,8 @@ type Options struct {
 
 // Parse checks a list of transforms, each a JSON object with a name and arguments, and compiles it.
 // The error names the transform and the argument.
-// The list is a user's, or of a saved state, and hostile in either case: what native is given was checked here number by
-// number, and native checks bounds of its own again.
+// The list comes from outside. Each number is checked here, so that the error names its argument; native checks its own bounds
+// again before it computes with them.
 func Parse(list []json.RawMessage, options Options) (*native.Plan, error) {
 	output, err := options.output()
 	if err != nil {
@@ -44,7 +44,6 @@ func Parse(list []json.RawMessage, options Options) (*native.Plan, error) {
 }
 
 // parser is a list that is being read, with what its order depends on.
-// A list is read once, from front to back; what a later entry would have to know of an earlier one stands here.
 type parser struct {
 	list       []json.RawMessage
 	output     native.Output
@@ -149,7 +148,7 @@ func (p *parser) normalize(i int, values map[string]value) *Error {
 }
 
 // compile makes the plan of all that was read.
-// Errors are first those that need the whole list, then native's own.
+// Of several errors those that need the whole list come first, then native's own.
 func (p *parser) compile() (*native.Plan, error) {
 	if err := checkErasings(p.erasings, p.output); err != nil {
 		return nil, err
@@ -168,10 +167,9 @@ func (p *parser) compile() (*native.Plan, error) {
 		return plan, nil
 	}
 	if err := p.mixed.join(plan, p.output.DType); err != nil {
-		plan.Close()
+		plan.Close() // memory of C, which Go's garbage collector does not free
 		return nil, err
 	}
-	// A plan is memory of C, which no collector frees: on every error behind NewPlan it is closed.
 	return plan, nil
 }
 
@@ -179,7 +177,7 @@ func (p *parser) compile() (*native.Plan, error) {
 func makesSeveral(name string) bool { return name == "FiveCrop" || name == "TenCrop" }
 
 // each is element i of a list, or the one number that stands for all.
-// The counts were checked by the argument's type, so that no index is out of range for a type that each is used with.
+// How many numbers there are was checked with the argument's type (numberRule.counts), so i is in range.
 func (v value) each(i int) float64 {
 	if len(v.numbers) == 1 {
 		return v.numbers[0]

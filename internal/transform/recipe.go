@@ -81,7 +81,7 @@ func ParseRecipe(views []View, resolution *Schedule, options Options) (Recipe, e
 }
 
 // ParseAt compiles a list of transforms as it is at an epoch.
-// It serves those who look at one image, to whom there are no views.
+// It is for a decoder of single images, which has one list and no views.
 func ParseAt(list []json.RawMessage, epoch int64, options Options) (*native.Plan, error) {
 	c := compiler{views: []View{{Transform: list}}, options: options}
 	if err := c.collect(); err != nil {
@@ -149,7 +149,7 @@ func (c *compiler) collect() error {
 		}
 		return nil
 	}
-	// What a resolution changes makes phases as a schedule in a list does.
+	// A resolution is a schedule, too, though it stands in no list.
 	if c.resolution != nil {
 		if err := note(c.resolution); err != nil {
 			return fmt.Errorf("resolution %w", err)
@@ -181,7 +181,7 @@ func (c *compiler) collect() error {
 }
 
 // phase compiles all views as they are from a place on.
-// The plans made so far are in the phase also where one fails, for the caller to close.
+// Where one fails the phase has the plans that were made before it, for the caller to close.
 func (c *compiler) phase(from int64) (Phase, error) {
 	phase := Phase{From: from}
 	for i, view := range c.views {
@@ -208,7 +208,7 @@ func checkMixed(views []*native.Plan) error {
 }
 
 // sizesAt is the list with a size in the place of each schedule.
-// It never fails, for who calls it has parsed the list, or is about to.
+// It has no error of its own: its callers have parsed the list, or are about to.
 func sizesAt(list []json.RawMessage, from int64) []json.RawMessage {
 	resolved := make([]json.RawMessage, len(list))
 	for i, raw := range list {

@@ -14,11 +14,11 @@ type Call struct {
 	Arguments map[string]any `json:"arguments"`
 }
 
-// What was drawn depends on the boxes, which a replay for a size alone has not.
+// errBoxes: what a RandomIoUCrop draws depends on the boxes of a sample, and a replay knows the image's size alone.
 var errBoxes = errors.New("RandomIoUCrop needs the boxes of a sample, and there are none here (expected a list without it)")
 
 // Replay says what a plan does to an image of that size, for that key.
-// A replay draws what the loader draws, from the same key, and does nothing to pixels; its length is bounded by native.
+// It draws what the loader draws, from the same key, and touches no pixel.
 func Replay(plan *native.Plan, key native.Key, width, height uint32) ([]Call, error) {
 	drawn, err := plan.Replay(key, width, height)
 	if err != nil {
@@ -51,7 +51,7 @@ func Replay(plan *native.Plan, key native.Key, width, height uint32) ([]Call, er
 }
 
 // mixture is an AugMix that is being read: its chains stand among the other ops.
-// Its weights are those that were drawn; original is the image's own weight beside them.
+// The weights were drawn; original is the image's own weight beside those of the chains.
 type mixture struct {
 	original float64
 	weights  []float64
@@ -59,7 +59,7 @@ type mixture struct {
 	chain    []Call
 }
 
-// Below 0 native says that there is no blend: null in a call, which functional.mix_chains takes for none.
+// call is the mixture as one call. Native writes a blend below 0 where there is none; functional.mix_chains has None for it.
 func (m *mixture) call(blend float64) Call {
 	arguments := map[string]any{"chains": m.chains, "weights": m.weights, "original": m.original, "blend": nil}
 	if blend >= 0 {
@@ -118,7 +118,7 @@ func cropsCall(op native.FiveCrop) Call {
 	return call("ten_crop", map[string]any{"size": size, "vertical_flip": op.Vertical})
 }
 
-// eraseCall: noise has no numbers that a call could name; "random" says that it was drawn.
+// eraseCall: of a box of noise the call says "random", for the noise itself is a number for each value in it.
 func eraseCall(op *native.Erasing) Call {
 	arguments := map[string]any{"i": op.Box.Top, "j": op.Box.Left, "h": op.Box.Height, "w": op.Box.Width, "v": op.Value}
 	if op.With == native.ErasePixels {

@@ -14,8 +14,7 @@ const maxPhases = 256
 
 // Schedule is a size that changes with the epoch or the step: {"by": "epoch", "at": [[0, 128],
 // [10, 160]]}. It stands where a size may stand.
-// The sizes in it are raw JSON: each transform reads a size by its own rules, of one number or two, and with its own words
-// where it is wrong.
+// The sizes in it stay raw JSON, because each transform reads a size by its own rules and refuses it in its own words.
 type Schedule struct {
 	By string   `json:"by"`
 	At []Change `json:"at"`
@@ -85,7 +84,7 @@ func (s *Schedule) at(place int64) json.RawMessage {
 
 // eachSize lets change replace the size of a transform and of those inside of it. What cannot be
 // read is returned as it is.
-// It is used to find schedules and to replace them: both have to reach the same places, at every depth.
+// Schedules are found and replaced by this one walk, so that both reach the same places at every depth.
 func eachSize(raw json.RawMessage, depth int, change func(json.RawMessage) (json.RawMessage, error)) (json.RawMessage, error) {
 	var given map[string]json.RawMessage
 	// Left to Parse, which refuses the one and the other with its place.
@@ -112,7 +111,6 @@ func eachSize(raw json.RawMessage, depth int, change func(json.RawMessage) (json
 			changed = changed || !bytes.Equal(made, inner[i])
 			inner[i] = made
 		}
-		// Only what has changed is written anew.
 		if changed {
 			given["transforms"] = marshal(inner)
 		}

@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// One file for Go and Python: names, defaults and texts cannot differ between the two, and a test compares what was
-// generated.
+// tableJSON is what Python's transforms are generated from, too (generate.py), so that names, defaults and texts are the same
+// in both. A test compares the generated files with it.
 //
 //go:embed transforms.json
 var tableJSON []byte

@@ -38,7 +38,7 @@ type timmConfig struct {
 }
 
 // readTimm reads a configuration as timm 1.0 writes it ("rand-m9-mstd0.5-inc1").
-// timm takes what it does not know in silence in some places and asserts in others; here whatever has no meaning is refused.
+// timm passes over some of what it does not know and raises at the rest. Here all of it is refused.
 func readTimm(config string) (timmConfig, *Error) {
 	refuse := func(section, expected string) (timmConfig, *Error) {
 		return timmConfig{}, &Error{Argument: "config", Text: fmt.Sprintf("is %q, with %q in it (expected %s)", config, section, expected)}
@@ -133,7 +133,7 @@ func buildTimm(v map[string]value) (native.Op, *Error) {
 }
 
 // buildAugMix makes torchvision's AugMix, whose chains are one op of the plan and many of an image's list.
-// What its chains hold is drawn for each image, so that the op's own bound is that of the longest list which may be drawn.
+// What the chains hold is drawn for each image, so the bound is checked for the longest chains that may be drawn.
 func buildAugMix(v map[string]value) (native.Op, *Error) {
 	op := native.AugMix{Severity: v["severity"].integer(0), Chains: v["mixture_width"].integer(0),
 		Depth: max(0, v["chain_depth"].integer(0)), AllOps: v["all_ops"].on(), Fills: !v["fill"].isNull,

@@ -17,7 +17,7 @@ import (
 const maxLength = 65535
 
 // value is an argument in the one shape its type has, whatever shape it was written in.
-// Which of the members holds depends on the type: a builder knows which to look at, as the table is the same for both.
+// Which member has it depends on the argument's type in transforms.json, which a builder knows.
 type value struct {
 	numbers []float64
 	text    string
@@ -30,7 +30,7 @@ type value struct {
 // JSON's true and false become 1 and 0, so that one slice is enough for all types of numbers.
 func (v value) on() bool { return v.numbers[0] == 1 }
 
-// integer needs no check: every whole type of the table lies within an int32, or is read by another function.
+// integer needs no check: a type of whole numbers has bounds within an int32, or its builder does not call this (noise_key).
 func (v value) integer(i int) int32 { return int32(v.numbers[i]) }
 
 // read turns JSON into the shape of the argument's type. The error completes the sentence
@@ -269,7 +269,7 @@ func (r numberRule) readOne(raw json.RawMessage, number *float64) (expected stri
 }
 
 // shape says in words what a value may be.
-// It is written from the rule itself, so that no sentence says other bounds than those that are checked.
+// It is made of the rule itself, so that an error cannot say other bounds than those that are checked.
 func (r numberRule) shape() string {
 	one := "a number"
 	if r.whole {
@@ -303,7 +303,7 @@ func oneOf(choices []string) string { return `one of "` + strings.Join(choices, 
 func short(raw json.RawMessage) string {
 	text := string(bytes.TrimSpace(raw))
 	if len(text) > 60 {
-		// Without the part of a letter that the cut leaves.
+		// The cut may leave a part of a letter, which is left out.
 		return strings.ToValidUTF8(text[:60], "") + "..."
 	}
 	return text
