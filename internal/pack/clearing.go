@@ -24,14 +24,14 @@ const (
 
 // clearing is the removal of what was uploaded, after an error or where somebody ended the job. Its context ends
 // when the store is not to be asked any more; the job's own may have ended already.
-// Its members but the context are read by several goroutines and never change; the timer is safe for them by itself.
+// Several goroutines use it. Its members never change, and a timer may be reset by any of them.
 type clearing struct {
 	ctx    context.Context
 	silent *time.Timer
 	hasty  func() bool
 }
 
-// clearing is the one that goes on, or a new one.
+// clearing is the removal that goes on, or a new one.
 func (u *upload) clearing() *clearing {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -111,7 +111,7 @@ func (u *upload) leave(name string) {
 }
 
 // noted is an error of an upload; one that took longer than the caller allows has the rest hurry.
-// Late is of a caller's own timeout, so that the user waits already.
+// KindLate says that the caller's own timeout has passed, so somebody waits already.
 func (u *upload) noted(err error) error {
 	if err != nil && fault.KindOf(err) == fault.KindLate {
 		u.late.Store(true)

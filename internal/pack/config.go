@@ -10,7 +10,7 @@ import (
 )
 
 // What to do with files that are no good image.
-// Neither leaves a sample out: who counts or names samples by the source has to find all of them.
+// Neither leaves a sample out, so that the dataset has as many samples as its source.
 const (
 	KeepFaults  = "keep"  // they stay in the dataset with their verdict, and are listed
 	RaiseFaults = "raise" // the first one ends the job
@@ -30,10 +30,10 @@ type SeekOptions struct {
 }
 
 // maxThreads is that of a loader. Queues are as long as a multiple of it, and made before any work.
-// A slip of a user's, such as a number of bytes, is to be an error and not a million goroutines.
+// A number that was given by mistake is an error then, and not a million goroutines.
 const maxThreads = 1024
 
-// check is of numbers that would cost memory or threads before anything else is looked at.
+// check refuses numbers that would cost memory or threads before anything else is looked at.
 func (o Options) check() error {
 	if o.Threads < 0 || o.Threads > maxThreads {
 		return catalog.NewError(fault.KindArgument, "", "threads is %d (expected 1 to %d, or 0 for as many as the process may use)", o.Threads, maxThreads)
@@ -44,7 +44,7 @@ func (o Options) check() error {
 	return nil
 }
 
-// Cores is by affinity and cgroups, so that a container with two CPUs of 64 gets two threads.
+// threads goes by affinity and cgroups (processors.Cores): where a process may use two CPUs of 64, it is two.
 func (o Options) threads() int {
 	if o.Threads > 0 {
 		return o.Threads
@@ -88,15 +88,14 @@ type IndexConfig struct {
 
 // The size of a shard where none is given, and the least.
 const (
-	// It is a size that is copied and read from start to end in one go, and large enough that a million images are some
-	// hundred files.
+	// Small enough to be copied in one go, and large enough that a million images are some hundred files.
 	defaultShardBytes = 256_000_000
 	// tar writes records of 20 blocks, its default blocking factor (POSIX, pax), and fills the last one up. A shard
 	// is no shorter than that.
 	minShardBytes = 20 * formats.TarBlock
 )
 
-// "" is KeepFaults, which is what a dataset of millions of files from elsewhere needs.
+// checkFaultPolicy takes "" for KeepFaults: of millions of files from elsewhere some are always bad.
 func checkFaultPolicy(policy string) error {
 	switch policy {
 	case "", KeepFaults, RaiseFaults:
@@ -129,7 +128,7 @@ type Summary struct {
 }
 
 // Faults lists what is wrong, up to a bound, and counts all of it.
-// The first ones are listed, since records come in the order of the dataset: each run lists the same.
+// Records come in the order of the dataset, so the ones that are listed are the same in each run.
 type Faults struct {
 	Total  int64   `json:"total"`
 	Listed []Fault `json:"listed"`

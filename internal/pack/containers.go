@@ -21,7 +21,7 @@ import (
 
 // ContainerOptions say which containers are a source, and what of them is image and label, as
 // scan.Options do.
-// Exactly one kind of source is given: containers, an array, or places in files. The words are checked by package scan.
+// At most one of Containers, Array and Located is given, in place of a source. Package scan checks the words.
 type ContainerOptions struct {
 	Containers []pathjson.Text `json:"containers"` // in place of one source; patterns too
 	Format     string          `json:"format"`
@@ -43,7 +43,6 @@ type ContainerOptions struct {
 	mostBlock int64 // of Limits
 }
 
-// Fields by their own names, for Options of scan have some more that no job has.
 func (o *ContainerOptions) scanOptions(storage remote.Storage) scan.Options {
 	return scan.Options{Options: catalog.Options{Root: o.Root, Storage: storage}, Format: o.Format, Image: o.Image, Label: o.Label, Fields: o.Fields, Classes: o.Classes, Split: o.Split,
 		MostBlock: o.mostBlock}
@@ -143,7 +142,6 @@ func openContainers(ctx context.Context, source string, o *ContainerOptions, sto
 	}
 	// Packed already, or single files: these are copied by other ways, or not at all.
 	if !d.Kind().InShards() && d.Kind() != catalog.InMemory || d.Kind() == catalog.Packed {
-		// A dataset of single images is read as a folder, and a packed one is not packed again.
 		defer d.Release()
 		if d.Away() {
 			return nil, catalog.NewError(fault.KindUnsupported, d.Root(), "this is a dataset of the kind %s in a store of objects (expected containers, or an index of them)", d.Kind())
@@ -166,7 +164,7 @@ func (c *containers) keep(cache *blocks.Cache) {
 // reader is container n in a store, by a tape where samples are read from it in their order, else by what is asked for
 // alone; nil where it is a file. All tapes end with the source, for samples of those before may be on their way: they fetch
 // anew what was let go.
-// In order of use, the last one at the end: the first is let go where a fifth is begun.
+// recent is in the order of use, so its first tape is let go when one more than tapesHeld is begun.
 func (c *containers) reader(n uint32) io.ReaderAt {
 	shard := c.dataset.Shard(int(n))
 	if shard == nil {

@@ -32,7 +32,7 @@ type csvFile struct {
 }
 
 // openCSV reads the file once for the types of its columns.
-// Twice through the file, and not one time with all cells in memory: a list may have a hundred million rows.
+// The rows are read once more behind that and not kept in memory, for a list may have a hundred million.
 func openCSV(file string) (_ tableFile, err error) {
 	c := &csvFile{file: file}
 	if c.f, err = mmap.OpenRegular(file); err != nil {
@@ -111,7 +111,7 @@ func (c *csvFile) read() ([]string, error) {
 // infer decides the types. An empty cell rules out int, which has no stand-in for nothing, but not
 // float, which has NaN. Whole numbers beyond an int64 are identifiers, of which float would keep the
 // first 16 digits: they stay text, unless other cells show that the column measures something.
-// It keeps no cell: three bits a column are enough.
+// It keeps no cell, only what they rule out for their column.
 func (c *csvFile) infer(header []string) error {
 	// Of each column: a cell that is no int64, one that is no float, and one that is a float but no whole number.
 	notInt, notFloat, measured := make([]bool, len(header)), make([]bool, len(header)), make([]bool, len(header))
@@ -181,7 +181,6 @@ func (c *csvFile) close()                   { c.f.Close() }
 
 // next turns a line into cells of the columns' types. The second pass may meet another file than the
 // first: what it decided on is held against every cell.
-// A cell whose type does not hold is an error, for its row was counted by the survey as another.
 func (c *csvFile) next(cells []any) (bool, error) {
 	record, err := c.read()
 	if errors.Is(err, io.EOF) {

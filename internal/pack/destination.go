@@ -41,7 +41,7 @@ func newDestination(ctx context.Context, place string, overwrite bool, storage r
 	return newPartial(place, overwrite)
 }
 
-// Tars alone are long enough for a stream's windows.
+// create makes a stream of a tar alone, for other files are too short to fill its windows.
 func (p *partial) create(name string, _ int64) (catalog.Made, error) {
 	path := filepath.Join(p.dir, name)
 	f, err := catalog.Create(path)
@@ -146,7 +146,7 @@ func (u *upload) remove(ctx context.Context, name string) error {
 	return remote.Remove(ctx, at, u.storage)
 }
 
-// most lets the store's library choose its parts; a shard's length is known to its limit.
+// create begins an object. The store's library chooses the length of its parts by most.
 func (u *upload) create(name string, most int64) (catalog.Made, error) {
 	at, err := remote.Join(u.url, name)
 	if err != nil {
@@ -202,7 +202,7 @@ func (o *object) Commit() error {
 	return err
 }
 
-// note may be called twice for a name: before the answer, and with it.
+// note is called twice for a name: before the request and with its answer.
 func (u *upload) note(name string, committed bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()

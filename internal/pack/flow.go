@@ -116,7 +116,7 @@ func (f *flow) run(ctx context.Context, emit func(*record) error) error {
 
 // recycle keeps a buffer for the next file. Without it each image would be a new allocation of its
 // size, and the collector would run for the sake of bytes that were only passed on.
-// Kept by the channel's length; what is too much is left to the collector.
+// As many are kept as the channel holds; the garbage collector has the others.
 func (f *flow) recycle(r *record) {
 	const keep = 8 << 20 // a buffer that one huge file needed is not kept for the small ones
 	space := r.data
@@ -135,9 +135,9 @@ func (f *flow) recycle(r *record) {
 // work is one thread: a ticket first, so that at most len(ring) samples are between source and
 // writer, then the next sample in order, then its place in the ring. The send never blocks, for
 // samples under way have different places.
-// One that could not be made fails the first sample that this thread takes: run then has its error in order.
+// Where no inspector could be made, the first sample that the thread takes fails with that error, so that run meets it in order.
 func (f *flow) work(ctx context.Context) {
-	// A decoder's memory, one for each thread.
+	// One for each thread, for it has a decoder's memory.
 	in, err := newInspector(f.limits, f.seek)
 	if err == nil {
 		in.blocks = f.blocks
@@ -227,7 +227,7 @@ func (f *flow) process(in *inspector, r *record) (err error) {
 	if err := in.recode(r, &f.recode); err != nil {
 		return err
 	}
-	// A mistake of ours, or it would be written as a record of no bytes.
+	// Can only be a mistake of ours; without the error it would be written as a record of no bytes.
 	if r.data == nil && r.path != "" && r.verdict != catalog.Limit {
 		return recordError(r, fault.KindInternal, "no bytes and no verdict", nil)
 	}
@@ -235,7 +235,7 @@ func (f *flow) process(in *inspector, r *record) (err error) {
 }
 
 // budget bounds the bytes held by records that were read and not yet written.
-// taken is what each record holds, since the caller gives a number back and no size.
+// taken has what each record holds, because release is told the record's number alone.
 type budget struct {
 	mu     sync.Mutex
 	freed  sync.Cond
@@ -246,7 +246,6 @@ type budget struct {
 	taken  map[int64]int64
 }
 
-// newBudget has taken nothing, and waits for record 0.
 func newBudget(most int64) *budget {
 	b := &budget{most: most, taken: make(map[int64]int64)}
 	b.freed.L = &b.mu
@@ -277,7 +276,7 @@ func (b *budget) release(seq int64) {
 	b.freed.Broadcast()
 }
 
-// close wakes everybody who waits, and lets through who comes.
+// close wakes everybody who waits; from then on take waits no more.
 func (b *budget) close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -76,7 +76,7 @@ func openFolderAway(ctx context.Context, url string, allowEmpty bool, more []str
 	return f, nil
 }
 
-// It is called under the flow's lock; requests are sent here, and waited for by the worker that has the item.
+// next is called under the flow's lock. It sends requests, and the worker that gets the item waits for the answer.
 func (f *folderAway) next(it *item) (bool, error) {
 	if more, err := f.folder.next(it); !more || err != nil {
 		return more, err
@@ -145,7 +145,7 @@ func (in *inspector) readAway(r *record, wait func(int64)) error {
 	}
 	wait(r.length)
 	a.wait()
-	// Only its checksum is taken, and that in pieces.
+	// Of such an object only the checksum is taken, in pieces.
 	if uint64(r.length) > in.limits.MaxRecordBytes {
 		return in.oversized(r, sequential(a, 0, r.length))
 	}

@@ -26,7 +26,7 @@ func Index(ctx context.Context, c IndexConfig, t *Tracker) (Summary, error) {
 	if err := checkFaultPolicy(c.OnFault); err != nil {
 		return Summary{}, err
 	}
-	// An upload has no rename and no lock, both of which an index in place is made with.
+	// A store has neither the rename nor the lock that an index in place is made with.
 	for _, place := range []string{c.Out, c.IndexDir} {
 		if remote.IsURL(place) {
 			return Summary{}, catalog.NewError(fault.KindUnsupported, remote.Display(place),
@@ -113,7 +113,8 @@ func (c *IndexConfig) open(ctx context.Context) (source, error) {
 }
 
 // place is the directory of the index, and for containers where they are found from there.
-// Each kind of source takes one of two words, and refuses the other by its name.
+// For containers and for a folder in a store out names the directory, for class folders on disk index_dir. The other word is
+// refused.
 func (c *IndexConfig) place(s source) (dir, root string, err error) {
 	if in, ok := s.(*containers); ok {
 		if c.IndexDir != "" {
@@ -268,7 +269,7 @@ func (x *inPlace) finish(classes []string) (_ *catalog.Manifest, warning string,
 }
 
 // name chooses the first number that the manifest in force, if any, does not use.
-// Numbers may repeat: only the files in force have to be another's.
+// A number that an earlier index had may come again, as only files in force must not be replaced.
 func (x *inPlace) name(m *catalog.Manifest) error {
 	old, err := catalog.ReadManifest(filepath.Join(x.dir, catalog.ManifestName))
 	var e *catalog.Error

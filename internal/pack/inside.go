@@ -114,7 +114,6 @@ func (in *inspector) takePixels(r *record, data []byte) error {
 		return recordError(r, fault.KindLimit, fault.Differs("the image is too large", fmt.Sprintf("at most %d bytes", int64(maxRecordBytes)), len(file)), nil)
 	}
 	// Of the pixels as they lie there: verify reads those, and not the file that is made of them here.
-	// Verify reads them again where they lie.
 	r.stored = crc32.Checksum(data, castagnoli)
 	r.data, r.length, r.raw, r.original = file, int64(len(file)), true, r.inside.length
 	if uint64(r.original) > in.limits.MaxRecordBytes {
@@ -211,7 +210,6 @@ func (in *inspector) tiledSample(r *record, buffer []byte) ([]byte, error) {
 }
 
 // container is the open file of a record, kept for the next one: neighbours share it.
-// Neighbours of a row mostly lie in one container: one open file a thread is enough.
 func (in *inspector) container(r *record) (io.ReaderAt, error) {
 	if r.inside.away != nil {
 		return r.inside.away, nil

@@ -54,7 +54,6 @@ type inspector struct {
 	blocks  *blocks.Cache // of containers that are compressed in places
 }
 
-// The limits are the caller's; a context has them from the beginning.
 func newInspector(limits native.Limits, seek bool) (*inspector, error) {
 	c, err := native.NewContext(limits)
 	if err != nil {
@@ -193,7 +192,6 @@ func (in *inspector) inspect(r *record) error {
 	if r.inside != nil && r.offset >= 0 { // the decoder counts from the image's first byte
 		r.offset += r.inside.offset
 	}
-	// The families are those of package fault: what is about the file becomes a verdict, what is about us ends the job.
 	switch e.Code {
 	// A verdict on the file; the codes behind these are about us or this machine, and end the job.
 	case native.Bad, native.Checksum:
@@ -236,7 +234,7 @@ func (r *record) refused(err error) error {
 // trains on such a file should know of it.
 func (r *record) faulty() bool { return r.verdict != catalog.Good }
 
-// A sample of the Writer has no file, so that its key stands there.
+// fault has the key in the place of the file for a sample of the Writer, which has no file.
 func (r *record) fault() Fault {
 	file := r.path
 	if file == "" {

@@ -147,7 +147,7 @@ func (j *jsonLines) wrong(format string, a ...any) error {
 	return &catalog.Error{Kind: fault.KindBadFile, File: j.file, Record: j.row, Offset: j.from, Text: fmt.Sprintf("line %d: ", j.line) + fmt.Sprintf(format, a...)}
 }
 
-// Blank lines at the end are no rows, so that line and row may differ.
+// ended is the error behind the last line, io.EOF where there is none.
 func (j *jsonLines) ended() error {
 	switch err := j.r.Err(); {
 	case errors.Is(err, bufio.ErrTooLong):

@@ -14,7 +14,7 @@ import (
 
 // Pack copies the images of a folder or manifest, byte for byte unless c asks otherwise, into a
 // packed dataset.
-// Arguments come first, then the source, then the destination: each of them is cheaper to be wrong about than the next.
+// Arguments are checked first, then the source, then the destination: the cheaper check comes first.
 func Pack(ctx context.Context, c PackConfig, t *Tracker) (Summary, error) {
 	begin := time.Now()
 	if err := c.Options.check(); err != nil {
@@ -30,7 +30,6 @@ func Pack(ctx context.Context, c PackConfig, t *Tracker) (Summary, error) {
 		return Summary{}, catalog.NewError(fault.KindArgument, "", "destination is missing")
 	}
 	// The source is listed whole before the destination is touched: most mistakes are found here.
-	// It is said among the limits and used where the source is scanned.
 	c.mostBlock = c.Limits.MaxBlockBytes
 	s, err := openSource(ctx, &c)
 	if err != nil {
@@ -83,7 +82,7 @@ type output struct {
 	track   *Tracker
 }
 
-// The destination has its directory, or its prefix, and nothing in it.
+// newOutput checks the place and begins there; no file is made yet.
 func newOutput(ctx context.Context, place string, shardBytes int64, overwrite bool, storage remote.Storage) (*output, error) {
 	if shardBytes == 0 {
 		shardBytes = defaultShardBytes
@@ -106,7 +105,6 @@ func (o *output) begin(fields []catalog.Field) (err error) {
 		return catalog.NewError(fault.KindArgument, "", "%v", err)
 	}
 	// How long it gets nobody knows; a store's parts have to be long enough for the longest.
-	// Part sizes of an upload follow from the most; it is a bound, and no promise of that many bytes.
 	file, err := o.to.create(catalog.IndexFileName(0), catalog.MaxIndexBytes)
 	if err == nil {
 		o.index, err = catalog.NewWriterTo(file, catalog.Packed, false, fields)

@@ -42,9 +42,8 @@ type leaf struct {
 }
 
 // openParquet reads the footer. The library panics over some malformed files; they are errors here.
-// A malformed file is the file's fault, however the library ended.
 func openParquet(file string) (_ tableFile, err error) {
-	// So many rows at a time: the library's own cost for each call is shared by them.
+	// Several rows at a time, for each call has a cost in the library.
 	p := &parquetFile{file: file, buffer: make([]parquet.Row, 64)}
 	if p.f, err = mmap.OpenRegular(file); err != nil {
 		return nil, catalog.IOError(file, "cannot open the list of files", err)
@@ -82,7 +81,6 @@ func openParquet(file string) (_ tableFile, err error) {
 }
 
 // parquetError is an error of the library. It reads the file itself, so it may be one of the disk.
-// What the disk said is no fault of the file's.
 func parquetError(file, text string, err error) error {
 	if disk := (*fs.PathError)(nil); errors.As(err, &disk) {
 		return catalog.IOError(file, "cannot read the list of files", disk.Err)
@@ -162,7 +160,6 @@ func parquetField(name string, t parquet.Type, list bool) (catalog.Field, error)
 }
 
 // leafOf reads the schema of a column.
-// The level is compared with that of each null.
 func leafOf(column parquet.LeafColumn) leaf {
 	// The highest definition level says that there is a value. Of an element that may be null the level below
 	// says that it is there and null (Parquet's README, "Nested Encoding").
@@ -183,7 +180,7 @@ func (p *parquetFile) place() (line, offset int64) { return 0, -1 }
 
 func (p *parquetFile) columns() []catalog.Field { return p.cols }
 
-// close ends the library's reader first, which has the file open.
+// close ends the library's rows first, which are read from the file.
 func (p *parquetFile) close() {
 	if p.rows != nil {
 		p.rows.Close()
@@ -242,7 +239,6 @@ func (p *parquetFile) fill() (bool, error) {
 }
 
 // put takes one value into its cell. Values of a list come one by one.
-// A cell that is nil had no value yet, as after clear.
 func (p *parquetFile) put(cells []any, v parquet.Value) error {
 	if v.Column() < 0 || v.Column() >= len(p.column) {
 		return fmt.Errorf("a value of column %d of %d", v.Column(), len(p.column))

@@ -25,11 +25,11 @@ type partial struct {
 	overwrite   bool
 }
 
-// It stands in the name behind the destination's, whose remains only the next run to that destination removes.
+// partialMark stands behind the destination's own name, so that a run removes only what was left of that destination.
 const partialMark = ".headrace-partial-"
 
 // newPartial checks the destination, removes what dead runs left, and makes the directory.
-// A hundred names: each that fails was taken by a run that looked for dead ones at that moment.
+// It tries a hundred names. One fails where another run, at that moment, takes the new directory for a dead run's.
 func newPartial(destination string, overwrite bool) (*partial, error) {
 	destination = filepath.Clean(destination)
 	p := &partial{destination: destination, overwrite: overwrite}
@@ -45,7 +45,7 @@ func newPartial(destination string, overwrite bool) (*partial, error) {
 		var random [6]byte
 		rand.Read(random[:])
 		p.dir = prefix + hex.EncodeToString(random[:])
-		// What is missing is said of the user's path, and not of the hidden one.
+		// The error names the user's path, and not the hidden one.
 		if err := os.Mkdir(p.dir, 0o755); err != nil {
 			if errors.Is(err, fs.ErrNotExist) {
 				return nil, catalog.IOError(filepath.Dir(destination), "the destination's folder is not there", err)

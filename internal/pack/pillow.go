@@ -32,7 +32,7 @@ type pillow struct {
 }
 
 // What an answer is.
-// Any other byte is a mistake of the other side.
+// Any other first byte is an error.
 const (
 	pillowImage   = 0 // a PNG of the pixels
 	pillowRefusal = 1 // a sentence
@@ -190,7 +190,7 @@ func (p *pillow) decode(file []byte, most uint64) (kind byte, answer []byte, err
 	}
 	process := p.process.Process
 	// Its pipes end with it, and with them the read below.
-	// A timer and no deadline: a pipe to a process has none.
+	// A timer that kills it and no deadline on the pipe, for a process that is stuck has to end.
 	late := time.AfterFunc(pillowPatience, func() { process.Kill() })
 	defer late.Stop()
 	if _, err := p.in.Write(binary.LittleEndian.AppendUint64(nil, uint64(len(file)))); err != nil {
@@ -221,11 +221,11 @@ func (p *pillow) decode(file []byte, most uint64) (kind byte, answer []byte, err
 	return kind, answer, nil
 }
 
-// ended is of a pipe that broke, which says no more than that the process is gone.
+// ended is the error of a pipe that broke: all it says is that the process is gone.
 func ended(err error) error { return fmt.Errorf("its process ended (%w)", err) }
 
 // end leaves no process behind. One that still works on a file is killed.
-// The order: it is killed before it is waited for, and reaped, so that no zombie is left.
+// Wait behind Kill, so that no zombie is left.
 func (p *pillow) end() {
 	if p.process == nil {
 		return

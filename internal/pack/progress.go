@@ -36,7 +36,7 @@ func (t *Tracker) Progress() Progress {
 	return Progress{t.done.Load(), t.total.Load(), t.bytes.Load(), t.faults.Load()}
 }
 
-// These are called by jobs, to which nil is no one who watches.
+// setTotal, like the methods below, may be called on nil: nobody watches then.
 func (t *Tracker) setTotal(n int64) {
 	if t != nil {
 		t.total.Store(n)

@@ -25,11 +25,11 @@ type RecodeOptions struct {
 	PillowFields []string `json:"pillow_fields"`
 }
 
-// The range of a side is libjpeg's, for the result may be a JPEG.
 const (
 	defaultQuality = 90
-	// JPEG_MAX_DIMENSION of jmorecfg.h, a little below what the format itself could hold (T.81, B.2.2: 16 bits).
-	maxResize = 65500 // libjpeg's longest side
+	// libjpeg's longest side (JPEG_MAX_DIMENSION in jmorecfg.h), for the result may be a JPEG. The format itself has 16 bits
+	// for it (ITU-T T.81, B.2.2).
+	maxResize = 65500
 )
 
 // check names what is out of range before any file is read.
@@ -82,10 +82,9 @@ func (c *RecodeOptions) reencodes(f *catalog.Facts) bool {
 }
 
 // recoded says what became of a file.
-// It tells apart what lost something from what did not: the summary counts both.
+// The summary counts what lost something apart from what did not.
 type recoded uint8
 
-// What happened to one file's bytes.
 const (
 	original   recoded = iota // or the same pixels without a code
 	reencoded                 // from pixels: lossy

@@ -63,7 +63,7 @@ type Finding struct {
 }
 
 // findings collects from many goroutines.
-// Listed up to the bound in the order in which threads find them; sorted when all are done.
+// They are in the order in which threads found them, until all are done and Findings.sorted orders them.
 type findings struct {
 	mu    sync.Mutex
 	all   Findings

@@ -59,7 +59,6 @@ func (s *seekFile) finish() (*catalog.SeekFile, error) {
 }
 
 // abandon closes and removes the file.
-// Nil, or ended already, is nothing to do.
 func (s *seekFile) abandon() {
 	if s.file != nil {
 		s.file.Abandon()

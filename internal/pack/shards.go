@@ -26,7 +26,7 @@ type shards struct {
 	syncing chan error // of the shard before, on its way to the disk or the store
 }
 
-// limit counts what is on disk: a tar's blocks of 512 bytes, and its end.
+// newShards makes no file yet. The limit is of bytes on disk: a tar's blocks of 512 bytes, and its end.
 func newShards(to destination, limit int64) *shards {
 	// Small images share a system call; of a photograph the most part is not copied here.
 	return &shards{to: to, limit: limit, buf: bufio.NewWriterSize(nil, 1<<14)}
@@ -133,7 +133,7 @@ func extensionOf(codec uint8) string {
 	return "bin"
 }
 
-// A shard's file is created when its first record comes: no dataset has an empty one.
+// open is called when a shard's first record comes, so that no dataset has an empty one.
 func (s *shards) open() error {
 	// One that holds a single record may be longer than the limit.
 	f, err := s.to.create(catalog.ShardName(len(s.done)), max(s.limit, formats.ArchiveBytes(2*maxRecordBytes)))
@@ -201,7 +201,7 @@ func (s *shards) finish() error {
 }
 
 // abandon ends what is open; what was committed is removed by the destination.
-// Errors are nothing here: another one is being told.
+// Its own errors are passed over, for the error that led here is the one to tell.
 func (s *shards) abandon() {
 	s.wait() // first, for what is removed has a time that begins with the first removal
 	if s.file != nil {

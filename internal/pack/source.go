@@ -65,7 +65,7 @@ type folder struct {
 	at   int64
 }
 
-// more are endings that a user adds to those of images.
+// openFolder lists a class folder; more are endings that a user adds to those of images.
 func openFolder(path string, allowEmpty bool, more []string) (*folder, error) {
 	list, err := formats.ListFolder(path, allowEmpty, more)
 	if err != nil {
@@ -98,7 +98,7 @@ func packedAlready(path string) error {
 	return catalog.NewError(fault.KindArgument, path, "%s (expected a folder of class folders)", what)
 }
 
-// The list is sorted by folders, so those of a folder stand together.
+// checkKeys looks at one folder at a time: the list is sorted, so its files stand together.
 func (f *folder) checkKeys() error {
 	dir, keys := "", map[string]string{}
 	for i := range f.list.Len() {

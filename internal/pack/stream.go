@@ -25,7 +25,7 @@ type stream struct {
 	unassisted bool  // the file system or a sandbox knows no sync_file_range
 }
 
-// The kernel has all of p before anything else is done, so that an error of the write-out does not lose the count.
+// Write hands all of p to the kernel first, so that the count is right also where the write-out fails.
 func (s *stream) Write(p []byte) (int, error) {
 	n, err := s.file.Write(p)
 	s.written += int64(n)

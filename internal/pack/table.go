@@ -283,7 +283,6 @@ func (t *table) fill(it *item) error {
 			if v < catalog.NoLabel {
 				return t.wrong(it.seq, "the label is %d (expected 0 or more, or -1 for none)", v)
 			}
-			// A negative label other than -1 would be taken for a number by whoever indexes by it.
 			it.label, it.hasCls = v, v != catalog.NoLabel
 		case string:
 			// An empty cell among names is mostly a slip; in a column of numbers there is -1 for none.

@@ -58,7 +58,7 @@ func Verify(ctx context.Context, c VerifyConfig, t *Tracker) (Report, error) {
 	t.setTotal(d.Len())
 	v := &verifier{config: c, dataset: d, findings: findings{track: t}, blocks: blocks.NewCache(c.Limits.Blocks())}
 	rows := int64(0)
-	// From here on a shard's rows are those up to ends[n].
+	// The rows of shard n end before ends[n].
 	for _, s := range d.Shards() {
 		rows += s.Rows
 		v.ends = append(v.ends, rows)
@@ -77,7 +77,7 @@ func Verify(ctx context.Context, c VerifyConfig, t *Tracker) (Report, error) {
 	}, nil
 }
 
-// It says what to do, as verify is often tried on what was never indexed.
+// noIndex says what to do, as verify is often tried on what was never indexed.
 func noIndex(source, has string) error {
 	return catalog.NewError(fault.KindArgument, source, "%s no index, so there is nothing to verify against; headrace index makes one", has)
 }
@@ -98,7 +98,6 @@ func withoutIndex(c VerifyConfig) error {
 
 // sorted makes the list independent of which thread found what first, and never nil: JSON would say
 // null.
-// Findings come in any order; those of one record stand together afterwards.
 func (f Findings) sorted() Findings {
 	slices.SortStableFunc(f.Listed, func(a, b Finding) int {
 		return cmp.Or(cmp.Compare(a.Record, b.Record), cmp.Compare(a.File, b.File), cmp.Compare(a.Offset, b.Offset))
@@ -173,7 +172,7 @@ func (v *verifier) run(ctx context.Context) error {
 }
 
 // do runs one task; a panic of ours becomes a fault in the report instead of the end of the process.
-// The panic's place is lost, its text is told: the other tasks are done as if nothing were.
+// The other tasks go on.
 func (v *verifier) do(task func(*reader), r *reader) {
 	defer func() {
 		if p := recover(); p != nil {

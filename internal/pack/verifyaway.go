@@ -29,7 +29,6 @@ func (v *verifier) checkFilesAway(ctx context.Context, r *reader, first, end int
 			f.wait()
 		}
 	}()
-	// One thread each: a thread's own queue keeps its requests in order.
 	threads := v.config.threads()
 	// All threads do this at once, so that each has its part of what may be under way.
 	files, most, held := max(1, filesAhead/threads), bytesAhead/int64(threads), int64(0)
@@ -84,7 +83,7 @@ func (v *verifier) checkFileAway(r *reader, f *fileAway) {
 	seek := v.seekRecord(r, f.sample, f.finding.Key)
 	r.file, r.path, r.size = f, f.finding.File, f.sample.Length
 	v.checkRecord(r, f.sample, f.finding, seek)
-	// The object is no one's after this, so that the next record opens its own.
+	// Let go of, so that the next record opens its own.
 	r.file, r.path = nil, ""
 	v.findings.track.add(1, f.sample.Length, 0)
 	v.bytes.Add(f.sample.Length)

@@ -64,7 +64,7 @@ func (v *verifier) orderByContainer(ctx context.Context) *byContainer {
 	return order
 }
 
-// It is empty for a container without rows.
+// of is the rows of container n.
 func (o *byContainer) of(n int) []uint32 { return o.rows[o.first[n]:o.first[n+1]] }
 
 // checkRowsOf is checkRecords of what lies in container n, which has the rows from first to end where rows stand by their

@@ -48,7 +48,7 @@ func (v *verifier) checkOwn(ctx context.Context, f io.ReaderAt, n int, size int6
 }
 
 // checkTFRecord reads every record. The walker compares the checksums of lengths itself.
-// It reads every record whole, images included, which its rows' own checks do once more: a container is read twice.
+// Images are read here a second time, for each row's own check has read them as well.
 func checkTFRecord(ctx context.Context, f io.ReaderAt, size int64, at func(record, offset int64, expected, found any, text string)) error {
 	w := formats.NewTFRecordWalker(f, size)
 	buffer := make([]byte, readChunk)
@@ -167,7 +167,7 @@ func (v *verifier) checkMDS(ctx context.Context, f io.ReaderAt, n int, at func(r
 }
 
 // checkHashes reads the file once for all hashes of it that are known.
-// Names in the order of letters, so that findings are the same each time.
+// It goes by the sorted names, so that findings are the same each time.
 func checkHashes(ctx context.Context, f io.ReaderAt, hashes map[string]string, at func(record, offset int64, expected, found any, text string)) error {
 	var names []string
 	var sums []hash.Hash

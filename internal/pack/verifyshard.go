@@ -51,7 +51,7 @@ func (v *verifier) checkShard(ctx context.Context, r *reader, n int) {
 	}
 	// Rows are in the order of members, so one walk beside one counter compares all of them.
 	w := formats.NewTarWalker(f, size)
-	due := int64(-1) // the row of the image that was met last, whose label is to follow; -1: none is
+	due := int64(-1) // the row of the image that was met last, as long as its label may follow; else -1
 	for ctx.Err() == nil {
 		m, err := w.Next()
 		if errors.Is(err, io.EOF) {
@@ -180,7 +180,8 @@ func (v *verifier) checkMember(shard int, record int64, m formats.TarMember, at 
 	}
 }
 
-// checkUnlabelled is of an image behind which no label came, though its row has one.
+// checkUnlabelled refuses an image behind which no label came, though its row has one. A row without a label is not checked:
+// such a shard may have the label -1 or none (record.hasCls).
 func (v *verifier) checkUnlabelled(record int64, at func(record, offset int64, expected, found any, text string)) {
 	if record < 0 {
 		return

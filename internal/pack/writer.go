@@ -133,7 +133,7 @@ func (w *Writer) item(image []byte, a Added) (*item, error) {
 	wrong := func(format string, v ...any) error {
 		return &catalog.Error{Kind: fault.KindArgument, Record: w.count, Key: it.key, Offset: -1, Text: fmt.Sprintf(format, v...)}
 	}
-	// As many digits as sort a thousand million names by number.
+	// With so many digits the names of a thousand million samples sort as their numbers do.
 	if it.key == "" {
 		it.key = fmt.Sprintf("%09d", w.count)
 	}
@@ -313,7 +313,7 @@ func (a *added) next(it *item) (bool, error) {
 	}
 }
 
-// A writer knows neither how many will come nor, as a source, what the fields are: start has told the output.
+// total is not known: nobody says how many samples will come. The fields were told to the output by start.
 func (a *added) total() int64            { return -1 }
 func (a *added) classes() []string       { return nil }
 func (a *added) fields() []catalog.Field { return nil }

@@ -46,7 +46,7 @@ func (w *Writer) AddJSON(image, fields []byte) error {
 	return w.Add(image, a)
 }
 
-// A name is one of the writer's classes, found by going through all: that is little beside a sample.
+// labelFromJSON is a number, or the place of a name among the writer's classes.
 func (w *Writer) labelFromJSON(value json.RawMessage) (*int64, error) {
 	// Before the string: json reads null into one without complaint.
 	if string(value) == "null" {
@@ -65,7 +65,7 @@ func (w *Writer) labelFromJSON(value json.RawMessage) (*int64, error) {
 	return &label, err
 }
 
-// A declared type settles what JSON leaves open: a whole number may be meant as a float.
+// declared is a field that the writer was told of. Its type settles what JSON leaves open: 3 may be meant as a float.
 func (w *Writer) declared(name string) *catalog.Field {
 	w.mu.Lock()
 	defer w.mu.Unlock()

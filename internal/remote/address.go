@@ -13,7 +13,6 @@ import (
 )
 
 // schemes of addresses, as they begin.
-// In the order in which an error names them.
 var schemes = []string{"s3", "gs", "az", "http", "https", "hf"}
 
 // address is a URL taken apart. Of a store's own scheme the path is the object's key as it is, as the
@@ -44,7 +43,7 @@ func cutScheme(text string) (scheme, rest string, found bool) {
 
 // Normal is an address with its scheme in lower case, by which addresses are compared and told apart. What is
 // no address stands as it is.
-// Host and path keep their case: keys of stores have it, and a host's is the server's to know.
+// Host and path stay as they are, for keys of stores are case-sensitive.
 func Normal(text string) string {
 	if scheme, rest, found := cutScheme(text); found {
 		return scheme + "://" + rest
@@ -82,7 +81,6 @@ func parse(text string) (address, error) {
 		}
 		return address{}, fault.New(fault.KindArgument, fault.Argument("the address", shown, expected))
 	}
-	// The order is that of what is said best: what it is, how long, of which letters, and then the scheme's own rules.
 	switch {
 	case !found:
 		return refuse("one that begins with " + strings.Join(schemes, "://, ") + "://")
@@ -178,7 +176,7 @@ func Join(prefix, relative string) (string, error) {
 	return strings.TrimSuffix(Normal(prefix), "/") + "/" + relative, nil
 }
 
-// The index that has such a name is wrong, and not the caller's words.
+// outside is a fault of the index that has such a name, and no wrong argument of the caller's.
 func outside(a address, relative string) error {
 	return &Error{URL: a.display(), Kind: fault.KindBadFile, offset: fault.None,
 		Text: fault.Argument("a name below it", relative, "parts between slashes, none of them empty, . or ..")}

@@ -50,7 +50,7 @@ func followEnvironment() {
 	}
 }
 
-// A storage that was kept (Storage.Kept) has its client, whatever the environment says by now.
+// clientOf is the client of a storage. One that was kept (Storage.Kept) has its own, whatever the environment says by now.
 func clientOf(s Storage) *client {
 	if s.kept != nil {
 		return s.kept
@@ -141,7 +141,7 @@ func (s *sending) Write(p []byte) (done int, err error) {
 	return done, err
 }
 
-// Small beside a part, large beside a packet.
+// sentAtOnce is small beside a part of an upload and large beside a packet.
 const sentAtOnce = 64 << 10
 
 // refuseLinkLocal keeps redirects and names from the addresses at which clouds hand out credentials.

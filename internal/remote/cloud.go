@@ -83,7 +83,7 @@ func (s *bucketStore) bucket(ctx context.Context, a address, writing bool) (*blo
 // spelled refuses a key of which the library makes another one, such as "x..__0x2f__y" of "x../y" (escapeKey of
 // s3blob, gcsblob and azureblob): what other programs wrote would not be found, nor they what is written here. S3's
 // objects are read without the library.
-// Refused with an error rather than read under another name: a dataset would silently lack the object.
+// It is an error, because otherwise a dataset would lack the object in silence.
 func spelled(a address) error {
 	expected := ""
 	switch {
@@ -140,7 +140,7 @@ func (s *bucketStore) head(ctx context.Context, a address) (size int64, version 
 	return found.Size, version, nil
 }
 
-// It reads into p itself, and stops writing into it before it returns: fill's reads have ended then.
+// read writes nothing more into p once it has returned, for the reads of fill have ended then.
 func (s *bucketStore) read(ctx context.Context, a address, version string, size int64, p []byte, offset int64) (n int, err error) {
 	defer guard(&err)
 	b, err := s.bucket(ctx, a, false)
@@ -171,7 +171,7 @@ func (s *bucketStore) read(ctx context.Context, a address, version string, size 
 
 // versionOf is the version that an answer says it is of, empty where it says none: a server may not know what a
 // condition is.
-// Empty is no version, and not a wrong one: the condition was sent with the request.
+// An empty one is not compared, for the condition was sent with the request.
 func versionOf(reader *blob.Reader) string {
 	var google *storage.Reader
 	if reader.As(&google) {
@@ -188,7 +188,7 @@ func versionOf(reader *blob.Reader) string {
 }
 
 // pinned asks for one version: an answer of another is 412.
-// S3 is missing, as its objects are read without the library.
+// It knows nothing of S3, whose objects are read without the library.
 func pinned(version string) func(func(any) bool) error {
 	return func(as func(any) bool) error {
 		var (
@@ -214,7 +214,7 @@ func pinned(version string) func(func(any) bool) error {
 // pageEntries is how many objects a page of a list has at most: S3's and Google's own bound.
 const pageEntries = 1000
 
-// An entry is handed on as it comes, so that a list of a million is not held twice.
+// list hands each entry on as it comes, so that a list of a million is not held twice.
 func (s *bucketStore) list(ctx context.Context, a address, token string, found func(Entry) error) (next string, err error) {
 	defer guard(&err)
 	b, err := s.bucket(ctx, a, false)

@@ -24,7 +24,7 @@ type bucketUpload struct {
 	clear func(context.Context, error) error
 }
 
-// part bounds the memory: so many bytes for each part that is on its way.
+// create begins an upload. It takes part bytes of memory for each part that is on its way.
 func (s *bucketStore) create(ctx context.Context, a address, part int) (_ upload, err error) {
 	defer guard(&err)
 	b, err := s.bucket(ctx, a, true)
@@ -70,7 +70,6 @@ func (u *bucketUpload) timely(wait func() error) error {
 	return cloudFailure(u.ctx, err)
 }
 
-// n may be fewer with an error; nobody goes on from there.
 func (u *bucketUpload) write(p []byte) (n int, err error) {
 	err = u.timely(func() (err error) {
 		n, err = u.writer.Write(p)
@@ -79,7 +78,7 @@ func (u *bucketUpload) write(p []byte) (n int, err error) {
 	return n, err
 }
 
-// The context ends behind it, for what the library holds stays as long as that does.
+// commit ends the context as well, as long as which the library keeps what it holds.
 func (u *bucketUpload) commit() error {
 	err := u.timely(u.close)
 	if err == nil {
@@ -106,7 +105,7 @@ func (u *bucketUpload) abort(ctx context.Context) error {
 	return u.clear(ctx, err)
 }
 
-// A removal is made once here; Remove tries again.
+// remove makes one request; Remove tries again.
 func (s *bucketStore) remove(ctx context.Context, a address) (err error) {
 	defer guard(&err)
 	b, err := s.bucket(ctx, a, false)

@@ -42,7 +42,7 @@ func (o *Object) Counts() Counts { return o.counted.counts() }
 // Counts of all objects that were opened with this storage in this process.
 func (s Storage) Counts() Counts { return clientOf(s).counted.counts() }
 
-// Stores list in the order of bytes, the hub in that of a tree; a caller is to see one order.
+// sortEntries gives all lists one order: stores list in the order of bytes, the hub in that of a tree.
 func sortEntries(entries []Entry) {
 	slices.SortFunc(entries, func(a, b Entry) int { return cmp.Compare(a.URL, b.URL) })
 }

@@ -39,14 +39,13 @@ func (e *Error) Error() string {
 }
 
 // FaultKind and FaultPlace are for package fault.
-// They make an Error one of the faults that the engine's callers see, with its family.
 func (e *Error) FaultKind() fault.Kind { return e.Kind }
 
 func (e *Error) FaultPlace() fault.Place {
 	return fault.Place{File: e.URL, Record: fault.None, Offset: e.offset}
 }
 
-// The cause is an errno or a context's error only, never a library's: these quote requests.
+// Unwrap gives an errno or a context's error, never a library's, which may quote a request.
 func (e *Error) Unwrap() error { return e.inner }
 
 // A failure is why one request failed, and whether the next may not.
@@ -176,7 +175,7 @@ type goal struct {
 }
 
 // finish makes the error of a failure that stays.
-// Attempts 0 is for errors that are found without a request; its sentence counts nothing then.
+// attempts is 0 for an error that was found without a request, or by a library that does not say how often it tried.
 func (c *client) finish(ctx context.Context, g goal, err error, attempts int, took time.Duration) *Error {
 	f := classify(err)
 	e := &Error{URL: g.url, Status: f.status, Attempts: attempts, Kind: f.kind, offset: g.offset, inner: f.inner}

@@ -41,7 +41,7 @@ type pendingToken struct {
 	source oauth2.TokenSource
 }
 
-// The library's own wait for a token may be as long as its server likes.
+// newGoogleTokens bounds the wait for a token, which the library does not.
 func newGoogleTokens(c *client) *googleTokens {
 	// As long as a connection may take. An attempt may take more, so that the sentence is this file's.
 	return &googleTokens{web: c.web, limit: c.storage.patience() / 6}
@@ -64,7 +64,7 @@ func (g *googleTokens) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // token waits for one. Its error comes before the context's where that has a deadline: the library would take the
 // context's in its place (SendRequest of google.golang.org/api/internal/gensupport).
-// Nine tenths, so that there is time left to say so.
+// It waits for nine tenths of the time that is left, so that its error comes first.
 func (g *googleTokens) token(ctx context.Context) (*oauth2.Token, error) {
 	limit := g.limit
 	if ends, some := ctx.Deadline(); some {
@@ -101,7 +101,7 @@ func (g *googleTokens) ask() *pendingToken {
 	return p
 }
 
-// What is late is not kept: another one may have been asked for by then, whose source counts.
+// fetch keeps no source that came late: another answer may have been asked for by then, and its source counts.
 func (g *googleTokens) fetch(p *pendingToken) {
 	p.token, p.err = g.find(p)
 	g.lock.Lock()

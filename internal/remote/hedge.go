@@ -30,7 +30,7 @@ type latency struct {
 	seen   [sizeClasses]atomic.Int64
 }
 
-// Requests of one size take like times; a p99 of all sizes together would be that of the large ones.
+// sizeClass is the class of a request's size. Each has times of its own: a p99 of all sizes would be that of the large ones.
 func sizeClass(n int) int { return min(max(bits.Len(uint(n))-smallest, 0), sizeClasses-1) }
 
 // timeClass is the class of a time; what is below the first or above the last class counts there.
@@ -52,7 +52,7 @@ func classEnds(class int) time.Duration {
 	return time.Duration(timesPerStep+within+1) << (power - 2) * time.Microsecond
 }
 
-// Times of failed requests are left out, and of hedged ones it is that of whichever came first.
+// add counts a request that succeeded. Of a hedged one the time is that of the answer which came first.
 func (l *latency) add(n int, d time.Duration) {
 	size := sizeClass(n)
 	l.counts[size][timeClass(d)].Add(1)
@@ -84,7 +84,7 @@ func (l *latency) p99(n int) time.Duration {
 }
 
 // hedged is once, and once more beside it where it lasts.
-// p has been written to whole or in part on an error: the caller's try goes on from n.
+// On an error p may have been written to in part; try goes on behind the n bytes that came.
 func (o *Object) hedged(ctx context.Context, p []byte, offset int64) (int, error) {
 	l := &o.client.latency
 	began := time.Now()

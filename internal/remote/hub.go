@@ -54,7 +54,7 @@ const (
 	mostToken     = 4096
 )
 
-// Endpoint, HF_ENDPOINT, hub: the first that is set, as huggingface_hub has it.
+// newHubStore takes storage's endpoint, else that of HF_ENDPOINT as huggingface_hub does, else the hub's own.
 func newHubStore(c *client) store {
 	h := &hubStore{client: c, commits: make(map[string]string), locations: make(map[string]location)}
 	h.endpoint = strings.TrimSuffix(c.storage.Endpoint, "/")
@@ -114,7 +114,7 @@ var (
 	commitName = regexp.MustCompile(`^[0-9a-f]{40}$`)
 )
 
-// A dataset's name has two parts here: those of one part, of the hub's early days, are refused by the pattern.
+// hubFileOf takes names of ORG/NAME alone. The hub's first datasets have no ORG, and are refused.
 func hubFileOf(a address) (hubFile, error) {
 	found := hubAddress.FindStringSubmatch(a.path)
 	if found == nil || strings.Contains("/"+found[1]+"/", "/../") {
@@ -166,7 +166,7 @@ func (h *hubStore) ask(ctx context.Context, address string, prepare func(*http.R
 }
 
 // isHub says whether an address is one of the hub itself, to which the token may go.
-// Scheme, too: over http a token would be in the clear.
+// The scheme has to be the hub's as well, for over http a token could be read on the way.
 func (h *hubStore) isHub(to *url.URL) bool {
 	hub, err := url.Parse(h.endpoint)
 	return err == nil && to.Scheme == hub.Scheme && strings.EqualFold(to.Host, hub.Host)
@@ -207,7 +207,7 @@ func (h *hubStore) commit(ctx context.Context, f hubFile) (string, error) {
 	return said.SHA, nil
 }
 
-// The answer is bounded and has to be JSON of the form that is asked for; further members are the hub's to add.
+// json reads an answer of bounded length. Members of it that into has no place for are passed over.
 func (h *hubStore) json(ctx context.Context, address string, into any) (http.Header, error) {
 	answer, err := h.ask(ctx, address, nil)
 	if err != nil {
@@ -289,7 +289,7 @@ func (h *hubStore) locate(ctx context.Context, a address, fresh bool) (location,
 var errNoFirst = unsupported("the hub answered 416 Requested Range Not Satisfiable to a request for the first byte")
 
 // empty is where a file without bytes is, which a request for all of it shows.
-// An empty file has no first byte, which a range would ask for (RFC 9110, 14.1.2: 416).
+// A range of it would be answered with 416, for it has no first byte (RFC 9110, 14.1.2 and 15.5.17).
 func (h *hubStore) empty(ctx context.Context, at string) (location, error) {
 	answer, err := h.ask(ctx, at, func(r *http.Request) { setRange(r, "", 0, 0) })
 	if err != nil {

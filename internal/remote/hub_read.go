@@ -9,7 +9,7 @@ import (
 	"github.com/headrace/headrace/internal/fault"
 )
 
-// Asked anew in any case: a location that was kept may be of an hour ago.
+// head asks the hub anew in any case, for a location that was kept may be old.
 func (h *hubStore) head(ctx context.Context, a address) (int64, string, error) {
 	found, err := h.locate(ctx, a, true)
 	return found.size, found.version, err
@@ -59,7 +59,7 @@ func (h *hubStore) readAt(ctx context.Context, from location, size int64, p []by
 }
 
 // list walks the tree of a commit below the folder that the prefix lies in. A page's token is its address.
-// It is the store's list as of S3: of all levels, by the beginning of a key.
+// As with the other stores, the list has all levels below the prefix.
 func (h *hubStore) list(ctx context.Context, a address, token string, found func(Entry) error) (next string, err error) {
 	f, err := hubFileOf(a)
 	if err != nil {
@@ -137,7 +137,7 @@ func changedVersion(expected, found string) error {
 	return &failure{kind: fault.KindChanged, text: "it was replaced after it was opened or indexed (expected version " + short(expected) + ", found " + short(found) + ")"}
 }
 
-// A version may be as long as a kilobyte; a sentence has a hundred bytes of it.
+// short cuts a version, which a server may make as long as it likes, for a sentence.
 func short(text string) string { return text[:min(len(text), 100)] }
 
 // quoted is an ETag as a header has it; lists leave the quotes away.

@@ -107,7 +107,7 @@ func OpenKnown(url string, size int64, version string, s Storage) (*Object, erro
 	return o, nil
 }
 
-// It makes no request and no connection.
+// newObject makes no request.
 func newObject(url string, s Storage) (*Object, error) {
 	a, err := parse(url)
 	if err != nil {
@@ -121,7 +121,8 @@ func newObject(url string, s Storage) (*Object, error) {
 	return &Object{address: a, client: c, store: st}, nil
 }
 
-// A version becomes a header of later requests (If-Match), so no letter of it may end one.
+// checkAnswer refuses a size or a version that cannot be. A version becomes a header of later requests (If-Match), so it must
+// hold no byte that ends a header.
 func checkAnswer(size int64, version string) error {
 	switch {
 	case size < 0 || size > mostSize:
@@ -146,7 +147,7 @@ func (o *Object) URL() string { return o.address.display() }
 func (o *Object) Key() string { return o.client.storage.Endpoint + " " + o.address.key() }
 
 // Size is in bytes.
-// It was said when the object was opened; every answer is held against it (changedSize).
+// Every answer is compared with it (changedSize).
 func (o *Object) Size() int64 { return o.size }
 
 // Version is what the store tells versions apart by, empty where it does not.
@@ -206,7 +207,7 @@ func (o *Object) replaced(ctx context.Context, e *Error, began time.Time) error 
 }
 
 // once is one request for a range.
-// Requests of both kinds come here, the first one and its hedge, so that the counts have both.
+// A hedge is made by it as well, so that the counts have both requests.
 func (o *Object) once(ctx context.Context, p []byte, offset int64) (int, error) {
 	o.count(func(c *counter) { c.requests.Add(1) })
 	n, err := o.store.read(ctx, o.address, o.version, o.size, p, offset)
@@ -260,7 +261,7 @@ func List(ctx context.Context, prefixURL string, s Storage) ([]Entry, error) {
 	return entries, nil
 }
 
-// The sentence says "cannot WHAT it", which what completes.
+// goal is for an error of the form "cannot WHAT it".
 func (o *Object) goal(what string, offset int64) goal {
 	return goal{what: what, url: o.address.display(), offset: offset, retried: func() {
 		o.count(func(c *counter) { c.retries.Add(1) })

@@ -10,7 +10,7 @@ import (
 )
 
 // What a request may cost. Times are parts of the patience, 60 seconds.
-// The figures in these comments are for the patience of 60 s; a test sets a shorter one, and all times shrink with it.
+// The figures below are those of 60 seconds. With another Storage.Patience all of them change alike.
 const (
 	patience     = 60 * time.Second
 	mostAttempts = 8 // in a row that brought nothing
@@ -24,7 +24,6 @@ const (
 	longestPart = 8
 )
 
-// 0 is the usual one, so that the zero Storage is right.
 func (s Storage) patience() time.Duration {
 	if s.Patience > 0 {
 		return s.Patience
@@ -50,7 +49,7 @@ func (c *client) try(ctx context.Context, g goal, want int, once func(context.Co
 		ctx, stop = context.WithTimeout(ctx, limit)
 		defer stop()
 	}
-	// Whether the caller ended it or Timeout did: the first is the caller's own doing, the second a Late.
+	// Where Timeout has passed and the caller has not ended it, the error is KindLate.
 	finish := func(err error, attempts int) *Error {
 		if ctx.Err() != nil && callers.Err() == nil {
 			err = c.late(last)
@@ -61,8 +60,7 @@ func (c *client) try(ctx context.Context, g goal, want int, once func(context.Co
 	ends := began.Add(total + transfer(want))
 	idle := 0
 	for attempt := 1; ; attempt++ {
-		// One attempt leaves time for others.
-		// A quarter of the patience each: a server that hangs costs one attempt of four.
+		// A quarter of the patience, so that one attempt at a server that hangs leaves time for others.
 		limit := min(total/attemptPart+transfer(want), time.Until(ends))
 		if limit <= 0 {
 			limit = time.Millisecond
@@ -87,7 +85,7 @@ func (c *client) try(ctx context.Context, g goal, want int, once func(context.Co
 			last = f
 		}
 		// Retry-After is the server's wish, and the wait at least so long.
-		// A bounded one: an hour's wish is an error that says so, and no hour.
+		// One beyond the patience is not waited for, but is an error that says so.
 		pause := max(c.pause(idle), f.after)
 		if ctx.Err() != nil || !f.again || idle >= mostAttempts || time.Now().Add(pause).After(ends) {
 			if f.again && f.after > 0 && time.Now().Add(f.after).After(ends) {
@@ -105,7 +103,7 @@ func (c *client) try(ctx context.Context, g goal, want int, once func(context.Co
 }
 
 // pause is the wait before the next attempt, after so many in a row that brought nothing.
-// The shift is bounded, so that it does not run over after many attempts.
+// The shift is bounded, so that it cannot overflow after many attempts.
 func (c *client) pause(idle int) time.Duration {
 	total := c.storage.patience()
 	wait := min(total/firstPart<<min(max(idle-1, 0), 16), total/longestPart)
@@ -122,12 +120,12 @@ func (c *client) late(last *failure) *failure {
 	return f
 }
 
-// A time for a number of bytes at the slowest rate, 64 KiB a second; an int of bytes times 10^9 stays below 2^63 for 9 GB.
+// transfer is the time for so many bytes at slowestRate. The product, in nanoseconds, fits an int64 up to 9 GB.
 func transfer(bytes int) time.Duration {
 	return time.Duration(bytes) * time.Second / slowestRate
 }
 
-// It serves all stores: a right request that the other side or this version does not do.
+// unsupported is a request that is right, and that the server or this version does not do.
 func unsupported(text string) error {
 	return &failure{kind: fault.KindUnsupported, text: text}
 }

@@ -29,7 +29,7 @@ import (
 // an object are the SDK's, by its usual chain; so is the signature. The request itself is made as to
 // any web server: the SDK's own costs several times as much of a core for each, and a shuffled epoch is
 // made of small ones. Lists and uploads go through the Go CDK (cloud.go).
-// The embedded store answers what is not read; head and read are its own.
+// The embedded bucketStore lists and writes; head and read are its own.
 type s3Store struct {
 	*bucketStore
 	client *client
@@ -45,7 +45,7 @@ type s3Store struct {
 // payload is what a signature says of a body where the body is not part of it.
 const payload = "UNSIGNED-PAYLOAD"
 
-// No credentials are looked for here: that may take seconds on a machine without a role.
+// newS3Store looks for no credentials, which may take seconds on a machine without a role.
 func newS3Store(c *client) store {
 	s := &s3Store{client: c, signer: v4.NewSigner(func(o *v4.SignerOptions) { o.DisableURIPathEscaping = true })}
 	s.web = webStore{transport: c.web, stall: c.stall(), request: s.request, sign: s.sign, refused: s.refused, follow: stay}
@@ -147,7 +147,7 @@ func (s *s3Store) bucket(ctx context.Context, name string, writing bool) (*blob.
 
 // clear removes the parts of an upload that has failed. The library does it with the upload's own context, which has
 // ended where somebody ended the upload.
-// An ID is in the error of an upload of several parts alone; a single request leaves nothing.
+// Only an upload of several parts has an ID; one of a single request leaves nothing.
 func (s *s3Store) clear(ctx context.Context, a address, err error) error {
 	var failed transfermanager.MultipartUploadError
 	if !errors.As(err, &failed) || failed.UploadID() == "" {
@@ -160,7 +160,7 @@ func (s *s3Store) clear(ctx context.Context, a address, err error) error {
 	return abortUpload(ctx, sdk, a.host, a.path, failed.UploadID())
 }
 
-// A 404 is NoSuchUpload: it was completed or aborted before.
+// An answer of 404 (NoSuchUpload) is no error: the upload was completed or aborted before.
 func abortUpload(ctx context.Context, sdk *s3.Client, bucket, key, id string) error {
 	_, err := sdk.AbortMultipartUpload(ctx, &s3.AbortMultipartUploadInput{
 		Bucket: aws.String(bucket), Key: aws.String(key), UploadId: aws.String(id),
@@ -235,7 +235,7 @@ func (s *s3Store) request(ctx context.Context, a address) (*http.Request, error)
 }
 
 // unsigned stands for credentials and signature where only an address is wanted.
-// It has no secret, and its signature is none: the address that comes of it is never sent as it is.
+// Neither holds a secret. Of the address that comes of it only the part before the key is used.
 type unsigned struct{}
 
 func (unsigned) Retrieve(context.Context) (aws.Credentials, error) {
@@ -266,7 +266,7 @@ func escapeKey(path string) string {
 	return string(escaped)
 }
 
-// Signed with the time of this moment: a signature counts for 15 minutes, and a request that is tried again has a new one.
+// sign is called for each attempt, as a signature holds for 15 minutes from its time on.
 func (s *s3Store) sign(ctx context.Context, request *http.Request) error {
 	loaded, err := s.loaded(ctx)
 	if err != nil {
@@ -294,7 +294,7 @@ func (s *s3Store) sign(ctx context.Context, request *http.Request) error {
 	return nil
 }
 
-// The word is a part of XML that is not parsed: the first kilobytes are enough, and hostile.
+// errorCode finds the one word that is wanted of an answer's XML, which is hostile and not parsed.
 var errorCode = regexp.MustCompile(`<Code>([A-Za-z0-9.]{1,64})</Code>`)
 
 // refused is an answer without the bytes that were asked for.

@@ -13,7 +13,7 @@ import (
 
 // Storage is what a user says of a store beyond an address. What is not said comes from where the
 // store's own tools take it: environment, files, the machine's role. The zero value is all of that.
-// It is compared and used as a key of a map, so that it has no slices and no pointers but kept.
+// It is a key of a map (clients), so it has no slices.
 type Storage struct {
 	Endpoint  string // address of a server that speaks S3's, Google's or Azure's protocol
 	Region    string // of S3
@@ -106,14 +106,14 @@ func (s *Storage) set(name string, value json.RawMessage) error {
 
 func known() string { return "some of " + strings.Join(options, ", ") }
 
-// A path below an endpoint would be lost where the store's library puts bucket and key into the URL.
+// isEndpoint allows no path, which would be lost where the store's library puts bucket and key into the URL.
 func isEndpoint(text string) bool {
 	u, err := url.Parse(text)
 	return err == nil && (u.Scheme == "https" || u.Scheme == "http") && u.Hostname() != "" && u.User == nil &&
 		(u.Path == "" || u.Path == "/") && u.RawQuery == "" && u.Fragment == "" && len(text) <= mostURL
 }
 
-// What stands in a header and a host's name has to be of these letters alone.
+// isRegion allows few letters, because a region becomes a part of a host's name and of a header.
 func isRegion(text string) bool {
 	return text != "" && len(text) <= 64 && !strings.ContainsFunc(text, func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '-' && r != '_'

@@ -20,7 +20,7 @@ type upload interface {
 // Writer makes an object. Nothing of it is visible before Commit has returned. Either a Commit without an error or
 // Abort ends it; what a process leaves that dies before is an incomplete upload, which takes room in the
 // bucket until its rules remove it, and which no reader sees.
-// It is for one goroutine. Between two calls nothing waits: parts are sent by the library's own.
+// It is for one goroutine; the library's own send the parts.
 type Writer struct {
 	ctx    context.Context
 	object *Object
@@ -44,8 +44,7 @@ func partBytes(most int64) int {
 	if most <= 0 {
 		return usualPart
 	}
-	// So that 10,000 parts hold it, in whole MiB.
-	// Rounded up, so that 10,000 parts are never too few for so many bytes.
+	// In whole MiB, rounded up, so that 10,000 parts hold it.
 	return int(max(leastPart, (most/mostParts+1<<20)>>20<<20))
 }
 
@@ -66,7 +65,7 @@ func Create(ctx context.Context, url string, most int64, s Storage) (*Writer, er
 	return w, nil
 }
 
-// Attempts are 0: parts are tried by the library, which does not say how often.
+// error has no number of attempts: the library sends the parts, and does not say how often it tried.
 func (w *Writer) error(err error) error {
 	return w.object.client.finish(w.ctx, w.object.goal("write", fault.None), err, 0, time.Since(w.began))
 }

@@ -30,13 +30,13 @@ type webStore struct {
 	follow  func(*http.Request, []*http.Request) error
 }
 
-// One of plain HTTP needs nothing but the connections.
+// newWebStore is one of plain HTTP, where nothing is signed.
 func newWebStore(c *client) *webStore {
 	return &webStore{transport: c.web, stall: c.stall(), request: plainRequest, refused: refusal, follow: mayFollow,
 		sign: func(context.Context, *http.Request) error { return nil }}
 }
 
-// User and password of an address become basic authentication (RFC 7617), as Go's library does it.
+// plainRequest leaves user and password in the address, of which Go's library makes basic authentication (RFC 7617).
 func plainRequest(ctx context.Context, a address) (*http.Request, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, a.web.String(), nil)
 	if err != nil {
@@ -52,7 +52,7 @@ const (
 	byDate = "Last-Modified: "
 )
 
-// Of an object with a byte or more the answer is 206 with a Content-Range, which says how many there are.
+// head asks for the first byte. The answer, 206, has a Content-Range that says how many there are.
 func (w *webStore) head(ctx context.Context, a address) (int64, string, error) {
 	answer, err := w.get(ctx, a, "", 0, 1)
 	if err != nil {
@@ -123,7 +123,7 @@ func (w *webStore) withoutFirst(ctx context.Context, a address, refused *http.Re
 	return 0, "", w.refused(answer)
 }
 
-// It reads into p itself, and returns when the body's reads have ended, so that nothing writes into p afterwards.
+// read returns only when the body is read no more, so that nothing writes into p afterwards.
 func (w *webStore) read(ctx context.Context, a address, want string, size int64, p []byte, offset int64) (int, error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -191,7 +191,7 @@ func (w *webStore) checkRange(answer *http.Response, want string, size int64, n 
 	return nil
 }
 
-// changedSize is of a version as well: an object of another length is another one, whatever its tag.
+// changedSize: an object of another length is another one, whatever its version says.
 func changedSize(expected, found int64) error {
 	return &failure{kind: fault.KindChanged, text: fmt.Sprintf("it was replaced after it was opened or indexed (expected %d bytes, found %d)", expected, found)}
 }
@@ -221,7 +221,7 @@ func fill(body io.Reader, p []byte, stall time.Duration, stop func()) (int, erro
 	return done, nil
 }
 
-// The signature is made last, since it covers the headers that setRange sets.
+// get signs last, since a signature covers the headers that setRange sets.
 func (w *webStore) get(ctx context.Context, a address, want string, offset int64, n int) (*http.Response, error) {
 	request, err := w.request(ctx, a)
 	if err != nil {
@@ -253,7 +253,7 @@ func setRange(request *http.Request, want string, offset int64, n int) {
 	}
 }
 
-// A server may have either, both or none; what comes of it is compared as a text and means nothing else.
+// version is the ETag, else the date, else nothing. It is only compared with an earlier one.
 func version(answer *http.Response) string {
 	if tag := answer.Header.Get("ETag"); tag != "" {
 		return tag
@@ -334,7 +334,7 @@ func contentRange(answer *http.Response) (first, length, total int64, err error)
 	return first, last - first + 1, total, nil
 }
 
-// It refuses signs, spaces and what does not fit 63 bits.
+// digits refuses signs, spaces and what does not fit 63 bits.
 func digits(text string) (int64, bool) {
 	value, err := strconv.ParseUint(text, 10, 63)
 	return int64(value), err == nil
