@@ -13,6 +13,7 @@ package scan
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/headrace/headrace/internal/catalog"
 	"github.com/headrace/headrace/internal/fault"
@@ -53,6 +54,10 @@ var Formats = []string{"webdataset", "tar", "tfrecord", "recordio", "beton", "zi
 func (o *Options) check() error {
 	if o.Format != "" && !slices.Contains(Formats, o.Format) {
 		return catalog.NewError(fault.KindArgument, "", "%s", fault.Argument("format", o.Format, fmt.Sprintf("one of %q", Formats)))
+	}
+	// Only one of them would be looked for, and a sample with another one alone would have no label.
+	if strings.Count(";"+o.Label, ";json.") > 1 {
+		return catalog.NewError(fault.KindArgument, "", "%s", fault.Argument("label", o.Label, "at most one member of JSON objects"))
 	}
 	return nil
 }

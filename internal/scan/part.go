@@ -71,8 +71,8 @@ func newPart(file io.ReaderAt, size int64, o *Options) *part {
 	p := &part{file: file, size: size, fields: o.Fields, image: choose(o.Image, imageNames), label: choose(o.Label, labelNames),
 		columns: make(map[string]*column), names: make(map[string][]string), plain: true, inspect: o.Inspect, walked: o.walked, database: o.database, mostBlock: cmp.Or(o.MostBlock, blocks.MostBytes)}
 	// "json.NAME" is a member of the object in the column json, unless a column has that name itself.
-	// Also as one of several alternatives, "cls;json.class": a column goes before it then, wherever the two stand, and of
-	// several members of JSON the first alone is looked for.
+	// Also as one of several alternatives, "cls;json.class": a column goes before it then, wherever the two stand.
+	// Options.check refuses several members of JSON.
 	for _, name := range p.label.names {
 		if rest, ok := strings.CutPrefix(name, "json."); ok && p.jsonPath == "" {
 			p.jsonPath = rest

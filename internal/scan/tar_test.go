@@ -139,6 +139,8 @@ func TestAMemberOfAJSONMayBeOneOfSeveralNamesOfTheLabel(t *testing.T) {
 	// A column of another name is no object called json.
 	_, err := Open(dir+"/a.tar", Options{Label: "seg.json.class"})
 	require.ErrorContains(t, err, `no sample has a column "seg.json.class"`)
+	_, err = Open(dir+"/a.tar", Options{Label: "json.class;json.other"})
+	require.ErrorContains(t, err, `at most one member of JSON objects`)
 }
 
 func TestFractionsAreNoClassesButAField(t *testing.T) {
