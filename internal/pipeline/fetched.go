@@ -110,7 +110,18 @@ func (a *readAhead) claimSome(batch []*record) []*record {
 		}
 		batch = append(batch, r)
 	}
+	a.lacks = len(batch) < cap(batch) && (len(a.free) == 0 || a.kept >= keptAhead)
 	return batch
+}
+
+// enough says, once, that the planner has records again for some time, with the lock held. It is not woken for each:
+// that would take a switch of threads an image.
+func (a *readAhead) enough() bool {
+	if !a.lacks || a.kept > keptAhead-planAtOnce || len(a.free) < min(planAtOnce, len(a.all)/4+1) {
+		return false
+	}
+	a.lacks = false
+	return true
 }
 
 // fetched takes a record from the Fetcher.

@@ -62,6 +62,7 @@ type readAhead struct {
 
 	fetcher *fetch.Fetcher // in the readers' place where the dataset lies in a store of objects, else nil
 	kept    int            // records that are planned and in the cache
+	lacks   bool           // the planner waits for records to become free
 	hits    pace           // of reads from the cache
 }
 
@@ -278,7 +279,9 @@ func (a *readAhead) recycle(r *record) {
 	}
 	r.draft, r.view, r.seek, r.err = nil, mmap.View{}, points{}, nil
 	a.free = append(a.free, r)
-	a.door.Signal()
+	if a.fetcher == nil || a.enough() {
+		a.door.Signal()
+	}
 }
 
 // drop empties the queue of a cancelled stream, with the lock held.
