@@ -86,6 +86,7 @@ type Fetcher struct {
 	mu       sync.Mutex
 	arena    arena
 	direct   int64 // bytes that Direct reads count with
+	own      int64 // bytes of memory of Wants' own
 	order    []due // as added, from the first that is still to be requested
 	turns    int64 // so many were added
 	began    int64 // turns at the last Drop
@@ -129,13 +130,18 @@ func (f *Fetcher) Add(w *Want) {
 	f.order = append(f.order, f.due(w))
 }
 
-// AddFirst is Add for what is wanted before all others, which may hold the memory that it would need and wait for it:
-// it has memory of its own then.
+// AddFirst is Add for what is wanted before all others but those that were added so, too. The others may hold the memory
+// that it would need and wait for it: it has memory of its own then, of which all such have an eighth of the arena's or
+// one has what it needs.
 func (f *Fetcher) AddFirst(w *Want) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	w.Urgent = true
-	f.order = slices.Insert(f.order, 0, f.due(w))
+	behind := 0 // those that were added so before it
+	for behind < len(f.order) && f.order[behind].is(pending) && f.order[behind].want.Urgent {
+		behind++
+	}
+	f.order = slices.Insert(f.order, behind, f.due(w))
 }
 
 // due makes a Want pending.
@@ -171,6 +177,7 @@ func (f *Fetcher) Free(w *Want) {
 		f.arena.give(w.at, w.Length)
 	case inOwn:
 		w.own.Free()
+		f.own -= w.Length
 	case counted:
 		f.direct -= w.Length
 	}

@@ -200,15 +200,25 @@ func TestWhatIsAddedFirstIsReadThoughAllMemoryIsHeldByWhatWasAddedBeforeAndTheFi
 	}
 	f.Request()
 	holds(t, next(t, arrived)) // and is not given back: whoever has it waits for what comes now
-	urgent := &Want{Source: new(object), Offset: 77, Length: 700}
-	f.AddFirst(urgent)
+	from := new(object)
+	beside := &Want{Source: from, Offset: 777, Length: 10} // which is not due yet
+	f.Add(beside)
+	urgent := []*Want{{Source: from, Offset: 77, Length: 700}, {Source: new(object), Offset: 5, Length: 700}}
+	f.AddFirst(urgent[0])
+	f.AddFirst(urgent[1])
 	f.Request()
-	w := next(t, arrived)
-	require.True(t, w == urgent, "what is added first comes next")
-	holds(t, w)
-	f.Free(w)
+	for i, one := range urgent {
+		w := next(t, arrived)
+		require.True(t, w == one, "what is added first comes next, in its order")
+		holds(t, w)
+		require.Len(t, arrived, 0, "one at a time has memory of its own")
+		require.Equal(t, int64(700), f.own)
+		f.Free(urgent[i])
+	}
+	assert.Equal(t, [][2]int64{{77, 700}}, from.seen(), "what is not due comes with nothing")
+	assert.Zero(t, f.own)
 	close(gated.gate)
-	for range 2 {
+	for range 3 {
 		f.Free(held)
 		held = next(t, arrived)
 		holds(t, held)

@@ -88,7 +88,8 @@ func (f *Fetcher) send(first *Want) bool {
 	if !ok {
 		// Whoever holds the memory will give it back while somebody can still use it. Where all of it
 		// stands behind this one, nobody can.
-		if f.before > 0 && !first.Urgent {
+		urgent := first.Urgent && (f.own == 0 || f.own+first.Length <= f.options.Bytes/8)
+		if f.before > 0 && !urgent {
 			return false
 		}
 		room, err := first.own.Reserve(first.Length)
@@ -98,6 +99,7 @@ func (f *Fetcher) send(first *Want) bool {
 			return true
 		}
 		first.Bytes, where = room, inOwn
+		f.own += first.Length
 	}
 	f.remove(first.Source, list, from, to)
 	for _, w := range group {
@@ -140,7 +142,7 @@ func (f *Fetcher) neighbours(list []*Want, alone int) (from, to int) {
 		if end-begin > f.options.Request || w.Length > room {
 			return false
 		}
-		if w.turn-first.turn >= int64(f.link.limit) {
+		if first.Urgent && !w.Urgent || w.turn-first.turn >= int64(f.link.limit) {
 			if w.Length > later {
 				return false
 			}
