@@ -260,3 +260,23 @@ def test_a_stack_that_no_worker_could_send_for_its_gradients_is_made_in_the_trai
     """torch's own loader waits for ever: the worker's error is only printed."""
     expected = of_gradients(data.DataLoader, paths, BEHIND[what], 0)
     assert same(of_gradients(hr.DataLoader, paths, BEHIND[what], 1), expected)
+
+
+def turned_and_changed(samples: list[Any]) -> Any:
+    x = torch.stack([sample.transpose(1, 2) for sample in samples])
+    x.contiguous().mul_(2)
+    return x
+
+
+@WORKERS
+def test_a_stack_of_turned_images_is_contiguous_and_so_itself(
+    paths: list[str], workers: int
+) -> None:
+    natively(Opens(paths[:7], image_of("floats")), counted(turned_and_changed), workers)
+
+
+@pytest.mark.parametrize("axis", [0, 1, -1])
+def test_a_stack_may_have_numpys_name_of_its_axis(paths: list[str], axis: int) -> None:
+    collate = Collates(lambda samples: torch.stack(samples, axis=axis))
+    dataset = Opens(paths[:4], image_of("floats"))
+    compared(dataset, strict=False, batch_size=2, collate_fn=collate)

@@ -166,6 +166,24 @@ def test_without_a_batch_they_have_torchs_strides(paths: list[str], what: str) -
     compared(Opens(paths[:2], lambda path, index: made(path, of, SMALL)), batch_size=None)
 
 
+ARRAYS: dict[str, Callable[[Any], Any]] = {
+    "nothing": lambda x: x[()],
+    "a mask": lambda x: x[:, np.arange(17) % 2 == 0],
+    "rows and columns": lambda x: x[:, np.array([1, 5, 2]), np.array([0, 3, 3])],
+    "the last axis": lambda x: x[..., np.array([4, 0])],
+    "channels": lambda x: x[np.array([2, 1, 0])],
+    "a list and an array": lambda x: x[[2, 1, 0], np.array([4, 0, 1])],
+    "a slice of numbers of NumPy": lambda x: x[[2, 1, 0], np.int64(2) : np.int64(9)],
+}
+
+
+@pytest.mark.parametrize("what", ARRAYS)
+def test_an_index_may_be_anything_that_torch_takes(paths: list[str], what: str) -> None:
+    of = ARRAYS[what]
+    dataset = Opens(paths[:4], lambda path, index: of_tensor(path, of, SMALL))
+    compared(dataset, strict=False, batch_size=2)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["forkserver", "spawn"])
 def test_processes_that_import_torch_anew_send_them(paths: list[str], method: str) -> None:

@@ -329,7 +329,11 @@ def _more_eager(first: Batch, bad: list[int]) -> Asked:
     assert asked is not None, "a stream's batch is not made again"
     every = frozenset(range(len(asked.samples)))
     if asked.eager == every:
-        raise first.failure or OSError("; ".join(first.why))
+        failure, first.failure = first.failure, None
+        try:
+            raise failure or OSError("; ".join(first.why))
+        finally:
+            del failure  # its traceback leads here, and to the batch
     wanted = asked.eager.union(bad)
     # It may be another sample's image, which the collate function was given.
     return asked._replace(eager=every if wanted == asked.eager else wanted)

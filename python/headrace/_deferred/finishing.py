@@ -95,7 +95,7 @@ def _in_form(value: Any, change: Callable[[Form], Form | None]) -> tuple[Part, .
         form = change(part.form) if isinstance(part, Part) else None
         if form is None or not isinstance(part, Part):
             return None
-        made.append(part._replace(form=form))
+        made.append(part._replace(form=form, place=recording.place_of(part.place)))
     return tuple(made) or None
 
 

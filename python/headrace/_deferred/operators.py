@@ -84,12 +84,19 @@ def _in_order(part: Part, order: list[int]) -> Part | None:
 
 def _order(index: Any) -> list[int]:
     """The channels that an index asks for, and nothing else; empty where it does not."""
-    first, *others = index if type(index) is tuple else (index,)
-    all_of_it = all(one is Ellipsis or one == slice(None) for one in others)
-    listed = tensorops.listed(first)
-    if listed is None or not all_of_it or len(others) > 2:
+    if type(index) is not tuple:
+        index = (index,)
+    listed = tensorops.listed(index[0]) if index else None
+    if listed is None or len(index) > 3 or not all(map(_is_all, index[1:])):
         return []
     return [one + 3 if one < 0 else one for one in listed]
+
+
+def _is_all(index: Any) -> bool:
+    """Whether it is ``:`` or ``...``. Without a comparison: an array compares its elements."""
+    if index is Ellipsis:
+        return True
+    return type(index) is slice and index.start is index.stop is index.step is None
 
 
 def _axes(arguments: tuple[Any, ...], named: dict[str, Any]) -> list[int]:
@@ -122,6 +129,8 @@ def of_each(
     Returns:
         None: values are needed. The images themselves: it gives the stack itself.
     """
+    if name == "contiguous" and not (arguments or named):
+        return parts  # a stack lies in rows
     images = [part for part in parts if not isinstance(part, torch.Tensor)]
     # Where the images have no axes, they are numbers, which have other rules of dtypes.
     if name not in tensorops.POINTWISE or not images or not shape_of(images[0]):

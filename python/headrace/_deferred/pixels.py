@@ -126,7 +126,7 @@ def finished(value: Any, form: Form) -> torch.Tensor:
         made = made.div_(255) if form.scale == "div" else made.mul_(1 / 255)
     if form.normalize:
         op = json.loads(form.normalize)
-        both = (torch.tensor(op[name], device="cpu") for name in ("mean", "std"))
+        both = (torch.tensor(op[name], dtype=dtype, device="cpu") for name in ("mean", "std"))
         mean, std = (numbers[:, None, None] for numbers in both)
         made = made.sub(mean).div_(std)
     return made

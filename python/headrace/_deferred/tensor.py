@@ -284,10 +284,10 @@ def pending(chain: Chain, form: Form, place: int | None = None) -> PendingTensor
     return PendingTensor((part,), (form.channels, height, width), DTYPES[form.dtype])
 
 
-def _stacked(tensors: Any, dim: int = 0, *, out: Any = None) -> PendingTensor | None:
+def _stacked(tensors: Any, dim: int = 0, *, out: Any = None, **named: Any) -> PendingTensor | None:
     """Pending tensors of one shape and dtype as one, others among them; None where values are
     needed."""
-    if dim or out is not None:
+    if dim or out is not None or named:  # axis, which torch takes for dim
         return None
     in_rows, _NO_STORAGE.asked = _NO_STORAGE.asked, False
     parts = _parts_of(tensors)

@@ -205,7 +205,7 @@ def _permute(found: Recording, original: Any, image: Any, permutation: Any) -> A
         permuted = partial(original, permutation=order)
         whole = part.form == Form()
         return _then(part, part.chain.size, permuted, **op) if whole else NOT_RECORDED
-    if chain is None or chain.mode != "RGB":
+    if chain is None or chain.full or chain.mode != "RGB":
         return NOT_RECORDED
     made = Op(json.dumps(op), partial(original, permutation=permutation), anew=True)
     return image.then(chain.then(made, chain.size), anew=True)
