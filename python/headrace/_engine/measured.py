@@ -51,7 +51,10 @@ FIELDS = {
     "stall_max_s": ("gauge", "longest time that next() waited for a batch, in seconds"),
     "batches_ready": ("gauge", "complete batches that next() can return at once"),
     "batches_open": ("gauge", "batches that are in progress or complete, and not delivered yet"),
-    "records_queued": ("gauge", "records that were read ahead, or are in a store's cache, and are not decoded yet"),
+    "records_queued": (
+        "gauge",
+        "records that were read ahead, or are in a store's cache, and are not decoded yet",
+    ),
     "reading_ahead": (
         "gauge",
         "1 while reader threads read ahead of the decode threads, because storage is slow; else 0",
