@@ -23,7 +23,7 @@ type record struct {
 	next   uint64        // the use behind this one, where what is fetched is kept
 	key    parts.Key     // of its bytes in the cache on disk, where that is known
 	kept   bool          // it was there when it was planned: the worker reads it
-	took   time.Duration // the worker
+	took   time.Duration // to read it there
 	view   mmap.View
 	seek   points
 	err    error
