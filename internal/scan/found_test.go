@@ -39,7 +39,16 @@ func TestARepositoryInTheHubsCacheIsItsMainStateAndNotItsBlobs(t *testing.T) {
 	dir := hubCache(t, "aa", "bb")
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "refs/main"), []byte("cc"), 0o600))
 	_, err := Open(dir, Options{Split: "train"})
+	require.ErrorContains(t, err, `the main state is "cc", which is not there (found ["aa" "bb"])`)
+	require.NoError(t, os.Remove(filepath.Join(dir, "refs/main")))
+	_, err = Open(dir, Options{Split: "train"})
 	require.ErrorContains(t, err, `there are several states of the repository, none of them the main one: ["aa" "bb"]; open the folder of one`)
+	one := hubCache(t, "aa")
+	require.NoError(t, os.WriteFile(filepath.Join(one, "refs/main"), []byte("cc"), 0o600))
+	_, err = Open(one, Options{Split: "train"})
+	require.ErrorContains(t, err, `the main state is "cc", which is not there (found ["aa"])`)
+	require.NoError(t, os.Remove(filepath.Join(one, "refs/main")))
+	require.Equal(t, int64(7), open(t, one, Options{Split: "train"}).Len())
 }
 
 func TestArchivesInAnArchiveAreRefusedWithAWayOut(t *testing.T) {

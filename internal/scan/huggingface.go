@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/headrace/headrace/internal/blocks"
@@ -203,10 +204,10 @@ func readRowNumbers(f io.ReaderAt, size, most int64) (rows []int64, err error) {
 	}
 }
 
-// hubSnapshot is the folder that a repository in huggingface_hub's cache stands for; empty of any other folder. Its "blobs"
+// HubSnapshot is the folder that a repository in huggingface_hub's cache stands for; empty of any other folder. Its "blobs"
 // are the files by their hashes, in which splits and names are lost, and "snapshots" have links to them
 // (huggingface_hub/file_download.py, "cache structure").
-func hubSnapshot(dir string) (string, error) {
+func HubSnapshot(dir string) (string, error) {
 	for _, name := range []string{"blobs", "snapshots", "refs"} {
 		if info, err := os.Lstat(filepath.Join(dir, name)); err != nil || !info.IsDir() {
 			return "", nil
@@ -217,15 +218,22 @@ func hubSnapshot(dir string) (string, error) {
 	if err != nil {
 		return "", catalog.FormatError(snapshots, err)
 	}
-	main, _ := os.ReadFile(filepath.Join(dir, "refs", "main"))
 	var names []string
 	for _, e := range entries {
-		if e.Name() == string(main) {
-			return filepath.Join(snapshots, e.Name()), nil
+		if e.Name()[0] != '.' {
+			names = append(names, e.Name())
 		}
-		names = append(names, e.Name())
 	}
-	if len(names) != 1 {
+	main, err := os.ReadFile(filepath.Join(dir, "refs", "main"))
+	switch state := strings.TrimSpace(string(main)); {
+	case err == nil && slices.Contains(names, state):
+		return filepath.Join(snapshots, state), nil
+	case len(names) == 0:
+		return "", catalog.NewError(fault.KindEmpty, snapshots, "there is no state of the repository; download it first")
+	// Another state has other samples: a download of the main one was broken off, perhaps.
+	case err == nil:
+		return "", catalog.NewError(fault.KindArgument, snapshots, "the main state is %.80q, which is not there (found %q); download it, or open the folder of another", state, names)
+	case len(names) > 1:
 		return "", catalog.NewError(fault.KindArgument, snapshots, "there are several states of the repository, none of them the main one: %q; open the folder of one", names)
 	}
 	return filepath.Join(snapshots, names[0]), nil

@@ -90,14 +90,12 @@ func quotedAll(sources []string) string {
 // openFolder leaves a folder to package catalog, unless that finds no image where containers lie.
 // So a folder with an index, or of class folders, is never looked through for containers.
 func openFolder(source string, o Options) (*catalog.Dataset, error) {
-	if o.IndexDir == "" {
-		snapshot, err := hubSnapshot(source)
-		if err != nil {
-			return nil, err
-		}
-		if snapshot != "" {
-			source = snapshot
-		}
+	snapshot, err := HubSnapshot(source)
+	if err != nil {
+		return nil, err
+	}
+	if snapshot != "" {
+		source = snapshot
 	}
 	d, err := catalog.Open(source, o.Options)
 	if err == nil {
