@@ -114,20 +114,18 @@ func (c *sourceConfig) open() (*catalog.Dataset, error) {
 	if c.IndexDir != "" || c.Root != "" {
 		return scan.Open(string(c.Path), options)
 	}
-	dir, list, err := pack.FindList(string(c.Path), c.Split)
+	found, err := pack.FindList(string(c.Path), c.Split, true)
 	if err != nil {
 		return nil, err
 	}
-	if dir != string(c.Path) {
-		options.Split = "" // which chose it
-	}
-	if list == "" {
-		return scan.Open(dir, options)
+	options.Split = found.Split // empty where it chose the folder
+	if found.List == "" {
+		return scan.Open(found.Dir, options)
 	}
 	if options.Given() {
 		return nil, scan.NoContainer(string(c.Path), catalog.Listed, options.Split)
 	}
-	return pack.OpenList(dir, list)
+	return pack.OpenList(found.Dir, found.List)
 }
 
 func (c *sourceConfig) concat() (*catalog.Dataset, error) {

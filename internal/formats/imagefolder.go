@@ -70,7 +70,7 @@ func ListFolder(root string, allowEmpty bool, more []string) (*Listing, error) {
 	// A class that leads back keeps its number and has no files.
 	links := map[string]bool{} // of the classes; of each, whether it leads back
 	for _, e := range entries {
-		if !isDir(root, e) {
+		if !IsDir(root, e) {
 			continue
 		}
 		l.Classes = append(l.Classes, e.Name())

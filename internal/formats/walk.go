@@ -47,7 +47,7 @@ func descend(root, path string, holders, more []string, dirs *[]directory) error
 	var names []string // of files
 	for _, e := range entries {
 		name := e.Name()
-		if !isDir(full, e) {
+		if !IsDir(full, e) {
 			names = append(names, name)
 			continue
 		}
@@ -67,9 +67,9 @@ func descend(root, path string, holders, more []string, dirs *[]directory) error
 	return nil
 }
 
-// isDir answers as os.DirEntry.is_dir of Python does: links are followed, a broken one is a
+// IsDir answers as os.DirEntry.is_dir of Python does: links are followed, a broken one is a
 // file. Only links cost a stat; the directory itself says what the others are.
-func isDir(parent string, e fs.DirEntry) bool {
+func IsDir(parent string, e fs.DirEntry) bool {
 	if e.Type()&fs.ModeSymlink == 0 {
 		return e.IsDir()
 	}

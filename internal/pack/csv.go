@@ -49,8 +49,7 @@ func openCSV(file string) (_ tableFile, err error) {
 	}
 	// Before the rows: their numbers may have commas, and the error would be about those.
 	if separator, found := otherSeparator(header); found {
-		return nil, catalog.NewError(fault.KindBadFile, file, "the header line is one column, %.80q; columns are separated by commas, here it seems by %q",
-			header[0], separator)
+		return nil, wrongSeparator(file, header, separator)
 	}
 	if err := c.infer(header); err != nil {
 		return nil, err
@@ -170,6 +169,12 @@ func otherSeparator(header []string) (string, bool) {
 		}
 	}
 	return "", false
+}
+
+// wrongSeparator is the error of such a header.
+func wrongSeparator(file string, header []string, separator string) error {
+	return catalog.NewError(fault.KindBadFile, file, "the header line is one column, %.80q; columns are separated by commas, here it seems by %q",
+		header[0], separator)
 }
 
 // place is where the row begins that was read last: the line for an editor, the byte for a program.

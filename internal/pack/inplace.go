@@ -109,7 +109,7 @@ func (c *IndexConfig) open(ctx context.Context) (source, error) {
 	if err := noListWords(list, c.scanOptions(c.Storage)); err != nil {
 		return nil, err
 	}
-	return openListIn(list)
+	return openListIn(list, "", "")
 }
 
 // place is the directory of the index, and for containers where they are found from there.

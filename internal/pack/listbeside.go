@@ -1,6 +1,8 @@
 package pack
 
 import (
+	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -8,6 +10,7 @@ import (
 
 	"github.com/headrace/headrace/internal/catalog"
 	"github.com/headrace/headrace/internal/fault"
+	"github.com/headrace/headrace/internal/formats"
 	"github.com/headrace/headrace/internal/remote"
 	"github.com/headrace/headrace/internal/scan"
 	"github.com/headrace/headrace/mmap"
@@ -17,119 +20,182 @@ import (
 // folder the first counts.
 var listNames = []string{"metadata.csv", "metadata.jsonl", "metadata.parquet"}
 
+// Beside is what FindList found: the folder to open, which may be that of a split or of a snapshot, what is left to do of
+// split=, and the list, which is empty where there is none.
+type Beside struct {
+	Dir, Split, List string
+}
+
 // FindList finds the list of the images of a folder that lies in it, as Hugging Face's ImageFolder has it: the folder, or that
-// of one of its splits, and the list there. There is no list where the folder has an index, and where it has several class
-// folders, whose names are the labels then.
-func FindList(folder, split string) (dir, list string, err error) {
+// of one of its splits, and the list there. There is no list where the folder has several class folders, whose names are the
+// labels then. byIndex is of who opens a folder by its index where it has one; who makes an index or packs goes by the list.
+func FindList(folder, split string, byIndex bool) (Beside, error) {
+	found := Beside{Dir: folder, Split: split}
 	if remote.IsURL(folder) {
-		return folder, "", nil
+		return found, nil
 	}
-	found, folders, indexed := lookIn(folder)
-	if indexed {
-		return folder, "", nil
+	snapshot, err := scan.HubSnapshot(folder)
+	if err != nil {
+		return found, err
 	}
+	if snapshot != "" {
+		found.Dir = snapshot
+	}
+	if hasIndex(found.Dir, byIndex) {
+		return found, nil
+	}
+	folders := foldersIn(found.Dir)
 	// One folder is where the images lie that the list names, as "images/1.jpg".
-	if found != "" && len(folders) <= 1 {
-		return folder, found, nil
+	if len(folders) <= 1 {
+		found.List, err = listIn(found.Dir)
+		return found, err
 	}
-	if found != "" || len(folders) < 2 || slices.ContainsFunc(folders, func(name string) bool { return !hasList(filepath.Join(folder, name)) }) {
-		return folder, "", nil
+	if hasList(found.Dir) || slices.ContainsFunc(folders, func(name string) bool { return !hasList(filepath.Join(found.Dir, name)) }) {
+		return found, nil
 	}
 	// Each has a list of its own, so that they are no classes.
 	if !slices.Contains(folders, split) {
-		return folder, "", scan.SeveralSplits(folder, split, folders)
+		return found, scan.SeveralSplits(folder, split, folders)
 	}
-	dir = filepath.Join(folder, split)
-	found, _, indexed = lookIn(dir)
-	if indexed {
-		found = ""
+	found.Dir, found.Split = filepath.Join(found.Dir, split), ""
+	if !hasIndex(found.Dir, byIndex) {
+		found.List, err = listIn(found.Dir)
 	}
-	return dir, found, nil
+	return found, err
 }
 
-// hasList is a look at the names of lists alone, for a folder of classes may have a million images.
-func hasList(dir string) bool {
-	return slices.ContainsFunc(listNames, func(name string) bool { return listsImages(filepath.Join(dir, name)) })
+// hasIndex is true of a folder that is opened by its index, whatever list it has: a packed dataset, and with byIndex one
+// with an index of its files. Such an index is made anew, and its list may have changed since.
+func hasIndex(dir string, byIndex bool) bool {
+	if !byIndex {
+		return packedAlready(dir) != nil
+	}
+	_, err := os.Lstat(filepath.Join(dir, catalog.ManifestName))
+	return err == nil
 }
 
-// lookIn finds the list in a folder and the folders below it, and says whether it has an index.
-func lookIn(dir string) (list string, folders []string, indexed bool) {
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return "", nil, false // which whoever opens the folder says
-	}
+// foldersIn are the folders in a folder, links to such among them, as formats.ListFolder has classes. It looks at the
+// names of files alone, for there may be a million.
+func foldersIn(dir string) (folders []string) {
+	entries, _ := os.ReadDir(dir) // of an error whoever opens the folder says
 	for _, e := range entries {
-		indexed = indexed || e.Name() == catalog.ManifestName
-		if e.IsDir() && e.Name()[0] != '.' {
+		if e.Name()[0] != '.' && formats.IsDir(dir, e) {
 			folders = append(folders, e.Name())
 		}
 	}
+	return folders
+}
+
+// hasList is true of a folder with a list, also of one that cannot be read.
+func hasList(dir string) bool {
+	list, err := listIn(dir)
+	return list != "" || err != nil
+}
+
+// listIn finds the list in a folder. One that cannot be read is an error: without it the samples would have other labels,
+// and nobody would know.
+func listIn(dir string) (string, error) {
 	for _, name := range listNames {
-		has := slices.ContainsFunc(entries, func(e os.DirEntry) bool { return e.Name() == name })
-		if path := filepath.Join(dir, name); has && listsImages(path) {
-			return path, folders, indexed
+		path := filepath.Join(dir, name)
+		if info, err := os.Stat(path); err != nil || info.IsDir() {
+			if _, broken := os.Lstat(path); err == nil || broken != nil {
+				continue
+			}
+			return "", catalog.IOError(path, "cannot open the list of files", err)
+		}
+		if lists, err := listsImages(path); lists || err != nil {
+			return path, err
 		}
 	}
-	return "", folders, indexed
+	return "", nil
 }
 
 // listsImages is true of a list with the column of paths that Hugging Face's have. Of others in a folder, such as what
 // somebody notes of its tars, nothing is known.
-func listsImages(file string) bool {
+func listsImages(file string) (bool, error) {
 	switch filepath.Ext(file) {
 	case ".parquet":
-		if scan.HasImages(file) {
-			return false
-		}
-		list, err := openParquet(file)
-		if err != nil {
-			return false
-		}
-		defer list.close()
-		return slices.ContainsFunc(list.columns(), func(f catalog.Field) bool { return f.Name == metadataPath })
+		return parquetListsImages(file)
 	case ".jsonl":
 		f, err := mmap.OpenRegular(file)
 		if err != nil {
-			return false
+			return false, catalog.IOError(file, "cannot open the list of files", err)
 		}
 		list := &jsonLines{file: file, f: f, at: make(map[string]int)}
 		defer list.close()
-		if list.rewind() != nil || list.object(list.column) != nil {
-			return false
+		if err := list.rewind(); err != nil {
+			return false, err
+		}
+		if err := list.object(list.column); err != nil && !errors.Is(err, io.EOF) {
+			return false, err
 		}
 		_, has := list.at[metadataPath]
-		return has
+		return has, nil
 	}
 	f, err := mmap.OpenRegular(file)
 	if err != nil {
-		return false
+		return false, catalog.IOError(file, "cannot open the list of files", err)
 	}
 	list := &csvFile{file: file, f: f}
 	defer list.close()
 	header, err := list.rewind()
-	return err == nil && slices.Contains(header, metadataPath)
+	if err != nil {
+		return false, passEmpty(err)
+	}
+	if separator, other := otherSeparator(header); other && slices.Contains(strings.Split(header[0], separator), metadataPath) {
+		return false, wrongSeparator(file, header, separator)
+	}
+	return slices.Contains(header, metadataPath), nil
 }
 
-// findList finds the list in a folder that is a source; there is none where others are given in its place.
+// passEmpty takes a file without bytes for none: it has no rows to lose.
+func passEmpty(err error) error {
+	if fault.KindOf(err) == fault.KindEmpty {
+		return nil
+	}
+	return err
+}
+
+// parquetListsImages is listsImages of Parquet.
+func parquetListsImages(file string) (bool, error) {
+	if scan.HasImages(file) {
+		return false, nil
+	}
+	list, err := openParquet(file)
+	if fault.KindOf(err) == fault.KindUnsupported && !scan.HasColumn(file, metadataPath) {
+		return false, nil // a table of something else
+	}
+	if err != nil {
+		return false, err
+	}
+	defer list.close()
+	return slices.ContainsFunc(list.columns(), func(f catalog.Field) bool { return f.Name == metadataPath }), nil
+}
+
+// findList finds the list in a folder that is a source, and the folder itself; there is none where others are given in its
+// place.
 func (o *ContainerOptions) findList(folder string) (dir, list string, err error) {
 	if o.Containers != nil || o.Array != nil || o.Located != nil || o.Root != "" {
 		return folder, "", nil
 	}
-	if dir, list, err = FindList(folder, o.Split); dir != folder {
-		o.Split = ""
-	}
-	return dir, list, err
+	found, err := FindList(folder, o.Split, false)
+	o.Split = found.Split
+	return found.Dir, found.List, err
 }
 
-// openListIn opens such a list. Its files lie below the folder.
-func openListIn(list string) (*table, error) {
+// openListIn opens such a list, whose files lie below its folder. Its paths are in the column by which it was found, unless
+// another is named.
+func openListIn(list, pathColumn, labelColumn string) (*table, error) {
+	if pathColumn == "" {
+		pathColumn = metadataPath
+	}
 	t := &table{file: list, pathAt: -1, labelAt: -1, keyAt: -1, inside: true}
-	return t.begin(&PackConfig{Source: list})
+	return t.begin(&PackConfig{Source: list, PathColumn: pathColumn, LabelColumn: labelColumn})
 }
 
 // OpenList makes a dataset of the images that the list in a folder names, in its order.
 func OpenList(folder, list string) (*catalog.Dataset, error) {
-	t, err := openListIn(list)
+	t, err := openListIn(list, "", "")
 	if err != nil {
 		return nil, err
 	}

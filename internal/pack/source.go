@@ -184,9 +184,7 @@ func openSource(ctx context.Context, c *PackConfig) (source, error) {
 		if err := noListWords(list, c.scanOptions(c.Storage)); err != nil {
 			return nil, err
 		}
-		of := *c
-		of.Source = list
-		return openTable(&of)
+		return openListIn(list, c.PathColumn, c.LabelColumn)
 	}
 	return openFolderOr(ctx, dir, c.AllowEmpty, &c.ContainerOptions, c.Storage, false)
 }

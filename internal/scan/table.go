@@ -38,23 +38,34 @@ func scanParquet(p *part) error {
 // HasImages tells a Parquet file that may hold images from a list of files, which has a column of their paths.
 // It looks at the footer alone. A file that cannot be opened is none; the reason is an error where it is opened for good.
 func HasImages(path string) bool {
+	// A column of bytes may be images; one called path is a list of files, whatever else it has.
+	leaves := leavesOf(path)
+	return slices.ContainsFunc(leaves, func(l formats.Leaf) bool { return l.Kind == formats.BytesLeaf }) && !hasLeaf(leaves, "path")
+}
+
+// HasColumn is true of a Parquet file with a flat column of this name. As for HasImages, one that cannot be opened has none.
+func HasColumn(path, name string) bool { return hasLeaf(leavesOf(path), name) }
+
+func hasLeaf(leaves []formats.Leaf, name string) bool {
+	return slices.ContainsFunc(leaves, func(l formats.Leaf) bool { return len(l.Path) == 1 && l.Path[0] == name })
+}
+
+// leavesOf are the columns of a Parquet file by its footer, none where it cannot be opened.
+func leavesOf(path string) []formats.Leaf {
 	f, err := mmap.OpenRegular(path)
 	if err != nil {
-		return false
+		return nil
 	}
 	defer f.Close()
 	info, err := f.Stat()
 	if err != nil {
-		return false
+		return nil
 	}
 	t, err := formats.NewParquet(f, info.Size(), blocks.MostBytes)
 	if err != nil {
-		return false
+		return nil
 	}
-	// A column of bytes may be images; one called path is a list of files, whatever else it has.
-	has := func(which func(formats.Leaf) bool) bool { return slices.ContainsFunc(t.Leaves, which) }
-	return has(func(l formats.Leaf) bool { return l.Kind == formats.BytesLeaf }) &&
-		!has(func(l formats.Leaf) bool { return len(l.Path) == 1 && l.Path[0] == "path" })
+	return t.Leaves
 }
 
 // tableColumn is what becomes of a leaf of a table.

@@ -126,7 +126,7 @@ def test_several_class_folders_are_the_labels_whatever_list_lies_beside_them(
 def test_a_list_in_a_folder_names_no_file_outside(tmp_path: Path) -> None:
     root = folder(tmp_path / "photos")
     (root / "metadata.csv").write_text("file_name,label\n../a.jpg,1\n")
-    for call in (hr.Dataset, hr.index):
+    for call in (hr.Dataset, hr.index, lambda path: hr.pack(path, tmp_path / "packed.hr")):
         with pytest.raises(errors.BadFileError, match=r"metadata\.csv.*not below the folder"):
             call(root)
 
@@ -135,3 +135,142 @@ def test_words_for_containers_are_refused_of_a_folder_with_a_list(tmp_path: Path
     root = folder(tmp_path / "photos")
     with pytest.raises(errors.ArgumentError, match="are for containers"):
         hr.Dataset(root, label="text")
+
+
+@pytest.mark.parametrize("below", ["", "images/"])
+def test_a_list_that_was_corrected_counts_when_its_folder_is_indexed_or_packed_again(
+    tmp_path: Path, below: str
+) -> None:
+    root = folder(tmp_path / "photos", below)
+    hr.index(root)
+    (root / "metadata.csv").write_text(f"file_name,label\n{below}a.jpg,7\n{below}c.jpg,9\n")
+    hr.pack(root, tmp_path / "packed.hr")
+    hr.index(root)
+    for made in (root, tmp_path / "packed.hr"):
+        with hr.Dataset(made) as dataset:
+            assert [one[1] for one in facts(dataset)] == [7, 9]
+
+
+def test_a_split_with_a_list_is_indexed_again_by_its_list(tmp_path: Path) -> None:
+    for name in ("test", "train"):
+        folder(tmp_path / "photos" / name, "images/")
+    root = tmp_path / "photos"
+    hr.index(root, split="train")
+    (root / "train" / "metadata.csv").write_text("file_name,label\nimages/a.jpg,7\n")
+    hr.pack(root, tmp_path / "packed.hr", split="train")
+    hr.index(root, split="train")
+    for made in (root / "train", tmp_path / "packed.hr"):
+        with hr.Dataset(made) as dataset:
+            assert [one[1] for one in facts(dataset)] == [7]
+
+
+def cached(root: Path, main: str | None = "abc", states: tuple[str, ...] = ("abc",)) -> Path:
+    """A repository as huggingface_hub keeps it: each file is a link to one of the blobs."""
+    repository = root / "datasets--org--photos"
+    (repository / "refs").mkdir(parents=True)
+    (repository / "snapshots").mkdir()
+    (repository / "blobs").mkdir()
+    if main is not None:
+        (repository / "refs" / "main").write_text(main)
+    for state in states:
+        folder(repository / "snapshots" / state, "images/")
+        for path in list((repository / "snapshots" / state).rglob("*.*")):
+            blob = repository / "blobs" / f"{state}-{path.name.replace('.', '-')}"
+            path.rename(blob)
+            path.symlink_to(blob)
+    return repository
+
+
+def test_a_repository_in_the_hubs_cache_has_the_list_of_its_snapshot(tmp_path: Path) -> None:
+    repository = cached(tmp_path)
+    with hr.Dataset(repository / "snapshots" / "abc") as dataset:
+        expected = facts(dataset)
+    with hr.Dataset(repository) as dataset:
+        assert dataset.kind == "listed"
+        assert facts(dataset) == expected
+    hr.pack(repository, tmp_path / "packed.hr")
+    hr.index(repository)
+    for made in (repository, repository / "snapshots" / "abc", tmp_path / "packed.hr"):
+        with hr.Dataset(made) as dataset:
+            assert facts(dataset) == expected
+    hr.index(repository, index_dir=tmp_path / "index")
+    with hr.Dataset(repository, index_dir=tmp_path / "index") as dataset:
+        assert facts(dataset) == expected
+
+
+def test_a_repository_without_its_main_snapshot_opens_no_other(tmp_path: Path) -> None:
+    repository = cached(tmp_path, main="def")
+    for call in (hr.Dataset, hr.index, lambda path: hr.pack(path, tmp_path / "packed.hr")):
+        with pytest.raises(errors.ArgumentError, match=r'"def", which is not there.*"abc"'):
+            call(repository)
+    (repository / "refs" / "main").unlink()
+    with hr.Dataset(repository) as dataset:
+        assert len(dataset) == 3
+
+
+def test_the_paths_of_a_list_in_a_folder_are_in_its_column_file_name(tmp_path: Path) -> None:
+    root = folder(tmp_path / "photos")
+    rows = "file_name,path,label\na.jpg,/elsewhere/1.jpg,7\nc.jpg,/elsewhere/2.jpg,9\n"
+    (root / "metadata.csv").write_text(rows)
+    with hr.Dataset(root) as dataset:
+        expected = facts(dataset)
+    assert [(one[0], one[1], one[2]["path"]) for one in expected] == [
+        ("a", 7, "/elsewhere/1.jpg"),
+        ("c", 9, "/elsewhere/2.jpg"),
+    ]
+    hr.pack(root, tmp_path / "packed.hr")
+    hr.index(root)
+    for made in (root, tmp_path / "packed.hr"):
+        with hr.Dataset(made) as dataset:
+            assert facts(dataset) == expected
+    (root / "metadata.csv").write_text("file_name,at,label\nx,a.jpg,7\n")
+    hr.pack(root, tmp_path / "named.hr", path_column="at")
+    with hr.Dataset(tmp_path / "named.hr") as dataset:
+        assert [one[0] for one in facts(dataset)] == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("metadata.csv", b"file_name;label\nimages/a.jpg;1\n", 'it seems by ";"'),
+        ("metadata.csv", b'file_name,"label\nimages/a.jpg,1\n', "line"),
+        ("metadata.jsonl", b'{"file_name": "images/a.jpg", \n', "line 1"),
+        ("metadata.parquet", b"PAR1 and no more of it", "no Parquet file"),
+    ],
+)
+def test_a_list_in_a_folder_that_cannot_be_read_is_an_error(
+    tmp_path: Path, name: str, content: bytes, said: str
+) -> None:
+    root = folder(tmp_path / "photos", "images/")
+    (root / "metadata.csv").unlink()
+    (root / name).write_bytes(content)
+    for call in (hr.Dataset, hr.index, lambda path: hr.pack(path, tmp_path / "packed.hr")):
+        with pytest.raises(errors.BadFileError, match=said) as caught:
+            call(root)
+        assert name in str(caught.value)
+
+
+def test_a_list_in_a_folder_that_leads_nowhere_is_an_error(tmp_path: Path) -> None:
+    root = folder(tmp_path / "photos", "images/")
+    (root / "metadata.csv").unlink()
+    (root / "metadata.csv").symlink_to(tmp_path / "gone.csv")
+    for call in (hr.Dataset, hr.index, lambda path: hr.pack(path, tmp_path / "packed.hr")):
+        with pytest.raises(errors.SystemFailure, match=r"metadata\.csv"):
+            call(root)
+
+
+def test_what_is_noted_in_a_metadata_csv_without_file_names_is_no_list(tmp_path: Path) -> None:
+    images.write_tree(tmp_path, {"x/a.jpg": content(0)})
+    for text in ("", "what;else\n1;2\n", "what,else\n1,2\n"):
+        (tmp_path / "metadata.csv").write_text(text)
+        with hr.Dataset(tmp_path) as dataset:
+            assert dataset.classes == ["x"]
+
+
+def test_links_to_folders_are_folders_beside_a_list(tmp_path: Path) -> None:
+    for name in ("test", "train"):
+        folder(tmp_path / "kept" / name)
+        (tmp_path / "linked").mkdir(exist_ok=True)
+        (tmp_path / "linked" / name).symlink_to(tmp_path / "kept" / name)
+    with hr.Dataset(tmp_path / "linked", split="train") as dataset:
+        assert [one[1] for one in facts(dataset)] == [1, 0, 1]
