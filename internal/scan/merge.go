@@ -144,25 +144,31 @@ func chooseColumns(t *catalog.Table, all []*column, parts []*part, o *Options) e
 	case len(labels) == 0:
 		t.Warnings = append(t.Warnings, fmt.Sprintf("no column is known as the label, so every label is -1 (found %s); label= names one", columnList(all)))
 	}
-	if said := withoutImage(all, parts); said != "" {
-		t.Warnings = append(t.Warnings, said)
-	}
 	return nil
 }
 
-// withoutImage warns of samples that have none: each is an error when it is read, which may be hours from now.
-func withoutImage(all []*column, parts []*part) string {
+// noteWithoutImage warns of samples that have none: each is an error when it is read, which may be hours from now. It is asked
+// of the samples that a selection has left.
+func noteWithoutImage(t *catalog.Table, parts []*part) {
 	rows, images := int64(0), int64(0)
 	for _, p := range parts {
 		rows += int64(p.rows())
+		for _, c := range p.columns {
+			images += c.images
+		}
 	}
-	for _, c := range all {
-		images += c.images
+	if images == 0 || images >= rows { // that there is none at all was said
+		return
 	}
-	if images >= rows {
-		return ""
+	missing := 0 // such samples have no byte (part.add)
+	for _, length := range t.Length {
+		if length == 0 {
+			missing++
+		}
 	}
-	return fmt.Sprintf("%d of %d samples have no image, and are errors where they are read; on_error=\"replace\" of a loader passes over them", rows-images, rows)
+	if missing > 0 {
+		t.Warnings = append(t.Warnings, fmt.Sprintf("%d of %d samples have no image, and are errors where they are read; on_error=\"replace\" of a loader passes over them", missing, len(t.Length)))
+	}
 }
 
 // extractInner is the way out for archives in an archive, as of ImageNet's training images: one for each class.

@@ -1,8 +1,14 @@
 package scan
 
 import (
+	"bytes"
+	"strings"
 	"testing"
 
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/ipc"
+	"github.com/apache/arrow-go/v18/arrow/memory"
 	"github.com/stretchr/testify/require"
 )
 
@@ -13,4 +19,24 @@ func TestSamplesWithoutAnImageAreCountedInAWarning(t *testing.T) {
 	d := open(t, dir, Options{})
 	require.Equal(t, []string{`2 of 5 samples have no image, and are errors where they are read; on_error="replace" of a loader passes over them`}, d.Warnings())
 	require.Empty(t, open(t, dir+"/b.tar", Options{}).Warnings())
+}
+
+func TestSamplesWithoutAnImageAreCountedAmongThoseOfASelection(t *testing.T) {
+	schema := arrow.NewSchema([]arrow.Field{{Name: "image", Type: arrow.BinaryTypes.Binary, Nullable: true}, {Name: "label", Type: arrow.PrimitiveTypes.Int64}}, nil)
+	b := array.NewRecordBuilder(memory.DefaultAllocator, schema)
+	b.Field(0).(*array.BinaryBuilder).AppendValues([][]byte{[]byte("a"), nil, []byte("c"), nil}, []bool{true, false, true, false})
+	b.Field(1).(*array.Int64Builder).AppendValues([]int64{0, 1, 2, 3}, nil)
+	var table bytes.Buffer
+	w := ipc.NewWriter(&table, ipc.WithSchema(schema))
+	require.NoError(t, w.Write(b.NewRecordBatch()))
+	require.NoError(t, w.Close())
+	for want, rows := range map[string][]byte{"": rowNumbers(t, 2, 0), "1 of 3 samples have no image": rowNumbers(t, 3, 2, 0), "2 of 2 samples have no image": rowNumbers(t, 1, 1)} {
+		dir := put(t, map[string][]byte{"state.json": []byte(`{"_data_files": [{"filename": "0.arrow"}], "_indices_data_files": [{"filename": "indices.arrow"}]}`),
+			"0.arrow": table.Bytes(), "indices.arrow": rows})
+		said := strings.Join(open(t, dir, Options{}).Warnings(), "; ")
+		if want == "" {
+			require.NotContains(t, said, "no image")
+		}
+		require.Contains(t, said, want)
+	}
 }

@@ -80,6 +80,9 @@ func scan(files []string, kind string, o Options) (*catalog.Table, error) {
 	if err != nil {
 		return nil, err
 	}
+	if !images {
+		noteWithoutImage(t, parts)
+	}
 	return t, nil
 }
 
