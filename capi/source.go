@@ -120,7 +120,11 @@ func (c *sourceConfig) open() (*catalog.Dataset, error) {
 	}
 	options.Split = found.Split // empty where it chose the folder
 	if found.List == "" {
-		return scan.Open(found.Dir, options)
+		d, err := scan.Open(found.Dir, options)
+		if err == nil && d.Kind() == catalog.Listed && found.Ignored != "" {
+			d.Warn(found.Warning(d.Classes()))
+		}
+		return d, err
 	}
 	if options.Given() {
 		return nil, scan.NoContainer(string(c.Path), catalog.Listed, options.Split)

@@ -33,6 +33,7 @@ type Dataset struct {
 
 	fingerprint func() string
 	classes     []string
+	said        []string // by Warn
 }
 
 // fileList is what a listed dataset consists of.

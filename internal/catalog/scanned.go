@@ -151,13 +151,16 @@ func (d *Dataset) Source() *SourceInfo {
 	return nil
 }
 
-// Warnings are what a scan or a list of files has to say to the user.
+// Warn adds to the warnings of a folder of classes what was found of it before it was opened.
+func (d *Dataset) Warn(text string) { d.said = append(d.said, text) }
+
+// Warnings are what a scan, a list of files or a folder has to say to the user.
 func (d *Dataset) Warnings() []string {
 	if l := d.listed(); l != nil {
 		return l.Warnings
 	}
 	if d.table == nil {
-		return nil
+		return d.said
 	}
 	return d.table.Warnings
 }

@@ -87,8 +87,8 @@ func Index(ctx context.Context, c IndexConfig, t *Tracker) (Summary, error) {
 	if ok {
 		summary.Warnings = inContainers.dataset.Warnings()
 	}
-	if list, ok := s.(*table); ok {
-		summary.Warnings = list.warnings()
+	if files, ok := s.(interface{ warnings() []string }); ok { // a folder or a list
+		summary.Warnings = files.warnings()
 	}
 	if warning != "" {
 		summary.Warnings = append(summary.Warnings, warning)
@@ -99,17 +99,17 @@ func Index(ctx context.Context, c IndexConfig, t *Tracker) (Summary, error) {
 
 // open opens what the index is of.
 func (c *IndexConfig) open(ctx context.Context) (source, error) {
-	dir, list, err := c.findList(c.Source)
+	found, err := c.findList(c.Source)
 	if err != nil {
 		return nil, err
 	}
-	if c.Source = dir; list == "" {
-		return openFolderOr(ctx, c.Source, c.AllowEmpty, &c.ContainerOptions, c.Storage, true)
+	if c.Source = found.Dir; found.List == "" {
+		return found.noteIgnored(openFolderOr(ctx, c.Source, c.AllowEmpty, &c.ContainerOptions, c.Storage, true))
 	}
-	if err := noListWords(list, c.scanOptions(c.Storage)); err != nil {
+	if err := noListWords(found.List, c.scanOptions(c.Storage)); err != nil {
 		return nil, err
 	}
-	return openListIn(list, "", "")
+	return openListIn(found.List, "", "")
 }
 
 // place is the directory of the index, and for containers where they are found from there.

@@ -2,6 +2,7 @@ package pack
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -21,10 +22,24 @@ import (
 var listNames = []string{"metadata.csv", "metadata.jsonl", "metadata.parquet"}
 
 // Beside is what FindList found: the folder to open, which may be that of a split or of a snapshot, what is left to do of
-// split=, and the list, which is empty where there is none.
+// split=, and the list, which is empty where there is none. Ignored is a list beside several folders.
 type Beside struct {
-	Dir, Split, List string
+	Dir, Split, List, Ignored string
 }
+
+// Warning is what is to be said where the folders have become the classes; empty where no list lies beside them.
+func (b *Beside) Warning(classes []string) string {
+	if b.Ignored == "" {
+		return ""
+	}
+	shown, more := classes, ""
+	if len(classes) > mostClassesShown {
+		shown, more = classes[:mostClassesShown], fmt.Sprintf(" and %d more", len(classes)-mostClassesShown)
+	}
+	return fmt.Sprintf("%s is ignored, because the classes are the folders beside it: %s%s; headrace pack %s takes it", b.Ignored, strings.Join(shown, ", "), more, b.Ignored)
+}
+
+const mostClassesShown = 8
 
 // FindList finds the list of the images of a folder that lies in it, as Hugging Face's ImageFolder has it: the folder, or that
 // of one of its splits, and the list there. There is no list where the folder has several class folders, whose names are the
@@ -50,18 +65,30 @@ func FindList(folder, split string, byIndex bool) (Beside, error) {
 		found.List, err = listIn(found.Dir)
 		return found, err
 	}
-	if hasList(found.Dir) || slices.ContainsFunc(folders, func(name string) bool { return !hasList(filepath.Join(found.Dir, name)) }) {
+	// What cannot be read is no list of anything, and the classes do without it.
+	if list, err := listIn(found.Dir); err == nil {
+		found.Ignored = list
+	}
+	if found.Ignored != "" || slices.ContainsFunc(folders, func(name string) bool { return !hasList(filepath.Join(found.Dir, name)) }) {
 		return found, nil
 	}
 	// Each has a list of its own, so that they are no classes.
 	if !slices.Contains(folders, split) {
-		return found, scan.SeveralSplits(folder, split, folders)
+		return found, severalLists(scan.SeveralSplits(folder, split, folders))
 	}
 	found.Dir, found.Split = filepath.Join(found.Dir, split), ""
 	if !hasIndex(found.Dir, byIndex) {
 		found.List, err = listIn(found.Dir)
 	}
 	return found, err
+}
+
+// severalLists says what else such folders may be: classes, in each of which somebody keeps a list.
+func severalLists(err error) error {
+	if e := (*catalog.Error)(nil); errors.As(err, &e) {
+		e.Text += "; each has a list of images (metadata.csv, .jsonl or .parquet) of its own, so that they are no classes, unless the lists get other names"
+	}
+	return err
 }
 
 // hasIndex is true of a folder that is opened by its index, whatever list it has: a packed dataset, and with byIndex one
@@ -174,13 +201,21 @@ func parquetListsImages(file string) (bool, error) {
 
 // findList finds the list in a folder that is a source, and the folder itself; there is none where others are given in its
 // place.
-func (o *ContainerOptions) findList(folder string) (dir, list string, err error) {
+func (o *ContainerOptions) findList(folder string) (Beside, error) {
 	if o.Containers != nil || o.Array != nil || o.Located != nil || o.Root != "" {
-		return folder, "", nil
+		return Beside{Dir: folder, Split: o.Split}, nil
 	}
 	found, err := FindList(folder, o.Split, false)
 	o.Split = found.Split
-	return found.Dir, found.List, err
+	return found, err
+}
+
+// noteIgnored has a folder's source say that a list in it is ignored.
+func (b *Beside) noteIgnored(s source, err error) (source, error) {
+	if f, ok := s.(*folder); ok && err == nil {
+		f.ignored = b.Warning(f.classes())
+	}
+	return s, err
 }
 
 // openListIn opens such a list, whose files lie below its folder. Its paths are in the column by which it was found, unless

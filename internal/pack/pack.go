@@ -53,7 +53,7 @@ func Pack(ctx context.Context, c PackConfig, t *Tracker) (Summary, error) {
 	}
 	summary, err := o.finish(s.classes())
 	switch in := s.(type) {
-	case *table:
+	case interface{ warnings() []string }: // a folder or a list
 		summary.Warnings = append(summary.Warnings, in.warnings()...)
 	case *containers:
 		// All but the advice to do what was just done.

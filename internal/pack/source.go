@@ -61,8 +61,9 @@ type source interface {
 // folder is a class folder.
 // Its label is the place of the class among the sorted names, as in torchvision's ImageFolder.
 type folder struct {
-	list *formats.Listing
-	at   int64
+	list    *formats.Listing
+	at      int64
+	ignored string // a warning of a list in it, or empty
 }
 
 // openFolder lists a class folder; more are endings that a user adds to those of images.
@@ -157,6 +158,14 @@ func (f *folder) next(it *item) (bool, error) {
 	return true, nil
 }
 
+// warnings are what the folder has to say that is no error.
+func (f *folder) warnings() []string {
+	if f.ignored == "" {
+		return nil
+	}
+	return []string{f.ignored}
+}
+
 func (f *folder) total() int64            { return f.list.Len() }
 func (f *folder) classes() []string       { return f.list.ClassNames() }
 func (f *folder) fields() []catalog.Field { return nil }
@@ -176,17 +185,17 @@ func openSource(ctx context.Context, c *PackConfig) (source, error) {
 		}
 		return openTable(c)
 	}
-	dir, list, err := c.findList(c.Source)
+	found, err := c.findList(c.Source)
 	if err != nil {
 		return nil, err
 	}
-	if list != "" {
-		if err := noListWords(list, c.scanOptions(c.Storage)); err != nil {
+	if found.List != "" {
+		if err := noListWords(found.List, c.scanOptions(c.Storage)); err != nil {
 			return nil, err
 		}
-		return openListIn(list, c.PathColumn, c.LabelColumn)
+		return openListIn(found.List, c.PathColumn, c.LabelColumn)
 	}
-	return openFolderOr(ctx, dir, c.AllowEmpty, &c.ContainerOptions, c.Storage, false)
+	return found.noteIgnored(openFolderOr(ctx, found.Dir, c.AllowEmpty, &c.ContainerOptions, c.Storage, false))
 }
 
 // openFolderOr opens a folder of class folders, or what else may be a source in place.

@@ -85,13 +85,16 @@ def test_fields_of_a_list_are_in_the_batches_of_a_loader(tmp_path: Path) -> None
     assert np.asarray(fields["score"]).tolist() == [0.5, 1.5, 2.5]
 
 
-def test_a_list_without_labels_says_so_once(tmp_path: Path) -> None:
-    images.write_tree(tmp_path, {"a.jpg": content(0)})
-    (tmp_path / "metadata.csv").write_text("file_name,text\na.jpg,x\n")
+def test_a_list_without_labels_says_so(tmp_path: Path) -> None:
+    root = images.write_tree(tmp_path / "of", {"a.jpg": content(0)})
+    (root / "metadata.csv").write_text("file_name,text\na.jpg,x\n")
     with pytest.warns(UserWarning, match='no column "label", so every label is -1'):
-        dataset = hr.Dataset(tmp_path)
+        dataset = hr.Dataset(root)
     assert dataset[0].label == -1
     dataset.close()
+    for call in (lambda path: hr.pack(path, tmp_path / "packed.hr"), hr.index):
+        with pytest.warns(UserWarning, match='no column "label", so every label is -1'):
+            call(root)
 
 
 def test_folders_that_have_a_list_each_are_splits(tmp_path: Path) -> None:
@@ -110,17 +113,35 @@ def test_folders_that_have_a_list_each_are_splits(tmp_path: Path) -> None:
         assert facts(dataset) == expected
 
 
-def test_several_class_folders_are_the_labels_whatever_list_lies_beside_them(
+def test_several_class_folders_are_the_labels_and_a_list_beside_them_is_warned_of(
     tmp_path: Path,
 ) -> None:
-    images.write_tree(tmp_path, {"x/a.jpg": content(0), "y/b.jpg": content(1)})
-    (tmp_path / "metadata.csv").write_text("file_name,label\nx/a.jpg,7\n")
+    root = images.write_tree(tmp_path / "of", {"x/a.jpg": content(0), "y/b.jpg": content(1)})
+    (root / "metadata.csv").write_text("file_name,label\nx/a.jpg,7\n")
+    said = rf"{root}/metadata\.csv is ignored, because .* beside it: x, y; headrace pack {root}/me"
+    for call in (lambda path: hr.pack(path, tmp_path / "packed.hr"), hr.Dataset, hr.index):
+        with pytest.warns(UserWarning, match=said) as told:
+            made = call(root)
+        assert told[0].filename == __file__
+        if isinstance(made, hr.Dataset):
+            assert made.classes == ["x", "y"]
+            assert len(made) == 2
+            made.close()
+    (root / "metadata.csv").write_text("tar,count\nx.tar,7\n")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        dataset = hr.Dataset(tmp_path)
-    assert dataset.classes == ["x", "y"]
-    assert len(dataset) == 2
-    dataset.close()
+        hr.pack(root, tmp_path / "again.hr")
+
+
+def test_folders_that_have_a_list_each_are_told_how_to_be_classes(tmp_path: Path) -> None:
+    for name in ("cat", "dog"):
+        folder(tmp_path / name)
+    with pytest.raises(errors.ArgumentError, match="unless the lists get other names"):
+        hr.Dataset(tmp_path)
+    for name in ("cat", "dog"):
+        (tmp_path / name / "metadata.csv").rename(tmp_path / name / "notes.csv")
+    with hr.Dataset(tmp_path) as dataset:
+        assert dataset.classes == ["cat", "dog"]
 
 
 def test_a_list_in_a_folder_names_no_file_outside(tmp_path: Path) -> None:
