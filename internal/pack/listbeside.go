@@ -63,7 +63,14 @@ func FindList(folder, split string, byIndex bool) (Beside, error) {
 	// One folder is where the images lie that the list names, as "images/1.jpg".
 	if len(folders) <= 1 {
 		found.List, err = listIn(found.Dir)
-		return found, err
+		// Or that of the only split, in which the list lies, too.
+		if err != nil || found.List != "" || len(folders) == 0 || !hasList(filepath.Join(found.Dir, folders[0])) {
+			return found, err
+		}
+		if split != "" && split != folders[0] {
+			return found, scan.SeveralSplits(folder, split, folders)
+		}
+		return found.within(folders[0], byIndex)
 	}
 	// What cannot be read is no list of anything, and the classes do without it.
 	if list, err := listIn(found.Dir); err == nil {
@@ -76,7 +83,12 @@ func FindList(folder, split string, byIndex bool) (Beside, error) {
 	if !slices.Contains(folders, split) {
 		return found, severalLists(scan.SeveralSplits(folder, split, folders))
 	}
-	found.Dir, found.Split = filepath.Join(found.Dir, split), ""
+	return found.within(split, byIndex)
+}
+
+// within is what is found in the folder of a split.
+func (b Beside) within(split string, byIndex bool) (found Beside, err error) {
+	found = Beside{Dir: filepath.Join(b.Dir, split)}
 	if !hasIndex(found.Dir, byIndex) {
 		found.List, err = listIn(found.Dir)
 	}

@@ -113,6 +113,20 @@ def test_folders_that_have_a_list_each_are_splits(tmp_path: Path) -> None:
         assert facts(dataset) == expected
 
 
+def test_the_only_split_of_a_folder_may_have_the_list(tmp_path: Path) -> None:
+    folder(tmp_path / "photos" / "train")
+    with hr.Dataset(tmp_path / "photos" / "train") as dataset:
+        expected = facts(dataset)
+    for split in (None, "train"):
+        with hr.Dataset(tmp_path / "photos", split=split) as dataset:
+            assert facts(dataset) == expected
+        hr.pack(tmp_path / "photos", tmp_path / f"{split}.hr", split=split)
+        with hr.Dataset(tmp_path / f"{split}.hr") as dataset:
+            assert facts(dataset) == expected
+    with pytest.raises(errors.ArgumentError, match="split.*train"):
+        hr.Dataset(tmp_path / "photos", split="test")
+
+
 def test_several_class_folders_are_the_labels_and_a_list_beside_them_is_warned_of(
     tmp_path: Path,
 ) -> None:
