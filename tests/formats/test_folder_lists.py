@@ -123,7 +123,7 @@ def test_the_only_split_of_a_folder_may_have_the_list(tmp_path: Path) -> None:
         hr.pack(tmp_path / "photos", tmp_path / f"{split}.hr", split=split)
         with hr.Dataset(tmp_path / f"{split}.hr") as dataset:
             assert facts(dataset) == expected
-    with pytest.raises(errors.ArgumentError, match="split.*train"):
+    with pytest.raises(errors.ArgumentError, match=r"split.*train"):
         hr.Dataset(tmp_path / "photos", split="test")
 
 
