@@ -140,7 +140,7 @@ func chooseFolder(where string, entries []archived, o *Options) ([]archived, err
 	case splits == nil:
 		return entries, nil
 	case !slices.Contains(splits, o.within):
-		return nil, severalSplits(where, o.within, splits)
+		return nil, SeveralSplits(where, o.within, splits)
 	}
 	var chosen []archived
 	for _, e := range entries {

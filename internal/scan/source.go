@@ -261,7 +261,7 @@ func openSplitFolder(source string, splits []string, o Options) (*catalog.Datase
 	case o.Split == "" && arePartitions(splits):
 		return nil, catalog.NewError(fault.KindUnsupported, source, "the folders %q are partitions by a column that is in none of their files; write the table without partitions, or list the files, which have no such column", splits)
 	case o.Split == "" || !slices.Contains(splits, o.Split):
-		return nil, severalSplits(source, o.Split, splits)
+		return nil, SeveralSplits(source, o.Split, splits)
 	}
 	split := o.Split
 	o.Split = ""
@@ -283,10 +283,6 @@ func aloneWith(splits []string, asked string) bool {
 // SeveralSplits is the error where one of them has to be chosen, and none that there is was.
 // Both sentences list the splits, so that the next attempt can name one.
 func SeveralSplits(source, asked string, splits []string) error {
-	return severalSplits(source, asked, splits)
-}
-
-func severalSplits(source, asked string, splits []string) error {
 	if asked != "" {
 		return catalog.NewError(fault.KindArgument, source, "%s", fault.Argument("split", asked, fmt.Sprintf("one of %q", splits)))
 	}
@@ -307,7 +303,7 @@ func chooseSplit(source string, files []string, named bool, o *Options) ([]strin
 	switch {
 	// Several splits in one folder are a mistake to train on, so one has to be chosen.
 	case o.Split != "" && by[o.Split] == nil, o.Split == "" && len(splits) > 1:
-		return nil, severalSplits(source, o.Split, splits)
+		return nil, SeveralSplits(source, o.Split, splits)
 	case o.Split != "":
 		return by[o.Split], nil
 	}

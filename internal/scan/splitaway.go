@@ -34,7 +34,7 @@ func openSplitAway(ctx context.Context, below string, folders []string, o Option
 		return open(splits[0])
 	// This is also the case where no split was named: no folder is called "".
 	case !slices.Contains(splits, o.Split):
-		return nil, severalSplits(source, o.Split, splits)
+		return nil, SeveralSplits(source, o.Split, splits)
 	}
 	split := o.Split
 	o.Split = ""
