@@ -127,7 +127,7 @@ func (f *Fetcher) Add(w *Want) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	w.Urgent = false
-	f.order = append(f.order, f.due(w))
+	f.order = append(f.order, f.pend(w))
 }
 
 // AddFirst is Add for what is wanted before all others but those that were added so, too. The others may hold the memory
@@ -141,11 +141,11 @@ func (f *Fetcher) AddFirst(w *Want) {
 	for behind < len(f.order) && f.order[behind].is(pending) && f.order[behind].want.Urgent {
 		behind++
 	}
-	f.order = slices.Insert(f.order, behind, f.due(w))
+	f.order = slices.Insert(f.order, behind, f.pend(w))
 }
 
-// due makes a Want pending.
-func (f *Fetcher) due(w *Want) due {
+// pend makes a Want pending.
+func (f *Fetcher) pend(w *Want) due {
 	f.turns++
 	w.Bytes, w.Err, w.Took, w.state, w.turn, w.passed, w.where = nil, nil, 0, pending, f.turns, false, nowhere
 	if w.Direct == nil {
