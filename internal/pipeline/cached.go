@@ -131,6 +131,15 @@ func between(a, b *fetch.Want) bool {
 	return b.Owner.(*record).sample.Index-a.Owner.(*record).sample.Index != 1
 }
 
+// part is a record's range as the cache has it.
+func (r *record) part(key parts.Key, to []byte) parts.Part {
+	p := parts.Part{Key: key, Sample: r.sample.Index, Next: r.next, Bytes: to}
+	if r.sample.HasCRC {
+		p.CRC = &r.sample.CRC32C
+	}
+	return p
+}
+
 // readKept reads neighbours from the cache, and from the store what it lacks.
 func (a *readAhead) readKept(ctx context.Context, group []*fetch.Want, to []byte, offset int64) (requests int) {
 	shard := group[0].Source.(*catalog.Shard)
@@ -154,11 +163,7 @@ func (a *readAhead) readKept(ctx context.Context, group []*fetch.Want, to []byte
 	}
 	list := make([]parts.Part, len(group))
 	for i, w := range group {
-		r := w.Owner.(*record)
-		list[i] = parts.Part{Key: parts.KeyOf(identity, w.Offset, w.Length), Sample: r.sample.Index, Next: r.next, Bytes: w.Bytes}
-		if r.sample.HasCRC {
-			list[i].CRC = &r.sample.CRC32C
-		}
+		list[i] = w.Owner.(*record).part(parts.KeyOf(identity, w.Offset, w.Length), w.Bytes)
 	}
 	requests = a.loader.kept.Read(ctx, list, whole)
 	for i, w := range group {
@@ -215,10 +220,7 @@ func (w *worker) readHit(r *record) (ok bool) {
 	if err != nil {
 		return false // the Fetcher has memory, or says why not
 	}
-	one := parts.Part{Key: r.key, Sample: r.sample.Index, Next: r.next, Bytes: room}
-	if r.sample.HasCRC {
-		one.CRC = &r.sample.CRC32C
-	}
+	one := r.part(r.key, room)
 	began := time.Now()
 	if !w.loader.kept.Hit(&one) {
 		// A slow read to the pace: where many were evicted before they were reached, nobody should count on others.
