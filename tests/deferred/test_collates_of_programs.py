@@ -29,7 +29,7 @@ from torchvision.transforms.v2 import functional as v2f
 
 import headrace as hr
 from deferred.test_own_code import Opens, paths
-from deferred.test_tensor_ops import WORKERS, bits
+from deferred.test_tensor_ops import WORKERS, same
 
 __all__ = ["paths"]  # a fixture
 
@@ -286,27 +286,18 @@ CASES: dict[str, Case] = {
 
 
 def compared(found: Any, expected: Any) -> bool:
-    """Of the same classes, values, strides and flags."""
-    if isinstance(expected, torch.Tensor):
-        return (
-            type(found) is type(expected)
-            and found.dtype == expected.dtype
-            and found.shape == expected.shape
-            and found.stride() == expected.stride()
-            and found.requires_grad == expected.requires_grad
-            and bits(found.detach()) == bits(expected.detach())
-        )
+    """As ``same``, also inside of objects, and of the same kinds of dicts and lists."""
     if dataclasses.is_dataclass(expected) or isinstance(expected, SimpleNamespace):
         return type(found) is type(expected) and compared(vars(found), vars(expected))
     if isinstance(expected, Slots):
         return compared([found.image, found.label], [expected.image, expected.label])
     if isinstance(expected, dict):
-        same = type(found) is type(expected) and list(found) == list(expected)
-        return same and all(compared(found[key], expected[key]) for key in expected)
+        alike = type(found) is type(expected) and list(found) == list(expected)
+        return alike and all(compared(found[key], expected[key]) for key in expected)
     if isinstance(expected, list | tuple):
-        same = type(found) is type(expected) and len(found) == len(expected)
-        return same and all(map(compared, found, expected))
-    return bool(type(found) is type(expected) and found == expected)
+        alike = type(found) is type(expected) and len(found) == len(expected)
+        return alike and all(map(compared, found, expected))
+    return same(found, expected)
 
 
 def outcome(kind: Any, dataset: Any, **options: Any) -> Any:

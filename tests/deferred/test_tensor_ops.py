@@ -49,14 +49,15 @@ def bits(tensor: torch.Tensor) -> bytes:
 
 
 def same(found: Any, expected: Any) -> bool:
-    """Whether two batches have the same classes, values and strides."""
+    """Whether two batches have the same classes, values, strides and flags."""
     if isinstance(expected, torch.Tensor):
         return (
             type(found) is type(expected)
             and found.dtype == expected.dtype
             and found.shape == expected.shape
             and found.stride() == expected.stride()
-            and bits(found) == bits(expected)
+            and found.requires_grad == expected.requires_grad
+            and bits(found.detach()) == bits(expected.detach())
         )
     if isinstance(expected, dict):
         return list(found) == list(expected) and all(same(found[k], expected[k]) for k in expected)
