@@ -80,8 +80,8 @@ def compare_all(monkeypatch: pytest.MonkeyPatch) -> AtOnce:
     image_made, pending_made = DeferredImage.__init__, PendingTensor.__new__
     twin, finish = image.DeferredImage.twin, Batch.finish
 
-    def make_image(self: Any, chain: Chain, format: str | None = None) -> None:
-        image_made(self, chain, format)
+    def make_image(self: Any, chain: Chain, *told: Any, **named: Any) -> None:
+        image_made(self, chain, *told, **named)
         found.make(chain, _PIXELS)
 
     def make_pending(cls: Any, parts: Any, *form: Any) -> Any:

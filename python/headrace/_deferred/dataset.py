@@ -156,7 +156,7 @@ class RecordedDataset(torch.utils.data.Dataset[Any]):
         samples = []
         for place, told in enumerate(zip(asked.indices, asked.samples, asked.draws, strict=True)):
             samples.append(self._sample(found, *told, place in asked.eager))
-            if found.failed - asked.eager:
+            if found.failed and found.failed - asked.eager:
                 break  # they are made anew
         return samples
 
@@ -170,11 +170,11 @@ class RecordedDataset(torch.utils.data.Dataset[Any]):
             sample = self.dataset[index]
             _make_the_rest_of_what_was_drawn(found)
             settled = found.settle()
-        except OSError as failure:
-            noted(failure, f"index {index!r} of the dataset")
-            raise
-        finally:
+        except BaseException as failure:
             found.settle()
+            if isinstance(failure, OSError):
+                noted(failure, f"index {index!r} of the dataset")
+            raise
         if not settled:
             found.failed.add(found.place)
         return sample
@@ -215,7 +215,7 @@ def _make_the_rest_of_what_was_drawn(found: Recording) -> None:
 
     Other samples stay the engine's: what one needed changes no draws of another.
     """
-    if all(repeated.before is None for repeated in found.repeated):
+    if not found.repeated or all(repeated.before is None for repeated in found.repeated):
         return
     for image in found.images:
         if image.chain is not None and image.chain.drawn_in_python:

@@ -20,7 +20,7 @@ _ALIGNED = 64  # bytes, as torch's own memory
 
 def is_derived(value: PendingTensor) -> bool:
     """Whether operators make some of a tensor's values."""
-    return any(isinstance(part, Derived) for part in value.parts)
+    return Derived in map(type, value.parts)
 
 
 class Derivations:

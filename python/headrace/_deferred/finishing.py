@@ -51,8 +51,7 @@ def to_pil_image(found: Recording, original: Any, pic: Any, mode: Any = None) ->
     if not known or made != part.chain.mode or mode not in (None, made):
         return NOT_RECORDED
     chain = part.chain.then(Op("", _as_image, anew=True), part.chain.size)
-    image = DeferredImage(chain._replace(header=None))
-    image.place = recording.place_of(part.place)
+    image = DeferredImage(chain._replace(header=None), place=part.place)
     image.info = {}
     return image
 

@@ -33,37 +33,47 @@ class DeferredImage(RecordedImage):
 
     Attributes:
         chain: both; None once it was materialised, after which it is an image as any other.
-        loaded: Pillow would have decoded it by now, so that nobody can ask for less of it.
+        loaded: Pillow would have decoded it by now, so that nobody can ask for less of it; false
+            of a file that was opened only.
         place: of its sample in the batch.
         opened_from: the program's open file, of which Pillow would decode it; None: there is none.
     """
 
-    def __init__(self, chain: Chain, format: str | None = None) -> None:
+    # What most images never change is the class's: some are made for every sample.
+    _im: Any = None
+    _twin: PIL.Image.Image | None = None
+    _palette: Any = None
+    _exif: Any = None
+    _file: behind.Opened | None = None
+    _let_go = False
+    readonly = 0
+    if not _IM_IS_A_PROPERTY:
+        pyaccess = None  # of Pillow 10's images, without which it sets no pixel
+    loaded = True
+    opened_from: Any = None
+    place = 0
+
+    def __init__(self, chain: Chain, format: str | None = None, place: int | None = None) -> None:
+        """An image that was opened, if it has a format; else what was made of another one.
+
+        Args:
+            place: of the other one.
+        """
         # Not Image.__init__: `info` is not known without opening the file.
-        self._im = None
-        self._twin: PIL.Image.Image | None = None
         self._mode, self._size = chain.mode, chain.size
-        self._palette: Any = None
-        self.readonly = 0
-        if not _IM_IS_A_PROPERTY:
-            self.pyaccess = None  # of Pillow 10's images, without which it sets no pixel
-        self._exif = None
         self.chain = chain
-        self.loaded, self.opened_from, self._let_go = False, None, False
-        self._file = chain.header if format else None
         if format:
-            self.format = format
-        self.place = 0
+            self._file, self.format, self.loaded = chain.header, format, False
+        self.place = recording.place_of(place)
         if (found := recording.current()) is not None:
-            self.place = found.place
             found.made.append(weakref.ref(self))
             if chain.key is not None and not found.engine:
                 found.images.append(self)
 
     def of(self, chain: Chain) -> DeferredImage:
-        self.begin_to_load()
-        made = DeferredImage(chain)
-        made.place = recording.place_of(self.place)
+        if not self.loaded:
+            self.begin_to_load()
+        made = DeferredImage(chain, place=self.place)
         if "info" in self.__dict__:  # which the program may have changed
             made.info = behind.copied(self)
         return made
@@ -74,8 +84,7 @@ class DeferredImage(RecordedImage):
         Args:
             anew: without its ``info``.
         """
-        made = DeferredImage(chain)
-        made.place = recording.place_of(self.place)
+        made = DeferredImage(chain, place=self.place)
         if "info" in self.__dict__:  # which the program may have changed
             made.info = {} if anew else behind.copied(self)
         return made
@@ -101,11 +110,6 @@ class DeferredImage(RecordedImage):
         if not self.loaded and self._file is not None and "info" in self.__dict__:
             self.info.update(self._file.more())  # the program's own dict, as Pillow's
         self.loaded = True
-
-    @property
-    def has_pixels(self) -> bool:
-        """Whether Pillow's would have them by now: it is no file that was opened only."""
-        return self.loaded or self._file is None
 
     @property
     def names_a_colour(self) -> bool:
@@ -155,9 +159,9 @@ class DeferredImage(RecordedImage):
         if self._palette is None and self._mode == "P":
             chain = self.chain or self.__dict__.get("_left")
             opened = chain and behind.header(chain)
-            if opened and (self.chain is None or not self.has_pixels or opened.format == "PNG"):
+            if opened and (self.chain is None or not self.loaded or opened.format == "PNG"):
                 self._palette = opened.palette.copy()
-                if self.has_pixels:  # PNG's bytes are those of the pixels' palette
+                if self.loaded:  # PNG's bytes are those of the pixels' palette
                     self._palette.rawmode, self._palette.dirty = None, 0
             elif self.chain is not None:
                 self.materialise()
@@ -214,10 +218,10 @@ class DeferredImage(RecordedImage):
 
     def __getattr__(self, name: str) -> Any:
         """What only the opened file knows: ``info``, and an opened image's own attributes."""
-        chain, file = self.__dict__.get("chain"), self.__dict__.get("_file")
+        chain, file = self.__dict__.get("chain"), self._file
         chain = chain or self.__dict__.get("_left")  # of one that was closed
         if name == "info" and chain is not None:
-            self.info = behind.info(chain, self.has_pixels)
+            self.info = behind.info(chain, self.loaded)
             return self.info
         if file is None or name.startswith("__"):
             raise AttributeError(f"'Image' object has no attribute {name!r}")
@@ -424,5 +428,6 @@ def native_chain(image: Any) -> Chain | None:
     """What was recorded of an image, if it is one of these and the engine can go on with it."""
     if type(image) is not DeferredImage or (chain := image.chain) is None:
         return None
-    image.begin_to_load()  # as whoever goes on with it
+    if not image.loaded:
+        image.begin_to_load()  # as whoever goes on with it
     return chain if chain.native else None

@@ -235,7 +235,7 @@ def images_of(recorded: Recorded) -> list[tuple[DeferredImage, Chain]]:
     return [
         (image, image.chain)
         for image in alive
-        if image.has_pixels and image.chain is not None and image.chain.native
+        if image.loaded and image.chain is not None and image.chain.native
     ]
 
 

@@ -72,6 +72,7 @@ class ValuesNeeded(BaseException):
 
 
 _numbers = itertools.count(1)
+_initial_seed = torch.default_generator.initial_seed  # what torch.initial_seed asks
 
 
 class Recording:
@@ -81,6 +82,7 @@ class Recording:
         number: among the recordings of the process.
         pending: every pending tensor that was made, alive or not; of earlier samples those that
             have no values yet.
+        some_have_values: of the tensors of this sample.
         files: every file that was opened.
         reasons: why pixels were needed in Python, once each.
         foreign: of each image that Pillow has opened in the engine's place the path, or b"", and
@@ -124,10 +126,11 @@ class Recording:
         self.eager_open, self.before, self.travels = False, current(), False
         self.pending: list[Any] = []
         self._looked_at = 0  # of these
+        self.some_have_values = False
         self.files: list[File] = []
         self.reasons: dict[Reason, None] = {}
         self.foreign: list[tuple[bytes, str]] = []
-        self._sample = (0, 0)  # its number, and how often it came before in the epoch
+        self._stem = (*draws, 0, 0)  # of the sample's keys: its number, how often it came before
         self.place, self.collating = -1, False
         self.eager = self.opened = False
         self.drawing, self.waits, self.refused = True, False, False
@@ -136,7 +139,7 @@ class Recording:
         self.repeated: list[Repeated] = []
         self.images: list[Any] = []
         self.made: list[weakref.ref[Any]] = []
-        self._calls, self._seed = 0, torch.initial_seed()
+        self._calls, self._seed = 0, _initial_seed()
         # The keys of this batch, and how many places of the engine's lists calls of each may have.
         self._places: dict[Key, int] = {}
 
@@ -144,27 +147,29 @@ class Recording:
     def draws_natively(self) -> bool:
         """Whether the engine draws what comes next: nobody has seeded torch's generator, not even
         by that one's own method, which no patch sees."""
-        return self.drawing and torch.initial_seed() == self._seed
+        return self.drawing and _initial_seed() == self._seed
 
     def begin(self, sample: int, draw: int, eager: bool = False) -> None:
         """The next sample's turn has come."""
-        # Those that have values by now, which would be kept as long as the batch.
-        self.pending[self._looked_at :] = [
-            value for value in self.pending[self._looked_at :] if "parts" in value.__dict__
-        ]
+        if self.some_have_values:  # which would be kept as long as the batch
+            self.some_have_values = False
+            self.pending[self._looked_at :] = [
+                value for value in self.pending[self._looked_at :] if "parts" in value.__dict__
+            ]
         self._looked_at = len(self.pending)
-        self._sample, self.eager = (sample, draw), eager
+        self._stem, self.eager = (*self.draws, sample, draw), eager
         self.opened |= eager  # of which nothing is seen
         self.place += 1
-        self._calls, self.drawing, self._seed = 0, True, torch.initial_seed()
-        self.repeated.clear()
-        self.images.clear()
+        self._calls, self.drawing, self._seed = 0, True, _initial_seed()
+        if self.repeated or self.images:
+            self.repeated.clear()
+            self.images.clear()
 
     def new_key(self) -> Key:
         """The key of the next call of transforms that the engine draws; each draws its own."""
         self._calls += 1
-        key = (*self.draws, *self._sample, self._calls - 1)
-        self._places.setdefault(key, 0)
+        key = (*self._stem, self._calls - 1)
+        self._places[key] = 0
         return key
 
     def before_more_draws(self, chain: Chain, drawn: tuple[Op, ...]) -> tuple[Op, ...] | None:
@@ -259,10 +264,22 @@ def change(recording: Recording | None) -> None:
     _local.recording = recording
 
 
+def has_values() -> None:
+    """Remembers that a tensor of the sample has its values by now."""
+    found = _worked_for()
+    if found is not None:
+        found.some_have_values = True
+
+
+def _worked_for() -> Recording | None:
+    """The recording of this thread, or of the one that gave it its work."""
+    return _local.recording if _local.giver is None else _local.giver[0]
+
+
 def decoding_failed() -> None:
     """Remembers that a file could not be decoded, later than Pillow would have tried."""
     _local.failures += 1
-    found = _local.recording if _local.giver is None else _local.giver[0]
+    found = _worked_for()
     if found is not None and not found.eager_open:
         found.failed.add(found.place)
 

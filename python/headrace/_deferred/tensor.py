@@ -291,7 +291,7 @@ def _stacked(tensors: Any, dim: int = 0, *, out: Any = None, **named: Any) -> Pe
         return None
     in_rows, _NO_STORAGE.asked = _NO_STORAGE.asked, False
     parts = _parts_of(tensors)
-    if parts is None or not (in_rows or all(map(_in_rows, parts)) or _stacks_in_rows(parts)):
+    if parts is None or not (in_rows or _all_in_rows(parts) or _stacks_in_rows(parts)):
         return None
     return _stack_of(parts)
 
@@ -299,7 +299,7 @@ def _stacked(tensors: Any, dim: int = 0, *, out: Any = None, **named: Any) -> Pe
 def _joined(tensors: Any, dim: int = 0, **named: Any) -> PendingTensor | None:
     """Pending tensors with a first axis of one as one tensor, as ``_stacked``."""
     parts = None if dim or named or isinstance(tensors, torch.Tensor) else _parts_of(tensors)
-    rows = parts and all(map(_in_rows, parts)) and operators.rows_of(parts)
+    rows = parts and _all_in_rows(parts) and operators.rows_of(parts)
     return _stack_of(rows) if rows else None
 
 
@@ -312,7 +312,7 @@ _STACKING: dict[Any, Callable[..., PendingTensor | None]] = {
 def _stack_of(parts: list[AnyPart]) -> PendingTensor:
     shape, dtype = form_of(parts[0])
     # torch's stack is a copy: what becomes of a tensor later is not seen in it.
-    kept = (part.clone() if isinstance(part, torch.Tensor) else part for part in parts)
+    kept = [part.clone() if isinstance(part, torch.Tensor) else part for part in parts]
     return PendingTensor(tuple(kept), (len(parts), *shape), dtype, True)
 
 
@@ -322,16 +322,15 @@ def _parts_of(tensors: Any) -> list[AnyPart] | None:
     first: Any = None
     for tensor in tensors:
         if isinstance(tensor, PendingTensor) and not tensor.stacked:
-            part = tensor.parts[0]
+            part, found = tensor.parts[0], tensor.form
         elif (
             type(tensor) is torch.Tensor
             and not tensor.requires_grad
             and tensor.device.type == "cpu"
         ):
-            part = tensor
+            part, found = tensor, form_of(tensor)
         else:
             return None
-        found = form_of(part)
         first = found if first is None else first
         if found != first:
             return None
@@ -339,10 +338,14 @@ def _parts_of(tensors: Any) -> list[AnyPart] | None:
     return parts
 
 
+def _all_in_rows(parts: list[AnyPart]) -> bool:
+    return {*map(type, parts)} == {Part} or all(map(_in_rows, parts))
+
+
 def _in_rows(part: AnyPart) -> bool:
     if isinstance(part, torch.Tensor):
         return part.is_contiguous()
-    return not isinstance(part, Derived) or part.last.contiguous
+    return isinstance(part, Part) or part.last.contiguous
 
 
 def _stacks_in_rows(parts: list[AnyPart]) -> bool:
@@ -437,6 +440,7 @@ def replace(value: PendingTensor, made: torch.Tensor) -> None:
         return
     if torch._C._dispatch_keys(value).has(torch._C.DispatchKey.Python):  # still a wrapper
         torch._C._swap_tensor_impl(value, made)
+    recording.has_values()
     value.__class__ = value.plain  # type: ignore[assignment]
     for name in ("parts", "stacked", "pinned", "form", "shared", "recorded"):
         value.__dict__.pop(name, None)
