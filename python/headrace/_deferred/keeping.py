@@ -16,7 +16,7 @@ from headrace._deferred.recording import Asked
 _NONE_AHEAD = 2
 # To look for a dataset's generators takes as long as ten samples, to note where they stand as one.
 # The first batches, in which a dataset may make its generators, look each.
-_LOOK_EVERY, _LOOK_FIRST = 256, 4
+_LOOK_EVERY, _LOOK_FIRST = 4_096, 4
 
 
 class _Stood:
