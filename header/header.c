@@ -205,48 +205,56 @@ static void identify(hrh_header *out, const struct stat *s) {
       (int64_t)((uint64_t)s->st_mtim.tv_sec * 1000000000 + (uint64_t)s->st_mtim.tv_nsec);
 }
 
-int hrh_open(const char *path, hrh_header *out) {
+static void clear(hrh_header *out) {
   memset(out, 0, sizeof *out);
+  out->descriptor = out->behind = -1;
+}
+
+int hrh_open(const char *path, hrh_header *out) {
+  clear(out);
   struct stat s;
   source from;
   /* A FIFO or a device is not waited for, and a terminal does not become ours. */
   from.descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-  if (from.descriptor < 0) return -1;
+  if (from.descriptor < 0) return 0;
+  out->descriptor = from.descriptor;
   if (fstat(from.descriptor, &s) == 0 && S_ISREG(s.st_mode)) {
     fill(&from, 0, FIRST);
     read_header(&from, out);
     identify(out, &s);
   }
-  if (out->format != HRH_DOUBTFUL) return from.descriptor;
-  close(from.descriptor);
-  return -1;
+  if (out->format != HRH_DOUBTFUL) return 1;
+  hrh_close(out);
+  return 0;
 }
 
-void hrh_read(const uint8_t *bytes, size_t length, hrh_header *out) {
-  memset(out, 0, sizeof *out);
-  source from = {.descriptor = -1, .block = bytes, .length = length};
-  read_header(&from, out);
-}
-
-int64_t hrh_behind(int descriptor, const uint8_t *bytes, size_t length) {
-  struct stat s;
-  source from = {.descriptor = descriptor, .block = bytes, .length = length};
-  if (descriptor >= 0) {
-    if (fstat(descriptor, &s) != 0) return -1;
-    length = (size_t)s.st_size;
-    fill(&from, 0, FIRST);
-  }
-  const uint8_t *p = bytes_at(&from, 0, BEGINNING);
+static int64_t behind(source *from, uint64_t length) {
+  const uint8_t *p = bytes_at(from, 0, BEGINNING);
   switch (p == NULL ? HRH_DOUBTFUL : format_of(p)) {
     case HRH_JPEG:
-      return behind_jpeg(&from);
+      return behind_jpeg(from);
     case HRH_PNG:
-      return behind_png(&from);
+      return behind_png(from);
     case HRH_WEBP:
       return (int64_t)length;
     default:
       return -1;
   }
+}
+
+void hrh_read(const uint8_t *bytes, size_t length, hrh_header *out) {
+  clear(out);
+  source from = {.descriptor = -1, .block = bytes, .length = length};
+  read_header(&from, out);
+  out->behind = behind(&from, length);
+}
+
+int64_t hrh_behind(int descriptor) {
+  struct stat s;
+  source from = {.descriptor = descriptor};
+  if (fstat(descriptor, &s) != 0) return -1;
+  fill(&from, 0, FIRST);
+  return behind(&from, (uint64_t)s.st_size);
 }
 
 int hrh_is(const char *path, uint64_t device, uint64_t inode, int64_t size, int64_t changed_ns) {
@@ -255,4 +263,16 @@ int hrh_is(const char *path, uint64_t device, uint64_t inode, int64_t size, int6
   if (stat(path, &s) != 0) return 0;
   identify(&is, &s);
   return is.device == device && is.inode == inode && is.size == size && is.changed_ns == changed_ns;
+}
+
+int hrh_settle(const char *path, hrh_header *opened) {
+  if (!hrh_is(path, opened->device, opened->inode, opened->size, opened->changed_ns)) return 0;
+  hrh_close(opened);
+  return 1;
+}
+
+void hrh_close(hrh_header *opened) {
+  const int descriptor = (int)opened->descriptor;
+  opened->descriptor = -1;
+  if (descriptor >= 0) close(descriptor);
 }

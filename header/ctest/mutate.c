@@ -89,7 +89,6 @@ static bool agree(const file *f) {
   uint8_t *exact = malloc(f->length ? f->length : 1);
   memcpy(exact, f->bytes, f->length);
   hrh_read(exact, f->length, &memory);
-  const int64_t behind = hrh_behind(-1, exact, f->length);
   free(exact);
 
   const int written = memfd_create("header", MFD_CLOEXEC);
@@ -97,13 +96,18 @@ static bool agree(const file *f) {
   snprintf(path, sizeof path, "/proc/self/fd/%d", written);
   if (written < 0 || write(written, f->bytes, f->length) != (ssize_t)f->length) return false;
   const int opened = hrh_open(path, &disk);
-  bool same = (opened >= 0) == (memory.format != HRH_DOUBTFUL) && disk.format == memory.format;
+  bool same = opened == (disk.descriptor >= 0) && opened == (memory.format != HRH_DOUBTFUL) &&
+              disk.format == memory.format;
   same = same && disk.mode == memory.mode && disk.size == (int64_t)f->length;
   same = same && disk.width == memory.width && disk.height == memory.height;
   same = same && hrh_is(path, disk.device, disk.inode, disk.size, disk.changed_ns);
   same = same && !hrh_is(path, disk.device, disk.inode, disk.size + 1, disk.changed_ns);
-  same = same && behind == hrh_behind(written, NULL, 0) && behind <= (int64_t)f->length;
-  if (opened >= 0) close(opened);
+  same = same && memory.behind == hrh_behind(written) && memory.behind <= (int64_t)f->length;
+  disk.size++;
+  same = same && !hrh_settle(path, &disk) && opened == (disk.descriptor >= 0);
+  disk.size--;
+  same = same && hrh_settle(path, &disk) && disk.descriptor < 0;
+  hrh_close(&disk);
   close(written);
   return same;
 }

@@ -16,7 +16,7 @@ import pytest
 import images
 import other_formats
 from damage import damaged
-from headrace._deferred import header
+from headrace._deferred import header, source
 from headrace._deferred.header import Header
 
 
@@ -38,7 +38,7 @@ def test_a_whole_file_of_a_common_kind_is_known_and_as_pillow_says() -> None:
     known = 0
     for data in of_all_kinds():
         found = header.read(data)
-        assert found in (None, pillows(data))
+        assert found is None or found[0] == pillows(data)
         known += found is not None
     assert known > 80
 
@@ -55,19 +55,20 @@ def left_by_pillow(data: bytes) -> int | None:
 def test_a_header_ends_where_pillow_has_read_to(tmp_path: Path) -> None:
     path, known = tmp_path / "image", 0
     for data in of_all_kinds():
-        behind = header.behind(data)
-        assert behind in (None, left_by_pillow(data))
+        found = header.read(data)
         path.write_bytes(data)
         with open(path, "rb") as file:
-            assert header.behind(file.fileno()) == behind
-        known += behind is not None
+            behind = header.behind(file.fileno())
+        assert behind in (None, left_by_pillow(data))
+        assert found is None or found[1] == behind
+        known += found is not None and behind is not None
     assert known > 80
 
 
 @pytest.mark.parametrize("kind", ["jpeg", "png", "webp"])
 def test_of_a_damaged_header_no_other_end_is_said(kind: str) -> None:
     for data in islice(damaged(kind, 5), 1000):
-        behind = header.behind(data) if header.read(data) is not None else None
+        _, behind = header.read(data) or (None, None)
         if behind is not None:
             assert left_by_pillow(data) in (behind, None)
 
@@ -78,7 +79,7 @@ def test_of_a_damaged_file_nothing_is_said_that_pillow_says_otherwise(kind: str)
     for data in islice(damaged(kind, 5), 3000):
         found = header.read(data)
         if found is not None:
-            assert pillows(data) in (found, None)  # what is damaged behind, decoding finds
+            assert pillows(data) in (found[0], None)  # what is damaged behind, decoding finds
             said += 1
     assert said > 300
 
@@ -87,12 +88,14 @@ def test_a_file_is_what_its_bytes_are(tmp_path: Path) -> None:
     path = os.fsencode(tmp_path / "image")
     for data in of_all_kinds():
         Path(os.fsdecode(path)).write_bytes(data)
-        opened = header.opened(path)
-        assert (None if opened is None else opened[1]) == header.read(data)
+        answer, read = header.Answer(), header.read(data)
+        opened = header.opened(path, answer)
+        assert (None if opened is None else opened[0]) == (None if read is None else read[0])
         if opened is not None:
-            file, _, identity = opened
-            with file:
-                assert os.pread(file.fileno(), len(data) + 1, 0) == data
+            _, identity = opened
+            assert os.pread(header.descriptor(answer), len(data) + 1, 0) == data
+            header.close(answer)
+            assert header.descriptor(answer) == -1
             found = os.stat(path)
             assert identity == (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
             assert header.leads_to(path, identity)
@@ -105,7 +108,8 @@ def test_what_is_no_plain_file_is_not_waited_for(tmp_path: Path) -> None:
     photograph = images.jpeg(20, 10)
     (tmp_path / "image").write_bytes(photograph)
     for name in ("fifo", "", "missing", "image\0.jpg"):
-        assert header.opened(os.fsencode(tmp_path / name)) is None
+        answer = header.Answer()
+        assert header.opened(os.fsencode(tmp_path / name), answer) is None
 
 
 def test_reading_headers_loads_no_engine() -> None:
@@ -117,3 +121,27 @@ def test_reading_headers_loads_no_engine() -> None:
     lines = "\n".join(line.strip() for line in code.splitlines())
     told = subprocess.run([sys.executable, "-c", lines], capture_output=True, text=True, check=True)
     assert told.stdout.split() == ["False"]
+
+
+def test_an_open_file_is_settled_as_long_as_its_path_leads_to_it(tmp_path: Path) -> None:
+    path, answer = os.fsencode(tmp_path / "image"), header.Answer()
+    (tmp_path / "image").write_bytes(images.jpeg(20, 10))
+    assert header.opened(path, answer) is not None
+    held = header.descriptor(answer)
+    os.rename(path, path + b".moved")
+    assert not header.settle(path, answer)
+    assert header.descriptor(answer) == held
+    assert header.settle(path + b".moved", answer)
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(held)
+    header.close(answer)  # nothing is left to close
+
+
+def test_a_file_that_nobody_settles_is_closed_with_its_owner(tmp_path: Path) -> None:
+    path = os.fsencode(tmp_path / "image")
+    (tmp_path / "image").write_bytes(images.jpeg(20, 10))
+    opened = source.opened(path, path)
+    assert opened is not None
+    before = len(os.listdir("/proc/self/fd"))
+    del opened
+    assert len(os.listdir("/proc/self/fd")) == before - 1

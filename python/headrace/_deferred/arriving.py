@@ -200,7 +200,8 @@ def _may_name_a_colour(chain: Chain) -> bool:
         data = bytes_of(chain.source)
     except OSError:
         return False
-    return data.startswith(b"GIF8") or b"tRNS" in data[: header.behind(data)]
+    _, behind = header.read(data) or (None, None)
+    return data.startswith(b"GIF8") or b"tRNS" in data[:behind]
 
 
 def _image_anew(

@@ -7,7 +7,6 @@ open images, too. What is doubtful is left to Pillow.
 from __future__ import annotations
 
 import ctypes
-import io
 import struct
 from ctypes import c_char, c_char_p, c_int, c_int64, c_size_t, c_uint64
 from pathlib import Path
@@ -23,57 +22,81 @@ Identity = tuple[int, int, int, int]
 # has to be asked. A tuple without a class of its own, for it is made for every image.
 Header = tuple[str, str, tuple[int, int]]
 
-_header = struct.Struct("=4q2Q2q")  # hrh_header
-_Answer: Any = c_char * _header.size
+_header = struct.Struct("=4q2Q4q")  # hrh_header
+_descriptor = struct.Struct("=64xq8x")  # of it
+Answer: Any = c_char * _header.size
 _library = ctypes.CDLL(str(Path(__file__).parents[1] / "libheadrace_header.so"))
 _open = _library.hrh_open
-_open.argtypes = (c_char_p, _Answer)
-# A FileIO, made of the descriptor in C, closes it whatever exception comes, and when. Of -1 it
-# makes a ValueError.
-_open.restype = io.FileIO
+_open.argtypes = (c_char_p, Answer)
 _read = _library.hrh_read
-_read.argtypes, _read.restype = (c_char_p, c_size_t, _Answer), None
+_read.argtypes, _read.restype = (c_char_p, c_size_t, Answer), None
 _behind = _library.hrh_behind
-_behind.argtypes, _behind.restype = (c_int, c_char_p, c_size_t), c_int64
+_behind.argtypes, _behind.restype = (c_int,), c_int64
 _is = _library.hrh_is
 _is.argtypes, _is.restype = (c_char_p, c_uint64, c_uint64, c_int64, c_int64), c_int
+_settle = _library.hrh_settle
+_settle.argtypes = (c_char_p, Answer)
+_close = _library.hrh_close
+_close.argtypes, _close.restype = (Answer,), None
 
 
-def opened(path: bytes) -> tuple[io.FileIO, Header, Identity] | None:
-    """A file, its header and which it is: device, inode, size in bytes, last change in ns.
+def opened(path: bytes, answer: Any) -> tuple[Header, Identity] | None:
+    """The header of a file and which it is: device, inode, size in bytes, last change in ns.
+
+    Args:
+        answer: an ``Answer``, which holds the file open until ``settle`` or ``close``. C writes the
+            descriptor there, so that no exception comes before its owner knows of it.
 
     Returns:
         None where there is no such file, it is no regular one, or Pillow has to look.
     """
-    answer = _Answer()
-    if b"\0" in path:  # which would end a path of C's
+    if b"\0" in path or not _open(path, answer):  # which would end a path of C's
         return None
-    try:
-        file = _open(path, answer)
-    except ValueError:
-        return None
-    kind, mode, width, height, *identity = _header.unpack(answer)
-    return file, (_FORMATS[kind], _MODES[mode], (width, height)), tuple(identity)
+    kind, mode, width, height, device, inode, size, changed_ns, _, _ = _header.unpack(answer)
+    head = _FORMATS[kind], _MODES[mode], (width, height)
+    return head, (device, inode, size, changed_ns)
 
 
-def read(data: bytes) -> Header | None:
-    """The header of encoded bytes in memory, or None where Pillow has to be asked."""
-    answer = _Answer()
+def read(data: bytes) -> tuple[Header, int | None] | None:
+    """The header of encoded bytes in memory, and what ``behind`` says of them.
+
+    Returns:
+        None where Pillow has to be asked.
+    """
+    answer = Answer()
     _read(data, len(data), answer)
-    kind, mode, width, height, *_ = _header.unpack(answer)
-    return (_FORMATS[kind], _MODES[mode], (width, height)) if kind else None
+    kind, mode, width, height, *_, behind = _header.unpack(answer)
+    if not kind:
+        return None
+    return (_FORMATS[kind], _MODES[mode], (width, height)), None if behind < 0 else behind
 
 
-def behind(file: bytes | int) -> int | None:
-    """Where Pillow has read to once it has opened encoded bytes, or a file by its descriptor.
+def behind(descriptor: int) -> int | None:
+    """Where Pillow has read to once it has opened a file.
 
     Returns:
         behind the header; None where Pillow has to open it.
     """
-    at: int = _behind(-1, file, len(file)) if isinstance(file, bytes) else _behind(file, None, 0)
+    at: int = _behind(descriptor)
     return None if at < 0 else at
 
 
 def leads_to(path: bytes, identity: Identity) -> bool:
     """Whether the file at a path is the one that was opened, and as it was."""
     return bool(_is(path, *identity))
+
+
+def descriptor(answer: Any) -> int:
+    """Of the file that is open; -1: it is closed."""
+    (found,) = _descriptor.unpack(answer)
+    return int(found)
+
+
+def settle(path: bytes, answer: Any) -> bool:
+    """As ``leads_to``, of an open file, which is closed if so."""
+    return bool(_settle(path, answer))
+
+
+def close(answer: Any) -> None:
+    """Closes the file, unless that was done before."""
+    _close(answer)

@@ -34,6 +34,7 @@ from headrace._engine import arguments
 from headrace._translate import replaced
 
 _PATHS = (str, bytes, os.PathLike)  # once: a union is made anew each time
+_OF_PATHS = (sys.getfilesystemencoding(), sys.getfilesystemencodeerrors())
 
 _POOLS = ("apply_async", "_map_async", "imap", "imap_unordered")  # methods of multiprocessing's
 
@@ -82,25 +83,24 @@ def _open(
         return made
     name: Any = ""
     is_path = isinstance(fp, _PATHS)
-    read: Any = None  # what an object that can go back holds: bytes, or a descriptor of them
+    goes_back = not is_path  # an object that Pillow leaves behind the header:
+    behind: int | None = None  # there; None: Pillow has to say
     if is_path:
         name = os.fspath(fp)
         opened = opened_file(found, name, -1)
     elif type(fp) is io.BufferedReader and type(fp.raw) is io.FileIO:
         # A file of an archive has a name, too, and other bytes; it is none of these.
-        read = fp.fileno()
-        opened = opened_file(found, fp.name, read)
+        opened = opened_file(found, fp.name, fp.fileno())
+        behind = None if opened is None else header.behind(fp.fileno())
     elif type(fp) is io.BytesIO:
-        read = fp.getvalue()
-        opened = _opened_bytes(read)
+        opened, behind = _opened_bytes(fp.getvalue())
     else:
-        fp, data, rewinds = _read_whole(fp)
-        opened = None if data is None else _opened_bytes(data)
-        read = data if rewinds else None
+        fp, data, goes_back = _read_whole(fp)
+        opened, behind = _opened_bytes(data)
     image, why = _deferred(opened, name, formats)
     if image is not None and found.asked is None and not whole.is_whole(image):
         image, why = None, NOT_WHOLE
-    if image is None or (read is not None and not _moved_on(fp, image, read)):
+    if image is None or (goes_back and not _moved_on(fp, image, behind)):
         altering, text = None, f"{_shown(name or getattr(fp, 'name', None))} {why}"
         # What is not there needs no pixels: Pillow raises, and the program may take another file.
         if not is_path or os.path.exists(name):
@@ -115,7 +115,7 @@ def _open(
         if altering is not None:
             altering.in_place(made)
         return made
-    if not is_path and read is not None and hasattr(fp, "closed") and image.format != "WEBP":
+    if goes_back and hasattr(fp, "closed") and image.format != "WEBP":
         image.opened_from = fp  # of a WebP Pillow has read all by now
     if found.eager_open:
         image.materialise()
@@ -165,10 +165,9 @@ def _read_whole(fp: Any) -> tuple[Any, bytes | None, bool]:
     return fp, data, True
 
 
-def _moved_on(fp: Any, image: DeferredImage, read: bytes | int) -> bool:
+def _moved_on(fp: Any, image: DeferredImage, behind: int | None) -> bool:
     """Leaves an object where Pillow would, behind the header; false where Pillow refuses it."""
     try:
-        behind = header.behind(read)
         if behind is None:
             file: Any = image.chain and image.chain.header
             file.image  # noqa: B018  # opened now
@@ -201,7 +200,10 @@ def _told_by_pillow(file: Opened | None) -> Header | None:
 
 
 def opened_file(found: Recording, name: Any, descriptor: int) -> tuple[Any, Header] | None:
-    path = os.fsencode(name) if isinstance(name, (str, bytes)) else b""
+    if type(name) is str:
+        path = name.encode(*_OF_PATHS)  # os.fsencode, in a third of its time
+    else:
+        path = os.fsencode(name) if isinstance(name, str | bytes) else b""
     try:
         if not path.startswith(b"/"):
             # Not abspath, which takes ".." away: behind a link it leads to another folder.
@@ -226,9 +228,13 @@ def _shown(name: Any) -> str:
     return arguments.printable(name)
 
 
-def _opened_bytes(data: bytes) -> tuple[bytes, Header] | None:
-    head = header.read(data)
-    return None if head is None else (data, head)
+def _opened_bytes(data: bytes | None) -> tuple[tuple[bytes, Header] | None, int | None]:
+    """The bytes with their header, as far as it is read here, and where it ends."""
+    found = None if data is None else header.read(data)
+    if data is None or found is None:
+        return None, None
+    head, behind = found
+    return (data, head), behind
 
 
 def _from_array(found: Recording, original: Any, obj: Any, mode: Any = None) -> PIL.Image.Image:

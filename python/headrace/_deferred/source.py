@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import os
 import time
+from collections.abc import Callable
+from typing import Any
 
 from headrace._deferred import header
 from headrace._deferred.header import Header, Identity
@@ -15,6 +17,7 @@ from headrace.errors import ChangedError
 # from another machine's. What was written so short a time ago may be written again without a sign,
 # so its bytes are read at once (git reads such files again: "racy git").
 _RECENT_NS = 2_000_000_000
+_UNKNOWN = (0, 0, 0, 0)
 
 
 class File:
@@ -26,11 +29,15 @@ class File:
         data: its bytes where the path will not do; else None.
     """
 
-    __slots__ = ("_file", "data", "identity", "path")
+    __slots__ = ("_held", "data", "identity", "path")
 
-    def __init__(self, path: bytes, file: io.FileIO | None, identity: Identity) -> None:
-        self.path, self._file, self.identity = path, file, identity
+    def __init__(self, path: bytes, held: Any, identity: Identity) -> None:
+        self.path, self._held, self.identity = path, held, identity
         self.data: bytes | None = None
+
+    def __del__(self, close: Callable[[Any], None] = header.close) -> None:
+        if self._held is not None:
+            close(self._held)
 
     @staticmethod
     def known(path: bytes, identity: Identity) -> File:
@@ -44,14 +51,18 @@ class File:
             whether the bytes are those of the file as it was opened. What was moved or deleted
             since is read now; what was written to meanwhile is lost.
         """
-        file, self._file = self._file, None
-        if file is None:
+        held, whole = self._held, True
+        if held is None:
             return True
-        with file:
-            if self.data is not None or header.leads_to(self.path, self.identity):
-                return True
-            self.data = _read(file.fileno())
-            return header.leads_to(_name(file), self.identity)
+        if self.data is not None:
+            header.close(held)
+        elif not header.settle(self.path, held):
+            descriptor = header.descriptor(held)
+            self.data = _read(descriptor)
+            whole = header.leads_to(_name(descriptor), self.identity)
+            header.close(held)
+        self._held = None  # last: what an exception leaves open is closed with this
+        return whole
 
     def read(self) -> bytes:
         """All of its bytes.
@@ -62,17 +73,17 @@ class File:
         """
         if self.data is not None:
             return self.data
-        if self._file is not None:
-            return _read(self._file.fileno())
+        if self._held is not None:
+            return _read(header.descriptor(self._held))
         try:
             file = io.FileIO(self.path)
         except FileNotFoundError:
             raise self._changed("moved or deleted") from None
         with file:
-            data = b""
-            if header.leads_to(_name(file), self.identity):
+            data, name = b"", _name(file.fileno())
+            if header.leads_to(name, self.identity):
                 data = _read(file.fileno())
-            if not header.leads_to(_name(file), self.identity):
+            if not header.leads_to(name, self.identity):
                 raise self._changed("replaced or written to")
             return data
 
@@ -80,15 +91,16 @@ class File:
         """So many bytes of its beginning, while it is open."""
         if self.data is not None:
             return self.data[:count]
-        return b"" if self._file is None else os.pread(self._file.fileno(), count, 0)
+        return b"" if self._held is None else os.pread(header.descriptor(self._held), count, 0)
 
     def last(self, count: int) -> bytes:
         """So many bytes of its end, while it is open."""
         if self.data is not None:
             return self.data[-count:]
-        if self._file is None:
+        if self._held is None:
             return b""
-        return os.pread(self._file.fileno(), count, max(0, self.identity[2] - count))
+        at = max(0, self.identity[2] - count)
+        return os.pread(header.descriptor(self._held), count, at)
 
     def _changed(self, how: str) -> Exception:
         name = os.fsdecode(self.path)
@@ -120,13 +132,14 @@ def opened(path: bytes, name: bytes) -> tuple[File, Header] | None:
         path: the file's, absolute.
         name: what to open: the path, or that of an open descriptor in /proc.
     """
-    found = header.opened(name)
+    held = header.Answer()
+    made = File(path, held, _UNKNOWN)
+    found = header.opened(name, held)
     if found is None:
         return None
-    file, head, identity = found
-    made = File(path, file, identity)
-    if time.time_ns() - identity[3] < _RECENT_NS:
-        made.data = _read(file.fileno())
+    head, made.identity = found
+    if time.time_ns() - made.identity[3] < _RECENT_NS:
+        made.data = _read(header.descriptor(held))
     return made, head
 
 
@@ -136,9 +149,9 @@ def encoded_pixels(width: int, height: int, pixels: bytes) -> bytes:
     return kind + b" %d %d 255\n" % (width, height) + pixels
 
 
-def _name(file: io.FileIO) -> bytes:
+def _name(descriptor: int) -> bytes:
     """A path that leads to an open file, whatever has become of its own."""
-    return b"/proc/self/fd/%d" % file.fileno()
+    return b"/proc/self/fd/%d" % descriptor
 
 
 def _read(descriptor: int) -> bytes:
