@@ -17,7 +17,7 @@ type arrowBuffer struct {
 	codec          uint8 // of package blocks; None: the content is the stretch
 }
 
-// block is the buffer as a block, nil where it is none.
+// block is a compressed buffer as a block; nil if the buffer is not compressed.
 func (x *arrowBuffer) block(body int64) *Block {
 	if x.codec == blocks.None {
 		return nil

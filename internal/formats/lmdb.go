@@ -296,7 +296,7 @@ type Datum struct {
 	Channels, Height, Width int64
 }
 
-// ReadDatum reads the Datum that a value is; false where the value is none.
+// ReadDatum reads a value as a Datum; not ok if it is not one.
 func ReadDatum(r io.ReaderAt, offset, length int64) (d Datum, ok bool, err error) {
 	sides := [3]int64{}
 	err = eachField(r, offset, offset+length, func(f wireField) error {

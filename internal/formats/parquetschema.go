@@ -17,7 +17,7 @@ type parquetElement struct {
 	text       bool
 	unsigned   bool
 	half       bool   // a float of two bytes
-	refused    string // what a value means that is none of ours
+	refused    string // why values are refused: "of decimals"; empty where they are read
 	list       bool   // the group around what is repeated, which has the name of all
 	time       bool   // a date or a time
 	bits       int64  // of an integer that has fewer than stand in the file; 0: as many

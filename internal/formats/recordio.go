@@ -106,7 +106,7 @@ func (w *RecordIO) frame(at int64) (flag uint32, length int64, err error) {
 	}
 	flag, length = blocks.ParseRecordIO(binary.LittleEndian.Uint32(head[4:]))
 	left := w.size - at - blocks.RecordIOHead
-	if flag > recordLast { // three bits have room for flags that are none
+	if flag > recordLast { // the field has three bits, and four values are flags
 		return 0, 0, &WalkError{at, fmt.Errorf("%w: a part of flag %d and %d bytes, %d are left of the file", ErrBad, flag, length, left)}
 	}
 	if length > left {

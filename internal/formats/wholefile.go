@@ -59,7 +59,7 @@ func WholeCodec(name string, head []byte) uint8 {
 			return codec
 		}
 	}
-	// A name is believed where the codec has no magic (brotli, snappy): a file called .zstd without a frame is none.
+	// Where the codec has no magic (brotli, snappy), the name decides. A file called .zstd that has no frame is not compressed.
 	if codec := WholeEndings[path.Ext(name)]; wholeMagic[codec] == "" {
 		return codec
 	}

@@ -1,6 +1,9 @@
 package formats
 
-import "io"
+import (
+	"fmt"
+	"io"
+)
 
 // Window reads ahead of a walker that goes through a container's headers, which are small and lie close
 // together or far apart. Behind a long hop it asks for one page, where headers follow each other for up
@@ -51,4 +54,16 @@ func (w *Window) ReadAt(b []byte, at int64) (int, error) {
 		err = io.ErrUnexpectedEOF
 	}
 	return copy(b, w.held), err
+}
+
+// readAt fills b. The size was known before, so a short read means that the file has changed.
+func readAt(r io.ReaderAt, b []byte, at int64) error {
+	n, err := r.ReadAt(b, at)
+	if n == len(b) {
+		return nil
+	}
+	if err == nil || err == io.EOF || err == io.ErrUnexpectedEOF {
+		return fmt.Errorf("%w: the file was cut while it was read", ErrTruncated)
+	}
+	return err
 }

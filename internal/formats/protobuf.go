@@ -1,0 +1,86 @@
+package formats
+
+import (
+	"fmt"
+	"io"
+
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// maxMessageFields bounds the fields of one message.
+const maxMessageFields = 1 << 16
+
+// errEnough is what a callback of eachField returns when it has seen enough of a message: the walk ends, and
+// eachField returns it as it is.
+var errEnough = fmt.Errorf("%w: enough", ErrBad)
+
+// wireField is a field of a message in a file; bytes stand from at to end, a varint is value.
+type wireField struct {
+	number  protowire.Number
+	typ     protowire.Type
+	at, end int64
+	value   uint64
+}
+
+// eachField calls each for the fields of the message from at to end. Nothing is read but tags, lengths and
+// varints.
+func eachField(r io.ReaderAt, at, end int64, each func(wireField) error) error {
+	var space [20]byte // a tag and a length, or a varint
+	for count := 0; at < end; count++ {
+		if count == maxMessageFields {
+			return &WalkError{at, fmt.Errorf("%w: a message of more than %d fields", ErrLimit, maxMessageFields)}
+		}
+		b := space[:min(int64(len(space)), end-at)]
+		if err := readAt(r, b, at); err != nil {
+			return &WalkError{at, err}
+		}
+		f, next := parseField(b, at)
+		// A field ends inside of its message, so that no inner length leads out of the record.
+		if next < 0 || next > end-at {
+			return &WalkError{at, fmt.Errorf("%w: a protobuf field that is none, or ends behind its message", ErrBad)}
+		}
+		if err := each(f); err != nil {
+			if _, placed := err.(*WalkError); placed || err == errEnough {
+				return err
+			}
+			return &WalkError{at, err}
+		}
+		at += next
+	}
+	return nil
+}
+
+// parseField reads a tag and what follows it. It returns how many bytes the whole field takes, -1 for what
+// is no field, and for fields of groups, which no Example has.
+func parseField(b []byte, at int64) (f wireField, size int64) {
+	var n int
+	if f.number, f.typ, n = protowire.ConsumeTag(b); n < 0 {
+		return f, -1
+	}
+	f.at = at + int64(n)
+	switch f.typ {
+	case protowire.VarintType:
+		value, m := protowire.ConsumeVarint(b[n:])
+		if m < 0 {
+			return f, -1
+		}
+		f.value, f.end = value, f.at+int64(m)
+	case protowire.Fixed32Type:
+		f.end = f.at + 4
+	case protowire.Fixed64Type:
+		f.end = f.at + 8
+	case protowire.BytesType:
+		length, m := protowire.ConsumeVarint(b[n:])
+		// Added to a place in a file this stays below 2^63.
+		if m < 0 || length > 1<<62 {
+			return f, -1
+		}
+		f.at += int64(m)
+		if f.end = f.at + int64(length); f.end < f.at {
+			return f, -1
+		}
+	default:
+		return f, -1
+	}
+	return f, f.end - at
+}

@@ -1,0 +1,227 @@
+package formats
+
+import (
+	"encoding/binary"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// FeatureKind is the type of a feature's values.
+type FeatureKind uint8
+
+// The three lists of tf.train.Feature; their numbers are those of its fields.
+const (
+	BytesFeature FeatureKind = 1
+	FloatFeature FeatureKind = 2
+	IntFeature   FeatureKind = 3
+)
+
+// Feature is a named value of a tf.train.Example (tensorflow/core/example/feature.proto).
+type Feature struct {
+	Name   string
+	Kind   FeatureKind
+	Count  int   // of values: 0, 1, or 2 for several
+	Offset int64 // of the one value's bytes in the file, or of the list of several numbers
+	Length int64
+	Packed bool    // of several floats: they stand behind each other there
+	Int    int64   // the one value of an IntFeature
+	Float  float32 // and of a FloatFeature
+}
+
+const (
+	fewFeatures = 16 // of an Example, which are looked at one by one
+	maxFeatures = 1024
+)
+
+// ReadExample lists the features of the tf.train.Example in a record. It hops over values by their lengths,
+// so that of a photograph it reads a few bytes. Of features of one name the last counts, as in any map of
+// protobuf.
+func ReadExample(r io.ReaderAt, record TFRecord) ([]Feature, error) {
+	var features []Feature
+	var seen map[string]int // of many features: to look at each of a few takes less
+	end := record.Offset + record.Length
+	err := eachField(r, record.Offset, end, func(f wireField) error {
+		switch {
+		case f.number == 2 && f.typ == protowire.BytesType:
+			// Its context is field 1, as an Example's features are; field 2 tells the two apart.
+			return fmt.Errorf("%w: the record is a tf.train.SequenceExample", ErrUnsupported)
+		case f.number != 1 || f.typ != protowire.BytesType:
+			return fmt.Errorf("%w: the record is no tf.train.Example: field %d of wire type %d", ErrUnsupported, f.number, f.typ)
+		}
+		return eachField(r, f.at, f.end, func(f wireField) error {
+			if f.number != 1 || f.typ != protowire.BytesType {
+				return fmt.Errorf("%w: tf.train.Features with field %d of wire type %d", ErrBad, f.number, f.typ)
+			}
+			feature, err := readEntry(r, f.at, f.end)
+			if err != nil {
+				return err
+			}
+			// An Example of photographs has a dozen features, for which a map costs more than to look at each.
+			i := slices.IndexFunc(features[:min(len(features), fewFeatures)], func(f Feature) bool { return f.Name == feature.Name })
+			if later, again := seen[feature.Name]; again {
+				i = later
+			}
+			if i >= 0 {
+				features[i] = feature
+				return nil
+			}
+			if len(features) == maxFeatures {
+				return fmt.Errorf("%w: more than %d features", ErrLimit, maxFeatures)
+			}
+			if len(features) >= fewFeatures {
+				if seen == nil {
+					seen = make(map[string]int)
+				}
+				seen[feature.Name] = len(features)
+			}
+			features = append(features, feature)
+			return nil
+		})
+	})
+	return features, err
+}
+
+// readEntry reads an entry of the map: its name and its tf.train.Feature.
+func readEntry(r io.ReaderAt, at, end int64) (found Feature, err error) {
+	name := ""
+	err = eachField(r, at, end, func(f wireField) error {
+		switch {
+		case f.number == 1 && f.typ == protowire.BytesType:
+			if f.end-f.at > MaxNameBytes {
+				return fmt.Errorf("%w: a feature's name of %d bytes (expected at most %d)", ErrLimit, f.end-f.at, MaxNameBytes)
+			}
+			b := make([]byte, f.end-f.at)
+			err := readAt(r, b, f.at)
+			name = TextName(string(b))
+			return err
+		case f.number == 2 && f.typ == protowire.BytesType:
+			return eachField(r, f.at, f.end, func(f wireField) (err error) {
+				if f.number < 1 || f.number > 3 || f.typ != protowire.BytesType {
+					return fmt.Errorf("%w: a tf.train.Feature with field %d of wire type %d", ErrBad, f.number, f.typ)
+				}
+				// protobuf would put the values of both behind each other.
+				if found.Kind == FeatureKind(f.number) {
+					return fmt.Errorf("%w: a tf.train.Feature with two lists of one kind", ErrUnsupported)
+				}
+				found, err = readList(r, FeatureKind(f.number), f.at, f.end)
+				return err
+			})
+		}
+		return nil
+	})
+	found.Name = name
+	return found, err
+}
+
+// readList reads a BytesList, FloatList or Int64List as far as its second value. Numbers may be packed or
+// not.
+func readList(r io.ReaderAt, kind FeatureKind, at, end int64) (Feature, error) {
+	found := Feature{Kind: kind}
+	fields := 0
+	err := eachField(r, at, end, func(f wireField) error {
+		if fields++; f.number != 1 {
+			return fmt.Errorf("%w: a list of a tf.train.Feature with field %d", ErrBad, f.number)
+		}
+		if err := found.add(r, f); err != nil {
+			return err
+		}
+		// What is not asked for is not read: a list of a million numbers costs two.
+		if found.Count > 1 {
+			return errEnough
+		}
+		return nil
+	})
+	if err == errEnough {
+		err = nil
+	}
+	// Only one packed stretch alone is the numbers themselves; else they have tags or lengths between them, and the
+	// whole list is kept to be read number by number.
+	if found.Count > 1 && kind != BytesFeature && (!found.Packed || fields > 1 || found.Offset+found.Length < end) {
+		found.Packed, found.Offset, found.Length = false, at, end-at
+	}
+	return found, err
+}
+
+// ReadNumbers reads all numbers of a list of several: int64 or float32, little-endian.
+func ReadNumbers(r io.ReaderAt, list *Feature, most int) (data []byte, err error) {
+	err = eachField(r, list.Offset, list.Offset+list.Length, func(f wireField) error {
+		switch {
+		case list.Kind == FloatFeature && f.typ != protowire.VarintType:
+			// Before memory is taken: the length is the file's word.
+			if f.end-f.at > int64(most) || (f.end-f.at)%4 != 0 {
+				return fmt.Errorf("%w: a list of floats in %d bytes (expected at most %d)", ErrLimit, f.end-f.at, most)
+			}
+			raw := make([]byte, f.end-f.at)
+			if err := readAt(r, raw, f.at); err != nil {
+				return err
+			}
+			data = append(data, raw...)
+		case list.Kind == IntFeature && f.typ == protowire.VarintType:
+			data = binary.LittleEndian.AppendUint64(data, f.value)
+		case list.Kind == IntFeature && f.typ == protowire.BytesType && f.end-f.at <= int64(most):
+			raw := make([]byte, f.end-f.at)
+			if err := readAt(r, raw, f.at); err != nil {
+				return err
+			}
+			for len(raw) > 0 {
+				value, n := protowire.ConsumeVarint(raw)
+				if n < 0 {
+					return fmt.Errorf("%w: a list of numbers that ends inside one", ErrBad)
+				}
+				data, raw = binary.LittleEndian.AppendUint64(data, value), raw[n:]
+			}
+		default:
+			return fmt.Errorf("%w: a list of numbers with a value of wire type %d and %d bytes (expected at most %d)", ErrLimit, f.typ, f.end-f.at, most)
+		}
+		if len(data) > most {
+			return fmt.Errorf("%w: a vector of more than %d bytes", ErrLimit, most)
+		}
+		return nil
+	})
+	return data, err
+}
+
+// add takes one field of a list: a value, or several that are packed.
+func (v *Feature) add(r io.ReaderAt, f wireField) error {
+	packed := f.typ == protowire.BytesType && v.Kind != BytesFeature
+	size := f.end - f.at
+	switch {
+	case packed && size == 0:
+		return nil
+	case v.Kind == BytesFeature && f.typ == protowire.BytesType:
+		v.Offset, v.Length = f.at, size
+	case v.Kind == FloatFeature && (packed && size%4 == 0 || f.typ == protowire.Fixed32Type):
+		var b [4]byte
+		if err := readAt(r, b[:], f.at); err != nil {
+			return err
+		}
+		v.Float = math.Float32frombits(binary.LittleEndian.Uint32(b[:]))
+		if size > 4 {
+			v.Count++
+			v.Packed, v.Offset, v.Length = true, f.at, size
+		}
+	case v.Kind == IntFeature && packed:
+		// A varint of 64 bits has ten bytes at most.
+		b := make([]byte, min(size, 10))
+		if err := readAt(r, b, f.at); err != nil {
+			return err
+		}
+		value, n := protowire.ConsumeVarint(b)
+		if n < 0 {
+			return &WalkError{f.at, fmt.Errorf("%w: a list of numbers that ends inside one", ErrBad)}
+		}
+		if v.Int = int64(value); int64(n) < size {
+			v.Count++
+		}
+	case v.Kind == IntFeature && f.typ == protowire.VarintType:
+		v.Int = int64(f.value)
+	default:
+		return &WalkError{f.at, fmt.Errorf("%w: a list of kind %d with a value of wire type %d and %d bytes", ErrBad, v.Kind, f.typ, size)}
+	}
+	v.Count++
+	return nil
+}
