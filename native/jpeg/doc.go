@@ -2,10 +2,11 @@
 //
 // header.c opens a file and says what it is worth, limits.c what it may cost, inspect.c and
 // entropy.c read all of it for its verdict and its seek points (seek.c). window.c makes the pixels
-// of a window: hook.c decodes its coefficients (coefficients.c, huffman.c) in the place of
-// libjpeg-turbo's entropy decoder, planes.c makes pixels of them with the kernels of
-// plane_kernels.h, and libjpeg-turbo does what is left. hook_check.c tries first whether the libjpeg
-// that is linked can be hooked. encode.c and encoder.c write, recompress.c writes and reads again.
+// of a window: hook.c takes the place of libjpeg-turbo's entropy decoder, hook_rows.c decodes the
+// window's coefficients (coefficients.c, huffman.c), planes.c makes pixels of them with the kernels
+// of plane_kernels.h, and libjpeg-turbo does what is left. hook_check.c tries first whether the
+// libjpeg that is linked can be hooked. encode.c and encoder.c write, recompress.c writes and reads
+// again.
 package jpeg
 
 /*

@@ -26,8 +26,8 @@ typedef struct hrn_scan {
   uint64_t mcus, columns;
 } hrn_scan;
 
-/* Makes the tables of the scan whose header `info` has just read; false where it is none of those.
- */
+/* Makes the tables of the scan whose header `info` has just read; false if it is not a plain
+ * sequential scan. */
 bool hrn_scan_begin(hrn_scan *scan, hrn_entropy *entropy,
                     const struct jpeg_decompress_struct *info);
 

@@ -67,10 +67,6 @@ bool hrn_hook_accepts(hrn_context *context);
 int hrn_hook_window(hrn_context *context, uint32_t first_column, uint32_t last_column,
                     uint32_t last_row, hrn_status *status);
 
-/* The window's MCUs of a row, one after the other, each its blocks in the order of the scan; NULL
- * once the data is irregular. Rows are asked for in order. */
-int16_t *hrn_hook_row(hrn_hook *hook, uint32_t row);
-
 /* After jpeg_crop_scanline: takes over decode_mcu for output columns [left, left + width) and rows
  * up to `bottom`. `seek` is the image's record or NULL. */
 int hrn_hook_install(hrn_context *context, uint32_t left, uint32_t width, uint32_t bottom,
@@ -79,6 +75,30 @@ int hrn_hook_install(hrn_context *context, uint32_t left, uint32_t width, uint32
 /* Whether the hook was at work and met what is not for it. */
 bool hrn_hook_irregular(const hrn_context *context);
 
+/* ---- hook_rows.c ---------------------------------------------------------------------------- */
+
+/* The window's MCUs of a row, one after the other, each its blocks in the order of the scan; NULL
+ * once the data is irregular. Rows are asked for in order. */
+int16_t *hrn_hook_row(hrn_hook *hook, uint32_t row);
+
+/* How many coefficients so many MCUs have. */
+static inline size_t hrn_hook_coefficients(const hrn_hook *hook, uint32_t mcus) {
+  return (size_t)mcus * (size_t)hook->mcu.blocks * HRN_BLOCK;
+}
+
+/* The first MCU that is decoded for a row that has points: the one at or before the window. */
+static inline uint32_t hrn_hook_lead(const hrn_hook *hook) {
+  return hook->has_seek ? hook->first_column - hook->first_column % hook->seek.step
+                        : hook->first_column;
+}
+
+/* Makes the tables that MCUs are passed over by. Not behind the window's last row: libjpeg has
+ * freed what they are made of by then. */
+bool hrn_hook_make_skip(hrn_hook *hook);
+
+/* Begins the walk at the scan's first MCU. */
+void hrn_hook_start(hrn_hook *hook);
+
 /* Begins the walk that goes on behind the last row that has points, which is not the scan's last.
  */
 void hrn_hook_onward(hrn_hook *hook);
@@ -86,7 +106,9 @@ void hrn_hook_onward(hrn_hook *hook);
 /* Goes through the MCUs that are left of the first rows, without their coefficients. */
 void hrn_hook_pass(hrn_hook *hook, uint32_t rows);
 
-/* learn.c. Before the first MCU: whether points are to be noted, and where to. `status` is as it
+/* ---- learn.c -------------------------------------------------------------------------------- */
+
+/* Before the first MCU: whether points are to be noted, and where to. `status` is as it
  * was afterwards. */
 void hrn_learn_begin(hrn_context *context, hrn_status *status);
 

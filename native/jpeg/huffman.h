@@ -56,7 +56,7 @@ typedef struct hrn_ac_table {
 } hrn_ac_table;
 
 /* Make the table of a DHT segment, or keep the one that is there when it is the same. False when
- * the counts are impossible or a DC symbol is none. */
+ * the counts are impossible, or a DC symbol is too large. */
 bool hrn_dc_build(hrn_dc_table *table, const uint8_t counts[17], const uint8_t symbols[256]);
 bool hrn_ac_build(hrn_ac_table *table, const uint8_t counts[17], const uint8_t symbols[256]);
 

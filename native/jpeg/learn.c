@@ -133,7 +133,7 @@ static bool ends_cleanly(const hrn_hook *hook) {
          hook->scan[walk->end + 1] == JPEG_EOI;
 }
 
-/* Passes over the rows down to the last ones; false where a file is none that points can be of. */
+/* Passes over the rows down to the last ones; false if the file turns out to be no clean scan. */
 static bool finish(hrn_hook *hook) {
   hrn_hook_pass(hook, enough(hook));
   if (hook->noted != NULL && !hook->irregular &&
