@@ -1,6 +1,6 @@
 /* check.c: what the parameters of groups, of random ops on pixels and of erasings must be. */
 #include "check.h"
-#include "recipe.h"
+#include "pixel_draw.h"
 
 #define TURN 1e6 /* degrees */
 
@@ -115,7 +115,7 @@ static int fixed_affine(const hrn_op *op, int32_t index, hrn_status *status) {
          centre(index, a->centre, status) && hrn_check_warp(op, index, status);
 }
 
-int hrn_check_recipe(const hrn_op *op, int32_t index, hrn_status *status) {
+int hrn_check_augmentation(const hrn_op *op, int32_t index, hrn_status *status) {
   switch (op->kind) {
     case HRN_OP_APPLY:
       return hrn_within(index, "probability", op->group.probability, 0, 1, status) &&

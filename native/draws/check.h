@@ -33,7 +33,7 @@ int hrn_check_elastic(const hrn_op *op, int32_t index, const double alpha[2], co
                       const hrn_outside *outside, hrn_status *status);
 
 /* check.c: groups, ops on pixels and erasings. */
-int hrn_check_recipe(const hrn_op *op, int32_t index, hrn_status *status);
+int hrn_check_augmentation(const hrn_op *op, int32_t index, hrn_status *status);
 
 /* Of Pillow's blur: what images of this size have a use for, and more. */
 #define HRN_MAX_RADIUS 1000.0

@@ -2,7 +2,7 @@
 // the plan it makes the angle, the factor or the op that is chosen.
 //
 // op.h has an op as data. draws.c makes the random words of an op, and distributions.c makes normal and
-// Dirichlet values from them. recipe.c draws ops on pixels; policy.c and timm.c draw ops that choose
+// Dirichlet values from them. pixel_draw.c draws ops on pixels; policy.c and timm.c draw ops that choose
 // among others, with the tables of policies.c and the maps of maps.c. check.c refuses impossible
 // parameters of random ops, and checkpixel.c those of fixed ops, with the ranges of range.c. mixing.c
 // draws for a batch.

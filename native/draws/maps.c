@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "recipe.h"
+#include "pixel_draw.h"
 
 static double radians(double degrees) { return degrees * (3.14159265358979323846 / 180.0); }
 

@@ -1,7 +1,7 @@
 /* pixel_list.c: the list of pixel ops that one image's draws come to. */
 #include <string.h>
 
-#include "recipe.h"
+#include "pixel_draw.h"
 
 hrn_pixel_op *hrn_pixel_append(hrn_pixel_list *list, int32_t kind, hrn_status *status) {
   if (list->count == HRN_MAX_PIXEL_OPS) {

@@ -2,7 +2,7 @@
 #ifndef HEADRACE_DRAWS_POLICY_H
 #define HEADRACE_DRAWS_POLICY_H
 
-#include "recipe.h"
+#include "pixel_draw.h"
 
 enum op_name {
   IDENTITY = 0,

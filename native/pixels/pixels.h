@@ -1,7 +1,7 @@
 /* pixels.h: ops on the pixels of an image of fixed size: colour, filters, warps, erasing.
  *
  * Each is what torchvision does to a PIL image, for parameters that are already drawn; who draws
- * them is recipe.c. "Pillow" below means Pillow 13.
+ * them is pixel_draw.c. "Pillow" below means Pillow 13.
  */
 #ifndef HEADRACE_PIXELS_PIXELS_H
 #define HEADRACE_PIXELS_PIXELS_H

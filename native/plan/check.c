@@ -174,7 +174,7 @@ static int check(int32_t index, const hrn_op *op, hrn_status *status) {
     case HRN_OP_ZOOM_OUT:
       return check_drawn_size(index, op, status);
     default:
-      return hrn_check_recipe(op, index, status);
+      return hrn_check_augmentation(op, index, status);
   }
 }
 

@@ -4,7 +4,7 @@
 
 #include "../core/image.h"
 #include "../draws/op.h"
-#include "../draws/recipe.h"
+#include "../draws/pixel_draw.h"
 #include "../resize/resize.h"
 #include "../write/write.h"
 

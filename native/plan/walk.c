@@ -218,8 +218,8 @@ static int walk_op(const walk *w, int32_t index, hrn_status *status) {
   }
   hrn_stage *stage = &program->stages[program->count - 1];
   const int32_t first = program->pixels.count;
-  if (hrn_recipe(op, index, w->key, stage->x.length, stage->y.length, &program->pixels, status) !=
-      HRN_OK) {
+  if (hrn_pixel_draw(op, index, w->key, stage->x.length, stage->y.length, &program->pixels,
+                     status) != HRN_OK) {
     return status->code;
   }
   stage->pixel_end = program->pixels.count;

@@ -88,7 +88,7 @@ def _patched(kind: type) -> bool:
 
 
 def parts(op: Any) -> Iterator[Part]:
-    """The transforms of a pipeline; of None there are none."""
+    """The transforms of a pipeline; None has none."""
     return iter(()) if op is None else _parts(op, None, ())
 
 

@@ -7,12 +7,12 @@ from typing import Any
 
 from headrace import transforms
 from headrace._translate import tensors
+from headrace._translate.augmentations import NOT_ON_TENSORS, Augmentations
 from headrace._translate.functions import is_to_tensor, makes_rgb
 from headrace._translate.grey import OF_ONE_CHANNEL, Grey, has_three_numbers
 from headrace._translate.openclip import OpenClip
 from headrace._translate.own import Own, is_own
 from headrace._translate.parts import Part, known, parts
-from headrace._translate.recipes import NOT_ON_TENSORS, Augmentations
 from headrace._translate.result import Translation
 from headrace._translate.table import CHOICES
 from headrace._translate.timm import Timm
@@ -64,7 +64,7 @@ class Reader(Augmentations, Grey, OpenClip, Own, Timm):
         self._erasings = []
 
     def of(self, grey: bool, size: tuple[int, int] | None) -> Reader:
-        """Of images of one channel or three, and of a size if it is known."""
+        """The reader for images of one channel (``grey``) or three, and of a size if known."""
         self.made.size = size
         if grey:
             self.grey()

@@ -1,6 +1,6 @@
-/* recipe.h: random ops on pixels, from the draw to the pixel ops that it comes down to. */
-#ifndef HEADRACE_DRAWS_RECIPE_H
-#define HEADRACE_DRAWS_RECIPE_H
+/* pixel_draw.h: random ops on pixels, from the draw to the pixel ops that it comes down to. */
+#ifndef HEADRACE_DRAWS_PIXEL_DRAW_H
+#define HEADRACE_DRAWS_PIXEL_DRAW_H
 
 #include "draws.h"
 #include "op.h"
@@ -23,9 +23,9 @@ int hrn_mix_chain(hrn_pixel_list *list, double weight, hrn_status *status);
 /* `blend` below 0: the sum is the result; else it is blended with the image by that share. */
 int hrn_mix_end(hrn_pixel_list *list, double blend, hrn_status *status);
 
-/* recipe.c: appends what `op`, number `index` of its plan, does to an image of that size. */
-int hrn_recipe(const hrn_op *op, int32_t index, const hrn_key *key, int32_t width, int32_t height,
-               hrn_pixel_list *list, hrn_status *status);
+/* pixel_draw.c: appends what `op`, number `index` of its plan, does to an image of that size. */
+int hrn_pixel_draw(const hrn_op *op, int32_t index, const hrn_key *key, int32_t width,
+                   int32_t height, hrn_pixel_list *list, hrn_status *status);
 
 /* policy.c: the same for RandAugment, TrivialAugmentWide, AutoAugment and AugMix; timm.c: as timm
  * draws them. */

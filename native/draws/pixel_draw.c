@@ -1,9 +1,9 @@
-/* recipe.c: what random ops on pixels draw, as torchvision 0.29's get_params distributes it.
+/* pixel_draw.c: what random ops on pixels draw, as torchvision 0.29's get_params distributes it.
  *
  * An op takes its words one after the other from its own counter, so ops draw independently of
  * each other. How many it takes for what is a promise that golden vectors hold.
  */
-#include "recipe.h"
+#include "pixel_draw.h"
 
 #include <math.h>
 #include <string.h>
@@ -171,8 +171,8 @@ static void single(const hrn_op *op, hrn_draws *draws, int32_t width, int32_t he
   }
 }
 
-int hrn_recipe(const hrn_op *op, int32_t index, const hrn_key *key, int32_t width, int32_t height,
-               hrn_pixel_list *list, hrn_status *status) {
+int hrn_pixel_draw(const hrn_op *op, int32_t index, const hrn_key *key, int32_t width,
+                   int32_t height, hrn_pixel_list *list, hrn_status *status) {
   hrn_draws draws = hrn_draws_of(key, index);
   int32_t kind;
   switch (op->kind) {
