@@ -11,15 +11,13 @@ import copyreg
 import functools
 import sys
 import weakref
-from functools import partial
-from types import SimpleNamespace
 from typing import Any
 
 import PIL.Image
 from PIL._util import DeferredError
 from PIL.Image import Resampling
 
-from headrace._deferred import behind, pixels, recording
+from headrace._deferred import behind, pixels, recording, shrinking
 from headrace._deferred.altering import Altering
 from headrace._deferred.chain import Chain
 from headrace._deferred.curing import OTHER_MODE
@@ -254,7 +252,7 @@ class DeferredImage(RecordedImage):
         return copyreg._reconstructor, anew, self.plain().__getstate__()  # type: ignore[attr-defined]
 
     def seek(self, frame: int) -> None:
-        """Of the one frame of the file."""
+        """As Pillow's: the file has one frame, so every other number is its error."""
         if frame and self._file is not None:
             self._file.image.seek(frame)
         super().seek(frame)
@@ -291,7 +289,8 @@ class DeferredImage(RecordedImage):
         return super().load()
 
     def save(self, *arguments: Any, **named: Any) -> None:
-        """Of a JPEG or a TIFF with what the file has besides: tables of quantization, tags."""
+        """Saves the pixels; for a JPEG or TIFF also what else its file has, such as tables of
+        quantization and tags."""
         image = self.twin("Image.save")
         if self._file is not None and self.format in ("JPEG", "TIFF"):
             image = self._file.holding(image)
@@ -310,50 +309,13 @@ class DeferredImage(RecordedImage):
 
     def draft(self, mode: Any, size: Any) -> Any:
         """As Pillow's of a JPEG, which libjpeg decodes at 1/2, 1/4 or 1/8 of its size."""
-        chain = self.chain
-        if chain is None or self.format != "JPEG" or self.loaded:
-            return None
-        if mode != "YCbCr" and chain.native:
-            return self._draft(chain, mode, size)
-        header = behind.header(chain)
-        answer = header.draft(mode, size)
-        if answer is not None:
-            pixels.note()
-            self._mode, self._size, info = header.mode, header.size, header.info
-            self.chain = None
-            with recording.paused():
-                self._im, self.info = header.copy().im, info
-        return answer
-
-    def _draft(self, chain: Chain, mode: Any, size: Any) -> Any:
-        """PIL.JpegImagePlugin.JpegImageFile.draft."""
-        if chain.drafts:
-            return None
-        (width, height), factor = self.size, 1
-        if size:
-            least = min(width // size[0], height // size[1])
-            factor = next(f for f in (8, 4, 2, 1) if least >= f or f == 1)
-        sides = ((width + factor - 1) // factor, (height + factor - 1) // factor)
-        grey = mode == "L" and chain.mode == "RGB"
-        self.chain = chain.drafted(sides, factor, grey, partial(behind.as_draft, mode, size))
-        self._mode, self._size, self._twin = self.chain.mode, sides, None
-        return self.mode, (0, 0, width / factor, height / factor)
+        return shrinking.draft(self, mode, size)
 
     def thumbnail(
         self, size: Any, resample: Any = Resampling.BICUBIC, reducing_gap: Any = 2.0
     ) -> None:
         """As Pillow's, which changes the image in place, by ``resize``."""
-        thumbnail: Any = PIL.Image.Image.thumbnail
-        if self.chain is None:
-            thumbnail(self, size, resample, reducing_gap)
-            return
-        found = _Thumbnail(self)
-        thumbnail(found, size, resample, reducing_gap)
-        made = found.made
-        if isinstance(made, DeferredImage):
-            self.chain, self._size, self._twin = made.chain, made.size, None
-        elif made is not None:
-            self.im, self._size = made.im, made.size
+        shrinking.thumbnail(self, size, resample, reducing_gap)
 
 
 def _of_the_twin(name: str) -> Any:
@@ -384,27 +346,6 @@ _READING = (
 )
 for _name in _READING:
     setattr(DeferredImage, _name, _of_the_twin(_name))
-
-
-class _Thumbnail:
-    """What Pillow's ``thumbnail`` asks an image for: it finds the size, and resizes."""
-
-    def __init__(self, image: DeferredImage) -> None:
-        self._image = image
-        self.made: PIL.Image.Image | None = None
-        self.width, self.height = self.size = image.size
-
-    def draft(self, mode: Any, size: Any) -> Any:
-        answer = self._image.draft(mode, size)
-        self.size = self._image.size
-        return answer
-
-    def load(self) -> None:
-        """Before Pillow 11 the image is loaded here; that changes no size of a deferred one."""
-
-    def resize(self, *arguments: Any, **named: Any) -> Any:
-        self.made = self._image.resize(*arguments, **named)
-        return SimpleNamespace(im=SimpleNamespace(mode=self.made.mode))
 
 
 class _Access:
