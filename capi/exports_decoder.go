@@ -25,7 +25,7 @@ func goDecoderOpen(config *C.char, length C.size_t, into *C.hr_handle, out *C.hr
 			return "", err
 		}
 		*into = C.hr_handle(handles.add(d))
-		return d.Warning(), nil
+		return withSIMD(d.Warning()), nil
 	})
 }
 

@@ -31,7 +31,7 @@ func goLoaderOpen(handle C.hr_handle, config *C.char, length C.size_t, into *C.h
 			return "", err
 		}
 		*into = C.hr_handle(handles.add(l))
-		return l.Warning(), nil
+		return withSIMD(l.Warning()), nil
 	})
 }
 

@@ -22,7 +22,8 @@
  *     with what is needed and what is allowed, until there is enough.
  *   - hr_loader_open, hr_decoder_open, hr_job_wait and hr_writer_finish fill `error` on HR_OK, too:
  *     its text is empty, or warns, a line for each: that fewer threads work than should, for no
- *     more are allowed; that the learned index is not kept; of what a shuffle of blocks costs.
+ *     more are allowed; that the learned index is not kept; that HEADRACE_SIMD is no instruction
+ *     set of this CPU; of what a shuffle of blocks costs.
  */
 #ifndef HEADRACE_H
 #define HEADRACE_H

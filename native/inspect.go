@@ -175,7 +175,7 @@ func CRC32C(crc uint32, b []byte) uint32 {
 func SIMD() (string, error) {
 	name := C.GoString(C.hrn_simd_name())
 	if text := C.hrn_simd_error(); text != nil {
-		return name, errors.New("native: " + C.GoString(text))
+		return name, errors.New(C.GoString(text))
 	}
 	return name, nil
 }

@@ -69,17 +69,18 @@ enum hrn_level hrn_cpu_level_named(const char *name) {
 /* The choice, made once. Threads that race here compute the same answer from the same
  * environment, so the last store changes nothing; `chosen` is published last. */
 static atomic_int chosen; /* a level and 1; 0: none yet */
-static char refusal[160];
+static char refusal[240];
 static atomic_int refused, crc32_allowed, bmi2_allowed;
 
-static const char *why_not(const char *wish) {
+/* What would have to be, for the sentence about another one. */
+static const char *expected(const char *wish) {
   if (strcmp(wish, "avx2") == 0) {
-    return "this CPU or operating system has no AVX2 with FMA and F16C";
+    return "a CPU and operating system that have AVX2 with FMA and F16C";
   }
   if (strcmp(wish, "avx512") == 0) {
-    return "this CPU or operating system has no AVX-512 with BW, DQ, VL, VBMI and VNNI";
+    return "a CPU and operating system that have AVX-512 with BW, DQ, VL, VBMI and VNNI";
   }
-  return "expected scalar, avx2 or avx512";
+  return "scalar, avx2 or avx512";
 }
 
 static enum hrn_level choose(void) {
@@ -90,7 +91,9 @@ static enum hrn_level choose(void) {
     if (level == HRN_LEVELS) {
       static atomic_flag writing = ATOMIC_FLAG_INIT;
       if (!atomic_flag_test_and_set(&writing)) {
-        snprintf(refusal, sizeof refusal, "HEADRACE_SIMD=%.60s: %s", wish, why_not(wish));
+        snprintf(refusal, sizeof refusal,
+                 "HEADRACE_SIMD is \"%.60s\" (expected %s), so scalar code is used", wish,
+                 expected(wish));
         atomic_store(&refused, 1);
       }
       level = HRN_LEVEL_SCALAR;

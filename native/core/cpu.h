@@ -7,8 +7,8 @@
 enum hrn_level { HRN_LEVEL_SCALAR = 0, HRN_LEVEL_AVX2, HRN_LEVEL_AVX512, HRN_LEVELS };
 
 /* Chosen once, at the first call, from what the CPU and the operating system support;
- * HEADRACE_SIMD=scalar|avx2|avx512 forces one (an impossible wish is refused by hrn_simd_error, and
- * scalar is used). */
+ * HEADRACE_SIMD=scalar|avx2|avx512 forces one. Of another value, and of a set that is not there,
+ * hrn_simd_error says so, and scalar is used. */
 enum hrn_level hrn_cpu_level(void);
 const char *hrn_simd_name(void);
 const char *hrn_simd_error(void); /* NULL, or a sentence that names the bad value */

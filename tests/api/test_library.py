@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import headrace
+import processes
 from headrace._engine import _lib, abi, decoder
 from timing import within
 
@@ -252,3 +253,30 @@ def test_stray_handles_are_errors_and_never_a_crash() -> None:
         ):
             assert code == 4
             assert b"handle" in error.text
+
+
+SIMD = """
+    import sys, warnings
+    import headrace as hr
+    from headrace._engine.decoder import Decoder
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        if "decoder" in sys.argv:
+            Decoder(1).close()
+        for _ in range(2):
+            with hr.Loader(sys.argv[1], 8, transform=[hr.transforms.CenterCrop(8)]) as loader:
+                list(loader)
+    print(*[one.message for one in said], sep="|")
+"""
+
+
+@pytest.mark.parametrize("first", ["loader", "decoder"])
+def test_an_instruction_set_that_there_is_not_is_one_warning_with_those_that_there_are(
+    packed: Path, monkeypatch: pytest.MonkeyPatch, first: str
+) -> None:
+    monkeypatch.setenv("HEADRACE_SIMD", "sse9")
+    said = processes.run(SIMD, packed, first).strip()
+    wanted = 'HEADRACE_SIMD is "sse9" (expected scalar, avx2 or avx512), so scalar code is used'
+    assert said == f"headrace: {wanted}"
+    monkeypatch.setenv("HEADRACE_SIMD", "scalar")
+    assert processes.run(SIMD, packed, first).strip() == ""
