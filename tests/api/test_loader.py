@@ -272,10 +272,27 @@ def test_a_state_of_something_else_is_refused(loader: hr.Loader, folder: Path) -
     }.items():
         with pytest.raises(errors.ArgumentError):
             loader.load_state_dict({**state, name: value})
-    with pytest.raises(errors.ArgumentError):
-        loader.load_state_dict({})
     with pytest.raises(errors.ArgumentError, match="another dataset"):
         loader.load_state_dict({**state, "fingerprint": "x"})
+
+
+def test_what_is_no_state_is_refused_with_the_keys_that_it_lacks(
+    loader: hr.Loader, packed: Path
+) -> None:
+    keys = "'version', 'fingerprint', 'samples', 'shuffle', 'seed', 'epoch', 'position'"
+    with pytest.raises(
+        errors.ArgumentError, match=f"headrace.Loader.state_dict.* it has no {keys}$"
+    ):
+        loader.load_state_dict({})
+    state = loader.state_dict()
+    del state["position"]
+    with pytest.raises(errors.ArgumentError, match=r"it has no 'position'$"):
+        loader.load_state_dict(state)
+    with hr.Dataset(packed) as dataset:
+        over = hr.DataLoader(dataset, 4, transform=[hr.transforms.CenterCrop(8)])
+        with pytest.raises(errors.ArgumentError, match=r"DataLoader.*has no 'version', 'finger"):
+            over.load_state_dict({})
+        over.close()
 
 
 def test_ranks_share_the_epoch(packed: Path) -> None:

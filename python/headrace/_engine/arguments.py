@@ -250,6 +250,23 @@ def mapping(name: str, value: Any) -> dict[str, Any]:
     return {text(f"a key of {name}", key): part for key, part in value.items()}
 
 
+def state(value: Any, keys: Iterable[str], whose: str) -> dict[str, Any]:
+    """A saved state.
+
+    Args:
+        keys: what each state of that kind has.
+        whose: the class that saves it.
+    """
+    found = mapping("state", value)
+    missing = [repr(key) for key in keys if key not in found]
+    if missing:
+        raise ArgumentError(
+            f"the state is not one that {whose}.state_dict() returned: it has no "
+            f"{', '.join(missing)}"
+        )
+    return found
+
+
 def limits(value: Any) -> dict[str, int]:
     """Limits by name (docs/limits.md)."""
     found = mapping("limits", value)

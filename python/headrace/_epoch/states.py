@@ -12,6 +12,8 @@ from headrace.dataset import Dataset
 from headrace.errors import ArgumentError
 
 VERSION = 1
+# What each state has, of the order and of the place in it.
+_KEYS = ("version", "fingerprint", "samples", "shuffle", "seed", "epoch", "position")
 
 
 def order(dataset: Dataset, config: Mapping[str, Any], stretches: str | None) -> dict[str, Any]:
@@ -47,11 +49,11 @@ def read(state: Mapping[str, Any], mine: dict[str, Any], most: int | None) -> tu
     Raises:
         ArgumentError: the state is of another dataset or order, or is none.
     """
-    state = arguments.mapping("state", state)
-    if state.get("fingerprint") != mine["fingerprint"]:
+    state = arguments.state(state, _KEYS, "headrace.Loader")
+    if state["fingerprint"] != mine["fingerprint"]:
         raise ArgumentError(
             f"the state is of another dataset: its fingerprint is "
-            f"{state.get('fingerprint')!r}, the loader's is {mine['fingerprint']!r}"
+            f"{state['fingerprint']!r}, the loader's is {mine['fingerprint']!r}"
         )
     for name in ("version", "samples", "shuffle", "window", "stretches", "sampler"):
         if state.get(name) != mine.get(name):

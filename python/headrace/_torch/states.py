@@ -72,12 +72,11 @@ class State:
                 number of ranks, or a sampler with ``set_epoch`` where this loader has none, began
                 in an order that is not known.
         """
-        state = arguments.mapping("state", state)
-        for name, mine in self._identity().items():
-            if state.get(name) != mine:
-                raise ArgumentError(
-                    f"the state has {name}={state.get(name)!r}, the loader {mine!r}"
-                )
+        identity = self._identity()
+        state = arguments.state(state, identity, "headrace.DataLoader")
+        for name, mine in identity.items():
+            if state[name] != mine:
+                raise ArgumentError(f"the state has {name}={state[name]!r}, the loader {mine!r}")
         numbers: dict[str, Any] = {name: state.get(name) for name in asdict(Place())}
         for name, value in numbers.items():
             if value is None and name not in ("epoch", "batches", "begin", "samples"):
