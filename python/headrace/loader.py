@@ -124,6 +124,7 @@ class Loader(Passes):
         MemoryShortError: there is not enough memory for the batches.
     """
 
+    @options.with_torchs_refused
     def __init__(
         self,
         dataset: Dataset | str | os.PathLike[str] | Sequence[Dataset | str | os.PathLike[str]],

@@ -10,7 +10,7 @@ import torch
 import torch.utils.data
 
 from headrace._engine import arguments
-from headrace._epoch import ranks
+from headrace._epoch import options, ranks
 from headrace._torch.share import Epochs, Share
 from headrace.loader import Loader
 
@@ -29,6 +29,7 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__()
+        options.refuse_torchs(kwargs)
         self._arguments = inspect.signature(Loader).bind(*args, **kwargs).arguments
         self._loader: Loader | Share | None = None
         self._state: dict[str, Any] | None = None  # for the loader, when it is made

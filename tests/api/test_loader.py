@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import gc
+import inspect
 import os
 import pickle
 import sys
@@ -464,3 +465,25 @@ def test_an_iterable_dataset_goes_through_torchs_dataloader(packed: Path) -> Non
     assert [len(images) for images, _ in through] == [5, 5, 5, 5, 4]
     assert batches.state_dict()["epoch"] == 2
     batches.loader.close()
+
+
+@pytest.mark.parametrize("kind", [hr.Loader, hr.IterableDataset])
+@pytest.mark.parametrize(
+    ("name", "instead"),
+    [
+        ("num_workers", "num_threads"),
+        ("prefetch_factor", "prefetch is"),
+        ("collate_fn", "batch_fn"),
+        ("generator", "seed"),
+        ("worker_init_fn", "no worker processes"),
+    ],
+)
+def test_an_argument_of_torchs_loader_is_refused_with_what_takes_its_place(
+    packed: Path, kind: Any, name: str, instead: str
+) -> None:
+    with pytest.raises(TypeError, match=rf"^headrace\.Loader has no {name}: .*{instead}") as caught:
+        kind(packed, 2, **{name: 4})
+    assert isinstance(caught.value, errors.ArgumentError)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'threads'"):
+        kind(packed, 2, threads=4)
+    assert "num_threads" in inspect.signature(hr.Loader).parameters

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar, cast
 
 from headrace import samplers
 from headrace._batch import views
@@ -12,7 +13,21 @@ from headrace._epoch import feed
 from headrace._transforms import schedule
 from headrace._transforms.multiview import Views
 from headrace._transforms.schedule import Schedule
-from headrace.errors import ArgumentError
+from headrace.errors import ArgumentError, ArgumentTypeError
+
+_Init = TypeVar("_Init", bound=Callable[..., None])
+
+# Arguments of torch's loader that ``Loader`` does not have, and what there is in their place.
+_OF_TORCH = {
+    "num_workers": "num_threads is its number of decode threads, and it starts no processes",
+    "prefetch_factor": "prefetch is its number of batches that are made ahead",
+    "persistent_workers": "its threads stay from epoch to epoch anyway",
+    "worker_init_fn": "it has threads and no worker processes",
+    "multiprocessing_context": "it has threads and no worker processes",
+    "collate_fn": "batch_fn is called with each finished batch",
+    "generator": "seed is the number that order and augmentations are drawn from",
+    "batch_sampler": "sampler says the order of samples, and batch_size how many a batch has",
+}
 
 LAYOUTS = ("NCHW", "NHWC", "channels_last")
 SCALES = ("div", "mul")
@@ -26,6 +41,24 @@ _CHOICES = {
     "output": views.OUTPUTS,
     "on_error": arguments.ON_ERROR,
 }
+
+
+def refuse_torchs(given: Mapping[str, Any]) -> None:
+    """Refuses arguments of torch's loader in a sentence that says what takes their place."""
+    for name, instead in _OF_TORCH.items():
+        if name in given:
+            raise ArgumentTypeError(f"headrace.Loader has no {name}: {instead}")
+
+
+def with_torchs_refused(init: _Init) -> _Init:
+    """``Loader.__init__``, which has the same signature, and that sentence before Python's own."""
+
+    @functools.wraps(init)
+    def checked(*given: Any, **named: Any) -> None:
+        refuse_torchs(named)
+        init(*given, **named)
+
+    return cast("_Init", checked)
 
 
 def words(**given: Any) -> dict[str, Any]:
