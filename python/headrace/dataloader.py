@@ -20,7 +20,6 @@ from headrace._torch.iteration import Iteration
 from headrace._torch.kind import (
     Kind,
     TorchDataLoader,
-    asks_torchs_iterator,
     attributes,
     has_own_iterator,
     is_accelerates,
@@ -318,28 +317,17 @@ class DataLoader(TorchDataLoader[_T_co], metaclass=Kind):
 
         Returns:
             an object that prints as a table: the place of each image in the sample, whether it is
-            native, and for each cause of work in Python the line of the program and a cure. Its
-            attributes are ``native``, ``leaves``, ``reasons`` and ``cure``.
+            native, for each cause of work in Python the line of the program and a cure, and with
+            ``num_workers`` whether there are worker processes, and why. Its attributes are
+            ``native``, ``leaves``, ``reasons``, ``cure`` and ``runs``.
 
         Raises:
             UnsupportedError: only torch's loader can run this dataset, or the loader's class has
                 torch's iterator; the sentence says why.
         """
-        if asks_torchs_iterator(type(self)):
-            raise UnsupportedError(f"torch's own DataLoader loads it: {deciding.asked(type(self))}")
-        try:
-            made = self._recipe().translation
-        except UnsupportedError as failure:
-            made, behind = None, self._deferred()
-            if behind is None:
-                why = deciding.obstacle(self.dataset) or f"{failure}; {deciding.SNAPSHOTS}"
-                raise UnsupportedError(f"torch's own DataLoader loads it: {why}") from None
         from headrace._deferred import explaining
 
-        if made is not None:
-            return explaining.of_recipe(made)
-        assert behind is not None
-        return explaining.explained(behind, 0 if index is None else index)
+        return explaining.of_loader(self, self._recipe, self._deferred, index)
 
     @contextlib.contextmanager
     def made_anew(self) -> Iterator[None]:

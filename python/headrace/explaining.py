@@ -38,8 +38,9 @@ def explain(loader: Any, index: Any = None) -> Explanation:
 
     Returns:
         an object that prints as a table: the place of each image in the sample, whether it is
-        native, and for each cause of work in Python the line of the program and a cure. Its
-        attributes are ``native``, ``leaves``, ``reasons`` and ``cure``.
+        native, for each cause of work in Python the line of the program and a cure, and with
+        ``num_workers`` whether there are worker processes, and why. Its attributes are ``native``,
+        ``leaves``, ``reasons``, ``cure`` and ``runs``.
 
     Raises:
         UnsupportedError: only torch's loader can run this dataset, or the loader's class has

@@ -505,3 +505,28 @@ def test_an_error_of_the_datasets_own_code_names_the_index_that_was_asked_for(ro
 def notes(failure: BaseException) -> list[str]:
     """What was added to an error; before Python 3.11 that is in its sentence."""
     return [*getattr(failure, "__notes__", ()), str(failure)]
+
+
+def test_with_num_workers_the_last_line_says_whether_there_are_processes_and_why(
+    root: Path,
+) -> None:
+    def last_line(dataset: Any, workers: int, **arguments: Any) -> str:
+        found = hr.explain(hr.DataLoader(dataset, 2, num_workers=workers, **arguments))
+        assert str(found).splitlines()[-1] == found.runs or not found.runs
+        return found.runs
+
+    folder = datasets.ImageFolder(root, STEPS)
+    assert last_line(folder, 0) == ""
+    assert last_line(folder, 1) == "the engine reads and decodes in 1 thread, and starts no process"
+    assert last_line(folder, 2).startswith("the engine reads and decodes in 2 threads")
+    code = "the dataset's code runs in 2 worker processes, because "
+    labelled = datasets.ImageFolder(root, STEPS, target_transform=str)
+    assert last_line(labelled, 2) == f"{code}ImageFolder has a target_transform"
+    own = Listed(root, lambda path: STEPS(opened(path)))
+    assert last_line(own, 2) == f"{code}Listed is not one of the datasets that Headrace reads"
+    assert last_line(own, 1).startswith("the dataset's code runs in 1 worker process, because")
+    ended = tv.Compose([tv.ToTensor(), tv.Lambda(lambda image: image.sqrt())])
+    said = last_line(datasets.ImageFolder(root, ended), 2)
+    assert said.startswith(code)
+    assert "Lambda" in said or "lambda" in said
+    assert last_line(data.TensorDataset(torch.zeros(3)), 2).startswith(code)

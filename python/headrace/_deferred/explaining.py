@@ -1,9 +1,9 @@
-"""Which images of a program's samples the engine makes, and what keeps it from the others."""
+"""Explains which images of a sample the engine makes, and why it does not make the others."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
@@ -13,7 +13,7 @@ import numpy as np
 import torch
 import torch.utils.data
 
-from headrace._deferred import pixels
+from headrace._deferred import deciding, pixels
 from headrace._deferred.altering import Altering
 from headrace._deferred.chain import Chain
 from headrace._deferred.curing import BAD, IN_PYTHON
@@ -23,9 +23,13 @@ from headrace._deferred.parts import leaves_of
 from headrace._deferred.recording import Reason
 from headrace._deferred.source import File, bytes_of
 from headrace._deferred.tensor import PendingTensor
+from headrace._deferred.ways import PartlyNative
 from headrace._engine.arguments import printable
 from headrace._torch.failures import noted
+from headrace._torch.kind import asks_torchs_iterator
+from headrace._torch.recipe import Recipe
 from headrace._translate.result import Translation
+from headrace.errors import UnsupportedError
 
 if TYPE_CHECKING:
     from headrace._deferred.iteration import Deferring
@@ -54,17 +58,19 @@ class Leaf(NamedTuple):
 
 
 class Explanation(NamedTuple):
-    """What becomes natively of a sample; ``str`` of it is a table.
+    """Which images of a sample are native, and why the others are not; ``str`` of it is a table.
 
     Attributes:
         leaves: the images of the sample.
         reasons: why pixels were needed in Python, each with the line of the program.
         cure: what would make it native, a sentence or more; "" where all of it is.
+        runs: with ``num_workers``, whether there are worker processes, and why; else "".
     """
 
     leaves: list[Leaf]
     reasons: list[Reason]
     cure: str
+    runs: str = ""
 
     @property
     def native(self) -> bool:
@@ -73,7 +79,7 @@ class Explanation(NamedTuple):
 
     def __str__(self) -> str:
         if not self.leaves and not self.reasons:
-            return "the sample has no image"
+            return "\n".join(filter(None, ["the sample has no image", self.runs]))
         wide = max((len(leaf.where) for leaf in self.leaves), default=0)
         lines = [] if self.leaves else ["no image is found in the sample"]
         for leaf in self.leaves:
@@ -84,7 +90,44 @@ class Explanation(NamedTuple):
         said = "also in Python" if all_native else "in Python"
         for text, place in self.reasons:
             lines.append(f"{said}: {text} ({place})" if place else f"{said}: {text}")
-        return "\n".join([*lines, self.cure] if self.cure else lines)
+        return "\n".join(filter(None, [*lines, self.cure, self.runs]))
+
+
+def of_loader(
+    loader: Any,
+    recipe: Callable[[], Recipe],
+    deferred: Callable[[], Deferring | None],
+    index: Any,
+) -> Explanation:
+    """Of a sample of a ``DataLoader``.
+
+    Args:
+        recipe: tells what the engine reads itself, or raises that it cannot.
+        deferred: tells what runs the dataset's own code; None: only torch's loader can.
+        index: the sample's; None: 0.
+
+    Raises:
+        UnsupportedError: only torch's loader can run this dataset, or the loader's class has
+            torch's iterator.
+    """
+    if asks_torchs_iterator(type(loader)):
+        raise UnsupportedError(f"torch's own DataLoader loads it: {deciding.asked(type(loader))}")
+    workers = loader.num_workers
+    try:
+        made = recipe().translation
+    except UnsupportedError as failure:
+        behind = deferred()
+        if behind is None:
+            why = deciding.obstacle(loader.dataset) or f"{failure}; {deciding.SNAPSHOTS}"
+            raise UnsupportedError(f"torch's own DataLoader loads it: {why}") from None
+        runs = ""
+        if workers and not isinstance(failure, PartlyNative):  # of which strict makes an error
+            processes = "1 worker process" if workers == 1 else f"{workers} worker processes"
+            runs = f"the dataset's code runs in {processes}, because {failure}"
+        return explained(behind, 0 if index is None else index)._replace(runs=runs)
+    threads = "1 thread" if workers == 1 else f"{workers} threads"
+    runs = f"the engine reads and decodes in {threads}, and starts no process" if workers else ""
+    return of_recipe(made)._replace(runs=runs)
 
 
 def explained(deferring: Deferring, index: Any) -> Explanation:
@@ -122,14 +165,14 @@ def explained(deferring: Deferring, index: Any) -> Explanation:
 
 
 def of_recipe(made: Translation) -> Explanation:
-    """Of a folder or packed set, whose samples the engine reads itself."""
+    """The explanation for a folder or packed set, whose samples the engine reads itself."""
     what = made.gives if made.size is None else f"{made.gives} of {made.size[0]} x {made.size[1]}"
     reasons = [Reason(made.obstacle, "in the dataset's transform")] if made.rest else []
     return Explanation([Leaf("[0]", what, not made.rest)], reasons, IN_PYTHON if reasons else "")
 
 
 def _bad(value: Any) -> str:
-    """What is wrong with the files of something that is yet to be decoded; "": nothing."""
+    """Why the file of an image cannot be decoded; "" if it can, or if it is decoded already."""
     chains: list[Chain] = []
     if isinstance(value, PendingTensor):
         chains = [part.chain for part in leaves_of(value.parts)]
@@ -145,19 +188,19 @@ def _bad(value: Any) -> str:
     return ""
 
 
-_MOST_LINES = 16  # that a sample is made anew for
+_MOST_LINES = 16  # a sample is made again for each, up to twice
 
 
 def _places(
     deferring: Deferring, index: Any, leaves: list[Leaf], lines: list[str]
 ) -> dict[str, str]:
-    """The line that each of some leaves came to Python at, where several lines needed pixels.
+    """For each leaf the line of the program that made it in Python, if several lines needed pixels.
 
-    A leaf is of the first line with whose pixels it changes. Turning an image leaves one as it is
-    that has the same values everywhere; inverting it does not.
+    It is the first line at which other pixels change the leaf. The image there is turned round, or
+    inverted: turning does not change an image that has the same value everywhere.
     """
     first, second = (_values(deferring, index, None) for _ in range(2))
-    # What is another with each call tells nothing.
+    # What differs from call to call anyway tells nothing.
     left = {leaf.where for leaf in leaves} - _differing(first, second)
     places: dict[str, str] = {}
     for inverts in (False, True):
@@ -172,7 +215,7 @@ def _places(
 
 
 def _values(deferring: Deferring, index: Any, altering: Altering | None) -> dict[str, Any]:
-    """What is in Python of a sample, by its places; nothing where the program's code fails."""
+    """The values of a sample that Python made, by their places; {} if the program's code fails."""
     with _generators_as_they_were():
         try:
             sample, _, _ = deferring.sample(index, altering)
@@ -216,7 +259,7 @@ def _within(value: Any, where: str, deeper: int, sure: bool, seen: set[int]) -> 
     elif isinstance(value, DeferredImage) and value.chain is not None:
         yield Leaf(place, f"PIL image {value.size}", value.chain.native), value, True
     elif kind in _MOVED and type(value).__module__.startswith("torchvision.tv_tensors"):
-        return  # what torchvision moves with an image is none
+        return  # torchvision moves these with an image; they are no images
     elif hasattr(value, "shape") and hasattr(value, "dtype"):
         is_image = _is_image(value)
         if is_image is not False:
@@ -242,7 +285,7 @@ def _is_image(array: Any) -> bool | None:
     return None if dtype.startswith(("float", "bfloat")) and min(shape) >= 16 else False
 
 
-# What a sample may lead to and is none of it.
+# Objects that a sample may refer to and that are no part of it.
 _OTHERS = (type, FunctionType, BuiltinFunctionType, MethodType, ModuleType, torch.nn.Module)
 _ALL_OTHERS = (*_OTHERS, torch.utils.data.Dataset, torch.Generator)
 
