@@ -145,7 +145,6 @@ def _of_folder(source: Any, split: str | None, made: dict[str, Any]) -> dict[str
     """What was made, with what ``Dataset`` warns of where it is given the same folder."""
     if split is None:  # else its folders are those of splits of containers
         containers.warn_of_splits(source, containers.class_folders(source, made["classes"]))
-    containers.warn_of_list(source, made)
     return _warned(made)
 
 

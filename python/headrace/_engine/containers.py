@@ -102,13 +102,6 @@ def warn_of_splits(folder: str | os.PathLike[str], classes: Sequence[str]) -> No
         warn(f"the classes are {', '.join(classes)}; if these are splits, open one, as {first}")
 
 
-def warn_of_list(source: Any, made: Mapping[str, Any]) -> None:
-    """Warns of what a job has to say of a list of images that lies in its folder."""
-    if isinstance(source, str | os.PathLike) and os.path.isdir(source):
-        lists = os.path.join(arguments.printable(os.fspath(source)), "")
-        warn_of({"warnings": [one for one in made.get("warnings", ()) if one.startswith(lists)]})
-
-
 def class_folders(source: Any, count: int) -> list[str]:
     """The names of a folder's folders, if there are as many as a job found classes."""
     if not isinstance(source, str | os.PathLike) or not os.path.isdir(source):
