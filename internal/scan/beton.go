@@ -62,7 +62,7 @@ func imageOfBeton(fields []formats.BetonField) []string {
 	return imageNames
 }
 
-// betonCell is a value as a cell. JSON ends with a NUL, which is none of it.
+// betonCell is a value as a cell. Behind JSON is a NUL, which is left out.
 // An array without a type or a shape stays a listCell, which is no field.
 func (p *part) betonCell(f *formats.BetonField, v *formats.BetonValue) (cell, error) {
 	c := cell{name: f.Name, offset: v.Offset, length: v.Length, int: v.Int, number: v.Float}

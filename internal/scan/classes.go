@@ -100,7 +100,7 @@ func topFolder(parts []*part) string {
 	return top
 }
 
-// parentOf is the folder around one; both end with a slash, and "" is none.
+// parentOf is the folder that a folder lies in. Both end with a slash; "" is the top.
 func parentOf(folder string) string {
 	return folder[:strings.LastIndexByte(strings.TrimSuffix(folder, "/"), '/')+1]
 }
@@ -177,13 +177,7 @@ func imageFiles(root, format string, shards []catalog.ShardInfo, parts []*part, 
 		return nil, catalog.NewError(fault.KindArgument, where(root, shards), "image, label and fields name columns, and an archive of image files has none")
 	}
 	// Of all archives together, for the folders of one class may lie in several.
-	top := topFolder(parts)
-	var entries []archived
-	for shard, p := range parts {
-		for i := range p.keys.Len() {
-			entries = append(entries, archived{shard, int(i), string(p.keys.Bytes(i))[len(top):]})
-		}
-	}
+	entries := entriesBelow(topFolder(parts), parts)
 	if len(entries) == 0 {
 		if i := slices.IndexFunc(parts, func(p *part) bool { return p.inner != "" }); i >= 0 {
 			return nil, catalog.NewError(fault.KindUnsupported, where(root, shards), "its members are archives (%.80q), and those in an archive are not read; %s", parts[i].inner, extractInner)
@@ -215,7 +209,43 @@ func imageFiles(root, format string, shards []catalog.ShardInfo, parts []*part, 
 	if len(replaced) > 0 {
 		t.Warnings = append(t.Warnings, fmt.Sprintf("%d images are passed over, for the archive has another of their name behind them, which takes their place once it is extracted, as %.80q", len(replaced), replaced[0]))
 	}
-	var keys formats.Names
+	keys := addEntries(t, parts, entries, labelled)
+	if labelled {
+		t.Source.Label = "folder"
+	} else {
+		t.Warnings = append(t.Warnings, "the images lie in no folders of classes, so every label is -1")
+	}
+	if o.Classes != nil {
+		if len(o.Classes) != len(t.Classes) {
+			return nil, catalog.NewError(fault.KindArgument, where(root, shards), "classes has %d names (expected %d, the folders)", len(o.Classes), len(t.Classes))
+		}
+		t.Classes = slices.Clone(o.Classes)
+	}
+	// Counted anew: images were passed over, and the walk counted all.
+	for i := range t.Shards {
+		t.Shards[i].Rows = 0
+	}
+	for _, shard := range t.Shard {
+		t.Shards[shard].Rows++
+	}
+	// Images of two archives may still have one name, and need keys of their own.
+	uniqueKeys(t, &keys)
+	return t, nil
+}
+
+// entriesBelow are all images of the archives, with their names below a folder that all lie in.
+func entriesBelow(top string, parts []*part) (entries []archived) {
+	for shard, p := range parts {
+		for i := range p.keys.Len() {
+			entries = append(entries, archived{shard, int(i), string(p.keys.Bytes(i))[len(top):]})
+		}
+	}
+	return entries
+}
+
+// addEntries makes a row of the table for each image, and a class for each folder if the images are labelled. The entries
+// are sorted by name. Keys may be there twice.
+func addEntries(t *catalog.Table, parts []*part, entries []archived, labelled bool) (keys formats.Names) {
 	class := ""
 	for _, e := range entries {
 		p, label := parts[e.shard], int64(catalog.NoLabel)
@@ -243,25 +273,5 @@ func imageFiles(root, format string, shards []catalog.ShardInfo, parts []*part, 
 		}
 		keys.Append(formats.SampleKey(e.name))
 	}
-	if labelled {
-		t.Source.Label = "folder"
-	} else {
-		t.Warnings = append(t.Warnings, "the images lie in no folders of classes, so every label is -1")
-	}
-	if o.Classes != nil {
-		if len(o.Classes) != len(t.Classes) {
-			return nil, catalog.NewError(fault.KindArgument, where(root, shards), "classes has %d names (expected %d, the folders)", len(o.Classes), len(t.Classes))
-		}
-		t.Classes = slices.Clone(o.Classes)
-	}
-	// Counted anew: images were passed over, and the walk counted all.
-	for i := range t.Shards {
-		t.Shards[i].Rows = 0
-	}
-	for _, shard := range t.Shard {
-		t.Shards[shard].Rows++
-	}
-	// Images of two archives may still have one name, and need keys of their own.
-	uniqueKeys(t, &keys)
-	return t, nil
+	return keys
 }

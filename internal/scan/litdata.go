@@ -169,7 +169,7 @@ func (p *part) litArray(c *cell, form string) error {
 		orders = []binary.ByteOrder{binary.BigEndian, binary.LittleEndian}
 	}
 	for _, order := range orders {
-		// A scalar of NumPy has no axes, and less than this is none.
+		// A scalar of NumPy has no axes, so it is as short as this. Fewer bytes are not an array.
 		if len(b) < 2*word {
 			break
 		}

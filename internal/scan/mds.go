@@ -238,7 +238,7 @@ func (p *part) decodeWord(c *cell, whole bool) (err error) {
 	return nil
 }
 
-// numberOf is how many bytes a number of an encoding has, 0 for what is none, and what takes it.
+// numberOf is how many bytes a number of an encoding has, and a function that reads it; 0 if the encoding is no number.
 // It serves arrays of one number as well (part.number), whose types have the same names.
 func numberOf(encoding string) (width int64, take func(*cell, []byte)) {
 	whole := func(width int64, value func([]byte) int64) (int64, func(*cell, []byte)) {

@@ -157,7 +157,7 @@ func noteWithoutImage(t *catalog.Table, parts []*part) {
 			images += c.images
 		}
 	}
-	if images == 0 || images >= rows { // that there is none at all was said
+	if images == 0 || images >= rows { // without any image there was an error before
 		return
 	}
 	missing := 0 // such samples have no byte (part.add)

@@ -62,7 +62,7 @@ func scan(files []string, kind string, o Options) (*catalog.Table, error) {
 		}
 	}
 	var t *catalog.Table
-	// Errors of WebDataset's rules are none where the archive is one of class folders.
+	// An archive of class folders may break the rules of WebDataset: that is no error.
 	if err := lateError(files, parts); err != nil && !images {
 		return nil, err
 	}

@@ -136,8 +136,8 @@ func hasImages(source string) bool {
 	return err == nil
 }
 
-// NoContainer refuses words that are about containers of a dataset that is none, or has its index already. Of a
-// folder whose classes lie in one folder for each split, it names the one that was meant.
+// NoContainer is the error of arguments for containers that were given with a dataset that is not made of containers, or
+// that has its index already. If it is a folder with one folder for each split, the error names the folder that was meant.
 func NoContainer(source string, kind catalog.Kind, split string) error {
 	meant := ""
 	if folder := filepath.Join(source, split); kind == catalog.Listed && filepath.IsLocal(split) {

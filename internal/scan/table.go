@@ -36,7 +36,7 @@ func scanParquet(p *part) error {
 }
 
 // HasImages tells a Parquet file that may hold images from a list of files, which has a column of their paths.
-// It looks at the footer alone. A file that cannot be opened is none; the reason is an error where it is opened for good.
+// It reads only the footer. A file that cannot be opened counts as a list; the error comes when the list is opened.
 func HasImages(path string) bool {
 	// A column of bytes may be images; one called path is a list of files, whatever else it has.
 	leaves := leavesOf(path)

@@ -17,24 +17,8 @@ import (
 func scanWebDataset(p *part) error {
 	// The walker is lenient (Foreign): tars of other programs have headers that our own shards never have.
 	w := formats.NewForeignTarWalker(p.file, p.size)
-	var cells []cell
+	var g gathered
 	var folders tarFolders
-	prefix, begin := "", int64(0)
-	// end adds the sample whose members were gathered, when the next one begins.
-	end := func() error {
-		if len(cells) == 0 {
-			return nil
-		}
-		var err error
-		if slices.ContainsFunc(cells, func(c cell) bool { return c.raw != (catalog.RawSize{}) }) {
-			err = p.pixelsBeside(cells)
-		}
-		if err == nil {
-			err = p.add(formats.TextName(insideName(prefix)), begin, cells)
-		}
-		cells, p.small = cells[:0], p.small[:0]
-		return at(err, begin)
-	}
 	for {
 		m, err := w.Next()
 		if errors.Is(err, io.EOF) {
@@ -54,38 +38,38 @@ func scanWebDataset(p *part) error {
 			continue
 		}
 		// Members of a sample stand together; the same key further on is another sample to WebDataset, too.
-		if len(cells) == 0 || key != prefix {
-			if err := end(); err != nil {
+		if len(g.cells) == 0 || key != g.prefix {
+			if err := g.add(p); err != nil {
 				if err = p.putOff(err, &folders); err != nil {
 					return err
 				}
 				continue
 			}
-			prefix, begin = key, m.Offset
+			g.prefix, g.begin = key, m.Offset
 		}
 		c := cell{name: formats.TextName(strings.ToLower(suffix)), offset: m.Offset, length: m.Size}
 		if isTextSuffix(c.name) {
 			c.kind = textCell
 		}
-		if slices.ContainsFunc(cells, func(other cell) bool { return other.name == c.name }) {
-			twice := fmt.Errorf("%w: the sample %.80q has two members %.40q", formats.ErrBad, prefix, c.name)
+		if slices.ContainsFunc(g.cells, func(other cell) bool { return other.name == c.name }) {
+			twice := fmt.Errorf("%w: the sample %.80q has two members %.40q", formats.ErrBad, g.prefix, c.name)
 			if err := p.putOff(at(twice, m.Header), &folders); err != nil {
 				return err
 			}
 			continue
 		}
-		if len(cells) >= maxColumns {
-			return at(fmt.Errorf("%w: the sample %.80q has more than %d members", formats.ErrLimit, prefix, maxColumns), m.Header)
+		if len(g.cells) >= maxColumns {
+			return at(fmt.Errorf("%w: the sample %.80q has more than %d members", formats.ErrLimit, g.prefix, maxColumns), m.Header)
 		}
 		// Its head is read now, while the walk stands there.
 		if err := p.npyCell(&c); err != nil {
 			return at(err, m.Offset)
 		}
-		p.ahead(&c, cells)
-		cells = append(cells, c)
+		p.ahead(&c, g.cells)
+		g.cells = append(g.cells, c)
 	}
 	if p.late == nil {
-		if err := p.putOff(end(), &folders); err != nil {
+		if err := p.putOff(g.add(p), &folders); err != nil {
 			return err
 		}
 	}
@@ -94,6 +78,29 @@ func scanWebDataset(p *part) error {
 	}
 	p.behind(w)
 	return nil
+}
+
+// gathered are the members of one sample, as far as the walk has come.
+type gathered struct {
+	prefix string // what their names have in common
+	begin  int64  // where the first one's content is
+	cells  []cell
+}
+
+// add makes a sample of what was gathered, when the next one begins.
+func (g *gathered) add(p *part) error {
+	if len(g.cells) == 0 {
+		return nil
+	}
+	var err error
+	if slices.ContainsFunc(g.cells, func(c cell) bool { return c.raw != (catalog.RawSize{}) }) {
+		err = p.pixelsBeside(g.cells)
+	}
+	if err == nil {
+		err = p.add(formats.TextName(insideName(g.prefix)), g.begin, g.cells)
+	}
+	g.cells, p.small = g.cells[:0], p.small[:0]
+	return at(err, g.begin)
 }
 
 // tarFolders tell an archive of class folders from samples of WebDataset: each image lies in a folder, and nothing else

@@ -64,8 +64,8 @@ func (p *part) exampleVector(f *formats.Feature) (cell, error) {
 	return heldCell(f.Name, dtype, data), err
 }
 
-// jsonVector makes a cell of the array of numbers that a member of a JSON object is; false where it is none. JSON has
-// one type of numbers, and so has the vector.
+// jsonVector makes a cell of a member of a JSON object that is an array of numbers; not ok if it is something else. JSON
+// has one type of numbers, and so has the vector.
 // Whole numbers beyond 2^53 are rounded to a float64, as many readers of JSON do it (RFC 8259, 6).
 func jsonVector(name string, raw json.RawMessage) (cell, bool) {
 	// Pointers, for null is no number, and would be 0.
