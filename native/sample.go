@@ -197,8 +197,8 @@ func init() {
 
 // Learned is the seek points that Sample noted of the record it made last, as InspectSeek finds them, or
 // those of its first rows, and the CRC-32C of the record's bytes, which must still be readable. The points are
-// the context's until its next call. There are none of a record that can have none, for it is not clean to its
-// end. Not ok, nothing was found out: the record is no baseline JPEG, or was made by the points that it had.
+// the context's until its next call. If ok and without points, the record can never have any, for it is not clean to its
+// end. If not ok, nothing was learned: the record is no baseline JPEG, or was decoded by the points that it had.
 func (c *Context) Learned() (points []byte, crc uint32, ok bool) {
 	var found *C.uint8_t
 	var size C.size_t

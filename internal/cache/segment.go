@@ -153,7 +153,7 @@ func (c *Cache) follow(number int) {
 	var entries [len(buffer) / entryBytes]entry
 	for s.read < mostSegment {
 		n, err := s.keys.ReadAt(buffer[:], s.read)
-		n -= n % entryBytes // a torn one is none yet
+		n -= n % entryBytes // an entry that is half written does not count yet
 		found := entries[:0]
 		for at := 0; at < n; at += entryBytes {
 			var e entry

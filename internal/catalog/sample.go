@@ -70,8 +70,8 @@ type ValuePlace struct {
 	CRC32C uint32
 }
 
-// Check refuses a range of so many bytes that does not lie in its block, and a block that is none. Where that lies in the
-// container is the caller's to compare.
+// Check refuses a block that cannot be, and a range of so many bytes that does not lie in it. The caller checks that the
+// block itself lies in its container.
 func (b BlockPlace) Check(length uint64) error {
 	stored, decoded, inner := uint64(b.Stored), uint64(b.Size), uint64(b.Inner)
 	if !blocks.Known(b.Codec) || stored > blocks.MostBytes || decoded > blocks.MostBytes || inner > decoded || length > decoded-inner {

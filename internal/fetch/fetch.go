@@ -15,26 +15,26 @@ type Source interface {
 	ReadAt(ctx context.Context, to []byte, offset int64) error
 }
 
-// Want is a range to be fetched. The fields in front are its user's, Bytes, Err and Took the Fetcher's; it
-// must stay where it is from Add until Free or Drop.
+// Want is a range to be fetched. The user fills the fields up to Direct; the Fetcher fills the others, and the user reads
+// Urgent, Bytes, Err and Took. The Want must not move between Add and Free or Drop.
 type Want struct {
 	Owner          any
 	Source         Source
 	Offset, Length int64
-	// Direct reads what is no range of a Source, into memory of the user's own; Length is what it
-	// counts with.
+	// Direct, if set, is called instead of a read of Source. It reads into memory of the user's own, and Length is how
+	// much of Options.Bytes it counts as.
 	Direct func(ctx context.Context) error
-	// Urgent is true of what AddFirst was given.
+	// Urgent says that the Want was added by AddFirst.
 	Urgent bool
 
 	Bytes []byte
 	Err   error
-	Took  time.Duration // the request; zero for those that shared it with another
+	Took  time.Duration // how long the request took; zero for all but one of those that shared it
 
 	state  state
-	turn   int64 // its place among all that were added
-	passed bool  // all before it were requested
-	at     int64 // in the arena
+	turn   int64 // its number among all Wants in the order in which they were added
+	passed bool  // all Wants before it were requested
+	at     int64 // where its bytes begin in the arena
 	own    mmap.Buffer
 	where  where
 }
@@ -42,40 +42,40 @@ type Want struct {
 type state uint8
 
 const (
-	idle    state = iota // not the Fetcher's
-	pending              // not requested
+	idle    state = iota // not added, or given back
+	pending              // added and not requested
 	taken                // requested, or read and not yet given back
 )
 
-// where the bytes of a Want stand.
+// where says in which memory the bytes of a Want are.
 type where uint8
 
 const (
 	nowhere where = iota
 	inArena
-	inOwn // one that has to be read though there is no room
-	counted
+	inOwn   // in memory of its own: it had to be read though the arena had no room
+	counted // in memory of the user's (Direct)
 )
 
 // Options of a Fetcher.
 type Options struct {
-	Bytes    int64 // of memory
-	Requests int   // in flight
-	// First Wants are waited for: what comes behind them is requested when half of them have come, and until
-	// then they have the link for themselves.
+	Bytes    int64 // of memory for what was read
+	Requests int   // in flight at once, at most
+	// First is how many Wants have the link for themselves at the beginning: the next ones are requested only when half
+	// of them have come.
 	First int64
-	// Gap is how many bytes between two neighbours are read rather than a second request sent.
+	// Gap is the most bytes between two neighbours that are read along, so that one request fetches both.
 	Gap int64
 	// Between says whether anything lies between two neighbours that must not be read with them; nil: nothing.
 	Between func(a, b *Want) bool
-	// Request is what a request of several may have.
+	// Request is the most bytes of a request for several Wants.
 	Request int64
-	// Done takes each Want that was requested, from any goroutine.
+	// Done is called with each Want once it was read or failed, from any goroutine.
 	Done func(*Want)
-	// Read takes the place of Source.ReadAt where some of the bytes may come from elsewhere: it fills the Bytes of
-	// neighbours, which lie in to, sets their Err, and says how many requests that took.
+	// Read, if set, is called instead of Source.ReadAt, because some of the bytes may come from elsewhere, such as a cache.
+	// It fills the Bytes of neighbours, which lie in to, sets their Err, and returns how many requests it sent.
 	Read func(ctx context.Context, group []*Want, to []byte, offset int64) (requests int)
-	// Retries are those of all requests until now; nil where nobody counts.
+	// Retries returns how often all requests until now were retried; nil if nobody counts.
 	Retries func() int64
 }
 
@@ -85,15 +85,15 @@ type Fetcher struct {
 
 	mu       sync.Mutex
 	arena    arena
-	direct   int64 // bytes that Direct reads count with
-	own      int64 // bytes of memory of Wants' own
-	order    []due // as added, from the first that is still to be requested
-	turns    int64 // so many were added
+	direct   int64 // bytes of Direct reads under way or not given back
+	own      int64 // bytes of Wants that have memory of their own
+	order    []due // in the order in which they were added, from the first that is not requested
+	turns    int64 // how many were added
 	began    int64 // turns at the last Drop
-	waited   int64 // of the first Wants behind it, how many have come
+	waited   int64 // how many of the first Wants after it have come
 	beside   map[Source][]*Want
 	early    int64 // bytes of Wants that were requested before their turn
-	before   int   // Wants behind which the first of order stands, and that are not given back
+	before   int   // Wants before the first of order that are not given back
 	flying   int
 	link     link
 	came     int64 // bytes read since the first Want, or the last Drop
@@ -106,8 +106,8 @@ type Fetcher struct {
 	group  sync.WaitGroup
 }
 
-// due is a Want's turn. One that was requested before it may be given back and added again meanwhile: its
-// turn is another one then.
+// due is a Want's turn. A Want that was requested before its turn may be given back and added again meanwhile. Then it has
+// another turn, and this due does not count.
 type due struct {
 	want *Want
 	turn int64
@@ -130,14 +130,14 @@ func (f *Fetcher) Add(w *Want) {
 	f.order = append(f.order, f.pend(w))
 }
 
-// AddFirst is Add for what is wanted before all others but those that were added so, too. The others may hold the memory
-// that it would need and wait for it: it has memory of its own then, of which all such have an eighth of the arena's or
-// one has what it needs.
+// AddFirst adds a Want before all others, except those that AddFirst added earlier. If the others hold all memory, and can
+// only be given back after this one was read, it gets memory of its own. All such memory together is an eighth of the
+// arena, or what a single Want needs.
 func (f *Fetcher) AddFirst(w *Want) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	w.Urgent = true
-	behind := 0 // those that were added so before it
+	behind := 0 // how many AddFirst has added before
 	for behind < len(f.order) && f.order[behind].is(pending) && f.order[behind].want.Urgent {
 		behind++
 	}
@@ -158,14 +158,14 @@ func (f *Fetcher) pend(w *Want) due {
 
 func byOffset(a, b *Want) int { return cmp.Compare(a.Offset, b.Offset) }
 
-// Request sends what may be sent now. What may be sent later, Free and answers send.
+// Request sends the requests that may be sent now. Later ones are sent when an answer comes or Free gives memory back.
 func (f *Fetcher) Request() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.request()
 }
 
-// Free gives back what was read of a Want that Done has had.
+// Free gives back the memory of a Want with which Done was called.
 func (f *Fetcher) Free(w *Want) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -190,8 +190,8 @@ func (f *Fetcher) Free(w *Want) {
 	f.request()
 }
 
-// Drop forgets what was not requested yet, and returns it; requests under way end soon, and Done has
-// their Wants.
+// Drop forgets the Wants that were not requested yet, and returns them. It cancels the requests under way; Done is called
+// with their Wants.
 func (f *Fetcher) Drop() []*Want {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -215,8 +215,7 @@ func (f *Fetcher) Drop() []*Want {
 	return dropped
 }
 
-// Stop ends what is under way, and nothing is requested any more. Close follows when nobody uses a
-// Want's bytes.
+// Stop cancels the requests under way and sends no more. Close may be called once nobody uses a Want's bytes.
 func (f *Fetcher) Stop() {
 	f.mu.Lock()
 	defer f.mu.Unlock()

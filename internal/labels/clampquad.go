@@ -67,8 +67,8 @@ func lines(q quad) (slope, meets [4]float32) {
 	return slope, meets
 }
 
-// within is torch's clamp, which gives no number where one of the three is none.
-// Go's min and max give no number where one of the two is none, as torch's do.
+// within is torch's clamp. It is NaN if one of the three is, because Go's min and max are NaN if one of the two is, as
+// torch's are.
 func within(value, low, high float32) float32 { return min(max(value, low), high) }
 
 func clampedLeft(q, whole quad, c canvas, hard bool) quad {

@@ -83,8 +83,7 @@ func (r *Rule) follow(values []float32, drawn []native.Drawn, width, height int3
 		return fmt.Errorf("%d numbers (expected a multiple of %d)", len(values), row)
 	}
 	for i, v := range values {
-		// A number that is none would pass every comparison behind, also that of sanitizing, by whatever way that is
-		// written.
+		// Every comparison with a NaN is false, so it would pass the checks that follow, sanitizing among them.
 		if f := float64(v); math.IsNaN(f) || math.IsInf(f, 0) {
 			return fmt.Errorf("row %d holds %v (expected finite numbers)", i/row, v)
 		}

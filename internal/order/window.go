@@ -1,8 +1,8 @@
 package order
 
-// blocksPerWindow is how many blocks of neighbours a window mixes. More mix better, fewer read
-// longer stretches: bench/shuffle_quality measures it: the number of a class in a
-// batch varies by 1 + batch/blocksPerWindow of what a full shuffle has, whatever the window.
+// blocksPerWindow is how many blocks of neighbours a window mixes. More blocks mix better, fewer are
+// read in longer stretches. bench/shuffle_quality measures it: the variance of how many samples of a
+// class a batch has is 1 + batch/blocksPerWindow times that of a full shuffle, whatever the window.
 const blocksPerWindow = 1024
 
 // windows is a shuffle for storage that wants to be read in stretches. Blocks of neighbouring
@@ -11,11 +11,11 @@ const blocksPerWindow = 1024
 // blocksPerWindow stretches, each read once an epoch. Where the blocks begin moves from epoch to
 // epoch, so that samples share a block in one epoch and not in the next.
 type windows struct {
-	n      uint64 // places
+	n      uint64 // samples
 	window uint64
 	block  uint64
 	blocks uint64 // the last one may be short
-	short  uint64 // by so many
+	short  uint64 // how many samples the last one lacks
 }
 
 // epochKey is what the orders of an epoch are drawn from.
@@ -28,7 +28,7 @@ func newWindows(window, length int64) windows {
 	return w
 }
 
-// at is the place at a position.
+// at is the sample at a position.
 func (w *windows) at(key epochKey, position uint64) uint64 {
 	number := position / w.window
 	begin := number * w.window
@@ -36,9 +36,9 @@ func (w *windows) at(key epochKey, position uint64) uint64 {
 	return w.unblocked(key, begin+inside.at(position-begin))
 }
 
-// inverse is where in the order a place comes.
-func (w *windows) inverse(key epochKey, place uint64) uint64 {
-	position := w.blocked(key, place)
+// inverse is the position of a sample.
+func (w *windows) inverse(key epochKey, sample uint64) uint64 {
+	position := w.blocked(key, sample)
 	number := position / w.window
 	begin := number * w.window
 	inside := w.inside(key, number)
@@ -55,38 +55,38 @@ func (w *windows) permuted(key epochKey) permutation {
 	return newPermutation(w.blocks, blockKey, key.seed, key.epoch, key.streams)
 }
 
-// shift is where the first block begins; blocks run over the end of the set to its beginning.
+// shift is the sample that the first block begins with; a block may run over the end of the set to its beginning.
 func (w *windows) shift(key epochKey) uint64 {
 	return absorb(shiftKey, key.seed, key.epoch, key.streams) % w.n
 }
 
-// unblocked is the place that stands at x in the sequence of permuted blocks. The last block, which
-// may be short, stands somewhere in the middle of it, and what comes behind is nearer by as much.
+// unblocked is the sample at position x of the sequence of permuted blocks. The last block may be short
+// and be anywhere in that sequence; the blocks behind it come so much earlier.
 func (w *windows) unblocked(key epochKey, x uint64) uint64 {
 	blocks := w.permuted(key)
 	short := blocks.inverse(w.blocks - 1)
 	if x >= (short+1)*w.block-w.short {
 		x += w.short
 	}
-	place := blocks.at(x/w.block)*w.block + x%w.block
-	return (place + w.shift(key)) % w.n
+	sample := blocks.at(x/w.block)*w.block + x%w.block
+	return (sample + w.shift(key)) % w.n
 }
 
 // blocked is the inverse of unblocked.
-func (w *windows) blocked(key epochKey, place uint64) uint64 {
+func (w *windows) blocked(key epochKey, sample uint64) uint64 {
 	blocks := w.permuted(key)
-	place = (place + w.n - w.shift(key)) % w.n
-	block := place / w.block
-	x := blocks.inverse(block)*w.block + place%w.block
+	shifted := (sample + w.n - w.shift(key)) % w.n
+	block := shifted / w.block
+	x := blocks.inverse(block)*w.block + shifted%w.block
 	if short := blocks.inverse(w.blocks - 1); x >= (short+1)*w.block {
 		x -= w.short
 	}
 	return x
 }
 
-// Block is the stretch of neighbours that the sample at a position of a windowed order lies in, and
-// the number of the window: all of it that belongs to the window is read within that. ok is false
-// where samples are not read in stretches.
+// Block is the stretch of neighbours in which the sample at a position of a windowed order lies, and
+// the number of its window. Samples of the stretch that belong to the window are read within it. Not
+// ok if samples are not read in stretches.
 func (o *Order) Block(epoch, position int64) (first, count, window int64, ok bool) {
 	if o.config.Window == 0 || o.config.Selection != nil || position < 0 || position >= o.length {
 		return 0, 0, 0, false
@@ -97,11 +97,11 @@ func (o *Order) Block(epoch, position int64) (first, count, window int64, ok boo
 		first, count, ok := o.stretches.neighbours(uint64(sample))
 		return int64(first), int64(count), position / o.config.Window, ok
 	}
-	place := (uint64(sample) + w.n - w.shift(key)) % w.n
-	inside := place % w.block
-	size := min(w.block, w.n-(place-inside))
+	shifted := (uint64(sample) + w.n - w.shift(key)) % w.n
+	inside := shifted % w.block
+	size := min(w.block, w.n-(shifted-inside))
 	begin := (uint64(sample) + w.n - inside) % w.n
-	// A block may run over the end of the set: the part that the sample is in.
+	// If the block runs over the end of the set, only the part with the sample.
 	switch {
 	case begin+size <= w.n:
 		return int64(begin), int64(size), position / int64(w.window), true

@@ -18,10 +18,10 @@ func (u *User) settle(p *Part) {
 	}
 }
 
-// lasting is a context for a request that ends with another one, but for what somebody else waits for: who leaves
-// finishes that, for as long as the other would wait.
+// lasting is a context for a request for parts. It ends when ctx does, unless another process waits for one of the
+// parts: then the request may go on for as long as that process would wait.
 func (u *User) lasting(ctx context.Context, run []Part) (lasting context.Context, stop func()) {
-	// Else a rank that leaves would have the others wait for what nobody fetches, and then fetch it anew.
+	// Otherwise other ranks would wait for parts that a rank which has left no longer fetches.
 	lasting, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	ended := context.AfterFunc(ctx, func() {
 		if !u.awaited(run) {
@@ -42,7 +42,7 @@ func (u *User) lasting(ctx context.Context, run []Part) (lasting context.Context
 	}
 }
 
-// awaited: somebody else waits for one of the parts, which were claimed.
+// awaited is true if another process waits for one of the parts that this one has claimed.
 func (u *User) awaited(run []Part) (found bool) {
 	c := u.cache
 	c.with(func() {
@@ -56,7 +56,7 @@ func (u *User) awaited(run []Part) (found bool) {
 	return found
 }
 
-// look finds parts, and claims those that are not there. Where it waits, others' claims say so.
+// look finds parts, and claims those that are not there. If it waits for a part, that is noted in the other's claim.
 func (u *User) look(list []Part, waits bool) {
 	c := u.cache
 	c.with(func() {
@@ -96,11 +96,11 @@ func (u *User) lookFor(p *Part, waits bool) {
 			e.waited = max(e.waited, byOwner)
 		}
 		p.state = other
-	default: // of one that is dead, or does nothing
+	default: // the claim of a process that has ended, or does nothing
 		if c.alive(e.owner) {
 			return
 		}
-		// Whatever it had begun to write may be half of it.
+		// It may have written half of the part.
 		c.giveBlocks(e)
 		c.turn(e, claimed)
 		e.owner = u.number
@@ -111,7 +111,7 @@ func (u *User) lookFor(p *Part, waits bool) {
 	}
 }
 
-// counts is true of claims of a slot that lives and is not known to do nothing.
+// counts is true if a slot's claims count: its process lives, and is not known to do nothing.
 func (c *Cache) counts(owner uint32) bool {
 	if !c.alive(owner) {
 		return false
@@ -139,7 +139,8 @@ func (u *User) used(e *entry, p *Part) {
 	}
 }
 
-// drop removes a part that was not what it was. Another one by now was evicted meanwhile; the same one is damaged.
+// drop removes a part whose bytes were wrong. If there is another part in its entry by now, it was only evicted while it
+// was read; if it is still the same part, it is damaged.
 func (u *User) drop(p *Part) {
 	c := u.cache
 	c.with(func() {
@@ -150,7 +151,7 @@ func (u *User) drop(p *Part) {
 	})
 }
 
-// await waits for a part that somebody else fetches; false where it has to be fetched.
+// await waits for a part that another process fetches; false if this process has to fetch it.
 func (u *User) await(ctx context.Context, p *Part) bool {
 	c := u.cache
 	timer := time.NewTimer(patience)
@@ -178,11 +179,11 @@ func (u *User) await(ctx context.Context, p *Part) bool {
 	return p.state == read
 }
 
-// keep writes what was fetched, if it is worth a place.
+// keep writes a part that was fetched, if it is worth more than what it would replace.
 func (u *User) keep(p *Part) {
 	c := u.cache
 	crc := crc32.Checksum(p.Bytes, castagnoli)
-	// Who reads it finds that out and says so; here it is enough that it is not kept for others.
+	// Whoever reads the part compares the checksum and reports it; here the part is only not kept.
 	if p.CRC != nil && *p.CRC != crc {
 		u.release(p)
 		return
@@ -198,7 +199,7 @@ func (u *User) keep(p *Part) {
 		u.used(e, p)
 		need := c.blocksOf(int64(e.length))
 		value := c.score(e)
-		// Somebody wants it now, so nothing is wanted sooner.
+		// Another process waits for it, so nothing is wanted sooner.
 		if e.waited != 0 {
 			value = 0
 		}
@@ -211,7 +212,7 @@ func (u *User) keep(p *Part) {
 		c.left.add(p)
 		return
 	}
-	// Outside of the lock, which all processes of the machine wait for: a claim keeps the blocks.
+	// Without the lock, for which all processes of the machine wait. The claim keeps others from these blocks.
 	at := 0
 	for _, s := range list {
 		n, err := c.data.WriteAt(p.Bytes[at:at+int(s.length)], s.at)
@@ -227,7 +228,7 @@ func (u *User) keep(p *Part) {
 	}
 	if !c.with(func() {
 		if e := c.still(p.at, p.gen); e != nil {
-			// Only now may others read it: until here it was a claim, which a process that is killed leaves.
+			// Only now may others read it. If this process is killed earlier, it leaves only a claim.
 			c.turn(e, present)
 			c.head.bytes += uint64(e.length)
 			c.head.kept++
@@ -249,8 +250,8 @@ func (u *User) release(p *Part) {
 	}
 }
 
-// claims are those that this process could not end, as another one was stopped with the tables. Left in them, each
-// would hold up whoever wants the part for as long as this process lives. The next change takes them away.
+// claims are claims that this process could not end, because another process was stopped while it had the tables. As
+// long as such a claim is in the tables and this process lives, others wait for the part. The next change removes them.
 type claims struct {
 	mu   sync.Mutex
 	list []claim

@@ -68,8 +68,8 @@ func (c *Cache) guarded(do func()) (ok bool) {
 	return ok
 }
 
-// lock takes the tables from all other processes. The lock is the process's, so that it ends with it also where a
-// forked child lives on; that two Caches of one directory are none of one process, the registry sees to.
+// lock keeps all other processes from the tables. The lock belongs to the process and ends with it, even if a forked child
+// lives on. So it does not keep out a second Cache of the same process and directory: the registry has only one.
 func (c *Cache) lock() bool {
 	// A lock that waits (F_SETLKW) could not be given up, and a process that was stopped with it would stop all
 	// others.

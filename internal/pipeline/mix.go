@@ -25,15 +25,15 @@ type mixture struct {
 	count   int64   // its samples
 	foreign []int64 // rows in the step of partners that are not among them
 
-	lacks []atomic.Int32 // how many of the two that make a sample are not there yet
+	lacks []atomic.Int32 // for each sample, how many of the two that it is made of are not decoded yet
 
 	// Written before the draft is open.
 	slot *pinned.Slot
 	base unsafe.Pointer
 	each int64 // bytes of one
 
-	// Of the draft's own samples and then of the foreign ones, by whoever decoded them; spots are
-	// where they wait.
+	// First the draft's own samples, then the foreign ones; written by whoever decodes them. spots
+	// says where each waits.
 	labels, indices, spots []int64
 }
 
@@ -59,7 +59,7 @@ func newMixture(plan *native.Plan, step order.Step, first, count int64) *mixture
 	return m
 }
 
-// row is which of the step sample i has.
+// row is the row in the step of sample i.
 func (m *mixture) row(i int64) int64 {
 	if i >= m.count {
 		return m.foreign[i-m.count]
@@ -92,10 +92,10 @@ func (m *mixture) taker(i int64) int64 {
 // at is where sample i waits.
 func (m *mixture) at(i int64) unsafe.Pointer { return unsafe.Add(m.base, m.spots[i]*m.each) }
 
-// spot says where sample i is to wait. Inside of a run two take turns, which stay in the cache: all that
-// such a sample is mixed with are those before and behind it in the run, so that when the second after
-// it begins nobody needs it any more. The ends of a run, and partners of other ranks' samples, may
-// have to wait for other workers.
+// spot says where sample i waits. A sample inside a run is mixed only with the samples before and after it in
+// the run, so nobody needs it any more when the second one after it begins. Such samples take turns in two
+// places, which stay in the CPU's cache. The first and last sample of a run, and partners of other ranks'
+// samples, may have to wait for other workers, and have a place each.
 func (r *run) spot(d *draft, i int64) int64 {
 	if r.draft != d || i <= r.first || i >= r.end-1 || i >= d.count {
 		return i
@@ -107,7 +107,8 @@ func (r *run) spot(d *draft, i int64) int64 {
 // first with the one before it while both are in its cache.
 const longestRun = 32
 
-// run leaves each worker two runs of a batch or more, so that none is left alone with the last.
+// run is the length of a run. Each worker gets at least two runs of a batch, so that the last run is not made
+// while all other workers wait.
 func (m *mixture) run(threads int) int64 {
 	return max(1, min(longestRun, m.count/(2*int64(threads))))
 }
@@ -121,10 +122,9 @@ func (m *mixture) drop() {
 	m.slot = nil
 }
 
-// unmixed is where sample i is written. With CutMix, or unmixed, that is its own row and the row of
-// the sample that it is pasted into; if either of the two is MixUp, it is the memory where it
-// waits, or the row itself when the other sample is there already and the two are mixed as this one
-// is decoded.
+// unmixed is where sample i is written. With CutMix, or if it is not mixed, that is its own row and the row of
+// the sample that a part of it is pasted into. With MixUp it is the memory where it waits; if its partner is
+// decoded already, it is the row itself, and the two are mixed while this one is decoded.
 func (w *worker) unmixed(d *draft, i int64) (native.View, error) {
 	m := d.mixture
 	m.spots[i] = w.claimed.spot(d, i)
@@ -180,8 +180,8 @@ func (w *worker) brought(d *draft, i, index, label int64) error {
 	return nil
 }
 
-// finish writes sample i, of which both sides are there, unless it was made on the way, and its labels
-// to their rows.
+// finish writes the mixed sample i to its row, unless that was done while its second part was decoded, and its
+// labels to theirs.
 func (w *worker) finish(d *draft, i int64, made bool) error {
 	m, mix := d.mixture, d.mixture.plan.Mix()
 	to, err := d.place(&d.layout.Fields[0], i)
@@ -234,7 +234,7 @@ func (m *mixture) checkLabel(label int64) error {
 	return catalog.NewError(fault.KindArgument, "", "the label is %d (expected 0 to %d, less than num_classes)", label, classes-1)
 }
 
-// The fields that only a mixed batch has, behind the others: where they stand among themselves.
+// The fields that only a mixed batch has, in their order. They come after the others.
 const (
 	partners = iota
 	partnerLabels

@@ -174,8 +174,8 @@ func (w *worker) prepare(d *draft, i int64, sample *catalog.Sample, view mmap.Vi
 	return err
 }
 
-// pixels decodes a sample to where it goes. Whatever it looks at of the bytes is for nothing if they turn out
-// not to have been the file's.
+// pixels decodes a sample to its destination. The result does not count if the file was cut while it was read
+// (mmap.Buffer.Intact).
 func (w *worker) pixels(seen *part, sample *catalog.Sample, view mmap.View, seek points, key native.Key) (warnings uint32, err error) {
 	var crc *uint32
 	if w.loader.config.VerifyCRC && sample.HasCRC {
@@ -325,7 +325,7 @@ func (w *worker) readItself(d *draft, i int64, sample catalog.Sample) (mmap.View
 
 // readBoth reads a sample and its seek points. Those only make decoding faster: without them,
 // whatever the reason, the pixels are the same.
-// fetched, which may be nil, has what of the time reading a block took.
+// fetched, which may be nil, has the part of the time that reading a block took.
 func (l *Loader) readBoth(ctx context.Context, sample catalog.Sample, b, seekBuffer *mmap.Buffer, fetched *time.Duration) (view mmap.View, seek points, err error) {
 	if l.store.Listed(sample) {
 		view, path, stamp, err := l.store.ReadListed(sample, b)

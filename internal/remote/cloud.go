@@ -275,7 +275,7 @@ func cloudFailure(ctx context.Context, err error) error {
 		az     *azcore.ResponseError
 	)
 	switch {
-	// A context that ended shows in many errors; it is none of the store's.
+	// The caller's context ended. That can look like an error of the store, and is not one.
 	case errors.As(err, &known):
 		return known
 	case ctx.Err() != nil:

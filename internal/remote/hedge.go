@@ -117,7 +117,7 @@ func (o *Object) hedged(ctx context.Context, p []byte, offset int64) (int, error
 			defer fault.Recover(&err)
 			_, err = o.once(first, q, offset)
 		}()
-		// An error of the second request is none: the first is still under way.
+		// An error of the second request does not count: the first one is still under way.
 		if err != nil {
 			answer <- nil
 			return

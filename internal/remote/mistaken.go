@@ -17,8 +17,8 @@ var otherSchemes = map[string]string{
 // addressed is the form of an address (RFC 3986, 3.1), perhaps with one slash.
 var addressed = regexp.MustCompile(`^([A-Za-z][A-Za-z0-9+.-]*):/`)
 
-// Mistaken says what is wrong with a text that seems to be meant as an address and is none that is read; "" of any other. It
-// repeats the scheme alone, for the rest may hold a secret. A file may be called so, which is the caller's to know.
+// Mistaken says what is wrong with a text that seems to be meant as an address but cannot be read as one; "" if nothing is.
+// It repeats only the scheme, for the rest may hold a secret. The caller has to know that there is no file of that name.
 func Mistaken(text string) string {
 	if strings.HasPrefix(text, "pipe:") {
 		return "pipe: of WebDataset runs a command, and no command is run here; give the address that it reads, such as s3://bucket/train-{000..146}.tar"

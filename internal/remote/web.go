@@ -13,16 +13,16 @@ import (
 	"github.com/headrace/headrace/internal/fault"
 )
 
-// webStore reads objects of plain HTTP servers by ranges (RFC 9110, section 14). The first byte is
-// asked for to learn size and version: a presigned address allows GET and no HEAD, and so it shows that
-// the server has ranges.
+// webStore reads objects of plain HTTP servers by ranges (RFC 9110, section 14). Size and version are learned
+// by asking for the first byte: a presigned address allows GET and no HEAD, and the answer shows whether
+// the server knows ranges.
 // It serves S3 and the hub as well, with functions of their own (s3.go, hub_read.go): what a range may look like is
 // decided once.
 type webStore struct {
 	transport *http.Transport
-	stall     time.Duration // without a byte, after which a request is given up
+	stall     time.Duration // a request is given up if no byte comes for so long
 	// What differs between servers that speak HTTP: how the request for an object begins, how it is
-	// signed when all its headers stand, what an answer without bytes means, which redirects are
+	// signed once all its headers are set, what an answer without bytes means, and which redirects are
 	// followed.
 	request func(context.Context, address) (*http.Request, error)
 	sign    func(context.Context, *http.Request) error
@@ -30,7 +30,7 @@ type webStore struct {
 	follow  func(*http.Request, []*http.Request) error
 }
 
-// newWebStore is one of plain HTTP, where nothing is signed.
+// newWebStore makes a store of plain HTTP, where nothing is signed.
 func newWebStore(c *client) *webStore {
 	return &webStore{transport: c.web, stall: c.stall(), request: plainRequest, refused: refusal, follow: mayFollow,
 		sign: func(context.Context, *http.Request) error { return nil }}
@@ -86,16 +86,16 @@ var (
 	errLengthUnsaid = unsupported("the server does not say how long the object is (expected a Content-Range such as \"bytes 0-0/100\")")
 )
 
-// compressed is true of an answer with other bytes than the n that were asked for, as it says itself. Those of an
-// object that lies there compressed, which is said in the same way, are as many as were asked for.
-// The header is Content-Encoding (RFC 9110, 8.4): objects that were stored with gzip have it, too.
+// compressed is true if the server compressed the answer, so that it does not have the n bytes that were asked for.
+// Its header Content-Encoding says so (RFC 9110, 8.4). An object that was stored compressed has that header as well, but
+// its answer has the n bytes.
 func compressed(answer *http.Response, n int) bool {
 	coding := answer.Header.Get("Content-Encoding")
 	return answer.StatusCode/100 == 2 && coding != "" && !strings.EqualFold(coding, "identity") && answer.ContentLength != int64(n)
 }
 
-// withoutFirst is head of an object whose first byte the server does not give: of an empty one, as it says or as
-// a request for all of it shows.
+// withoutFirst is head for an object whose first byte the server does not give. The object is empty: the server says
+// so, or a request for the whole object shows it.
 // RFC 9110, 15.5.17: an answer 416 should say the length as "bytes */0".
 func (w *webStore) withoutFirst(ctx context.Context, a address, refused *http.Response) (int64, string, error) {
 	if _, _, size, err := contentRange(refused); err == nil {
@@ -196,7 +196,7 @@ func changedSize(expected, found int64) error {
 	return &failure{kind: fault.KindChanged, text: fmt.Sprintf("it was replaced after it was opened or indexed (expected %d bytes, found %d)", expected, found)}
 }
 
-// fill fills p from a body, and stops its request where nothing comes for so long: a slow answer is no
+// fill fills p from a body, and stops its request if no byte comes for the time stall: a slow answer is no
 // failure, one that has stopped is.
 // Each read that brings something sets the clock back.
 func fill(body io.Reader, p []byte, stall time.Duration, stop func()) (int, error) {
@@ -264,8 +264,8 @@ func version(answer *http.Response) string {
 	return ""
 }
 
-// transportError keeps a failure that says more than the library's error around it.
-// The caller's end is told as such, and not as the connection's.
+// transportError takes the failure of this package out of the library's error around it, for it says more. If the
+// caller ended the request, that is the error, and not the connection's.
 func transportError(ctx context.Context, err error) error {
 	var known *failure
 	switch {

@@ -134,7 +134,7 @@ func buildMembers(name string, v map[string]value, depth int) ([]native.Op, *Err
 			return nil, &Error{Text: fmt.Sprintf("it holds too many (expected at most %d transforms)", native.MaxOps)}
 		}
 	}
-	// A weight may be 0, but of weights that all are none can be drawn.
+	// A weight may be 0, but not all of them: then none could be drawn.
 	if sum <= 0 {
 		return nil, &Error{Argument: "p", Text: "has no weight above 0 (expected one or more)"}
 	}

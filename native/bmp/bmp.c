@@ -137,7 +137,8 @@ static int read_info(const hrn_context *context, hrn_bmp *bmp, uint32_t size, ui
   } else {
     bmp->width = read32(p + 4);
     bmp->height = read32(p + 8);
-    /* A height below 0. Those beyond 2^24 are none: 0xFF is what Pillow looks for. */
+    /* A negative height. Like Pillow, only its last byte is looked at, so below -2^24 it counts as
+     * positive. */
     bmp->top_down = p[11] == 0xFF;
     if (bmp->top_down) bmp->height = -bmp->height;
     bits = read16(p + 14);

@@ -13,7 +13,7 @@ typedef struct hrn_bmp {
   uint32_t width, height;
   uint8_t bits;             /* a pixel, as stored */
   bool rle, rle4;           /* run lengths, of 8 or 4 bits */
-  bool top_down, grey;      /* grey: a palette that says what its indices say */
+  bool top_down, grey;      /* grey: each index is the grey that the palette has for it */
   bool six_green;           /* of 16 bits: 5, 6 and 5 instead of 5, 5 and 5 */
   uint8_t red, green, blue; /* of 24 and 32 bits: the bytes of a pixel that hold them */
   uint32_t colours;         /* of the palette */

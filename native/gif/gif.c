@@ -1,8 +1,8 @@
 /* gif.c: the blocks of a GIF up to its first frame, and the pixels of a window of that.
  *
- * The frame is what Pillow's GifImagePlugin shows first: a palette of greys in their order is none,
- * a frame that reaches beyond the screen enlarges it, and around a smaller frame lies the
- * transparent colour, else index 0.
+ * The frame is what Pillow's GifImagePlugin shows first. A palette whose entries are the greys in
+ * their order is ignored, for it changes nothing. A frame that reaches beyond the screen enlarges
+ * the screen; around a smaller frame is the transparent colour, else index 0.
  */
 #include "gif.h"
 
@@ -10,13 +10,13 @@
 
 static uint32_t read16(const uint8_t *p) { return (uint32_t)p[0] | (uint32_t)p[1] << 8; }
 
-/* Where in the blocks. */
+/* A place in the blocks. */
 typedef struct cursor {
   const uint8_t *bytes;
   size_t length, at;
 } cursor;
 
-/* So many bytes, or NULL where the file has fewer. */
+/* The next `count` bytes, or NULL if the file has fewer. */
 static const uint8_t *take(cursor *c, size_t count) {
   if (count > c->length - c->at) return NULL;
   c->at += count;
@@ -28,7 +28,7 @@ static int truncated(const cursor *c, const char *where, hrn_status *status) {
                   "the file is truncated in its %s (found %zu bytes)", where, c->length);
 }
 
-/* The next block, as much of it as the file holds; 0 bytes: the last of a row of them. */
+/* The next block, as far as the file has it. A block of 0 bytes ends a row of blocks. */
 static size_t take_block(cursor *c, const uint8_t **block) {
   if (c->at == c->length) return 0;
   const size_t said = c->bytes[c->at++], left = c->length - c->at;
@@ -50,8 +50,8 @@ static bool is_ramp(const uint8_t *palette, uint32_t colours) {
   return true;
 }
 
-/* A palette of the size that flags say, where they say that there is one. Behind a frame's ramp
- * that of the screen stays in force, as with Pillow. */
+/* Reads the palette, if `flags` say that there is one. If a frame's palette is such a row of greys,
+ * that of the screen stays in force, as in Pillow. */
 static int read_palette(cursor *c, uint8_t flags, hrn_gif *gif, hrn_status *status) {
   if ((flags & 128) == 0) return HRN_OK;
   const uint32_t colours = 2u << (flags & 7);
@@ -63,7 +63,7 @@ static int read_palette(cursor *c, uint8_t flags, hrn_gif *gif, hrn_status *stat
   return HRN_OK;
 }
 
-/* Behind an empty first block Pillow passes over one more row of blocks, but for comments. */
+/* If the first block is empty, Pillow skips one more row of blocks, unless it is a comment. */
 static int read_extension(cursor *c, hrn_gif *gif, hrn_status *status) {
   enum { CONTROL = 0xF9, COMMENT = 0xFE, APPLICATION = 0xFF };
   const uint8_t *label = take(c, 1), *block = NULL;
@@ -78,7 +78,7 @@ static int read_extension(cursor *c, hrn_gif *gif, hrn_status *status) {
     }
     if (transparent) gif->around = block[3];
   }
-  /* How often it is repeated stands in a block of its own, which may be the empty one. */
+  /* The number of repetitions is in a block of its own, which may be the empty one. */
   if (*label == APPLICATION && size >= 11 && memcmp(block, "NETSCAPE2.0", 11) == 0) {
     take_block(c, &block);
   }
@@ -133,7 +133,7 @@ int hrn_gif_header(hrn_context *context, hrn_gif *gif, uint32_t *width, uint32_t
   return hrn_check_pixels(context, *width, *height, status);
 }
 
-/* Of an index without a colour: black. */
+/* An index that has no entry in the palette is black. */
 static void fill_colours(const hrn_gif *gif, uint8_t (*colours)[4]) {
   for (uint32_t i = 0; i < 256; i++) {
     uint8_t *to = colours[i];

@@ -22,7 +22,7 @@ static int spare_image(hrn_context *context, const hrn_pixel_op *op, const hrn_i
   return HRN_OK;
 }
 
-/* Ops that need no second image; 0 where the op is none of them. */
+/* Ops that need no second image; 0 if the op needs one. */
 static int run_in_place(const hrn_pixel_op *op, hrn_image *image) {
   const hrn_pixel_args *args = &op->args;
   switch (op->kind) {

@@ -1,16 +1,17 @@
 /* directory.c: the first directory of a TIFF (TIFF 6.0, section 2).
  *
- * Of all that a TIFF can hold, what data sets of photographs hold is read: up to 8 bits, in strips.
- * Everything else is named and left to the caller, and so is a field of an unusual type, on which
- * readers do not agree.
+ * It accepts what datasets of photographs hold: samples of up to 8 bits, in strips. Everything else
+ * is an error that names it, so that the caller can have Pillow read the file. So is a field of an
+ * unusual type, on which readers do not agree.
  */
 #include <string.h>
 
 #include "tiff.h"
 
+/* Types of values: 16 and 32 bits without a sign. */
 enum { TYPE_SHORT = 3, TYPE_LONG = 4 };
 
-/* Fields, by their tags. */
+/* Fields, by their tags (TIFF 6.0, appendix A; tiles, section 15). */
 enum {
   TAG_WIDTH = 256,
   TAG_HEIGHT = 257,
@@ -35,6 +36,7 @@ enum {
   TAG_WINDOWS_PHOTO = 0xBC01
 };
 
+/* The header says the order of bytes for the whole file: "MM" is big-endian. */
 static uint32_t read16(const uint8_t *p, bool big) {
   return big ? (uint32_t)p[0] << 8 | p[1] : (uint32_t)p[1] << 8 | p[0];
 }
@@ -82,6 +84,7 @@ typedef struct fields {
   bool tiles, windows_photo;
 } fields;
 
+/* Where the values of a tag go; NULL if it is not looked at. */
 static hrn_tiff_values *field_of(fields *f, uint32_t tag) {
   switch (tag) {
     case TAG_WIDTH:
@@ -121,6 +124,8 @@ static hrn_tiff_values *field_of(fields *f, uint32_t tag) {
   }
 }
 
+/* Goes through the directory: a count, and entries of 12 bytes (tag, type, count, values or their
+ * offset). Every offset is compared with the length before it is used. */
 static int read_fields(hrn_tiff *tiff, fields *f, hrn_status *status) {
   const size_t length = tiff->length;
   if (length < 8) {
@@ -145,11 +150,12 @@ static int read_fields(hrn_tiff *tiff, fields *f, hrn_status *status) {
   return HRN_OK;
 }
 
+/* The first value of a field, or what the standard says it is where the field is absent. */
 static uint32_t first(const hrn_tiff *tiff, const hrn_tiff_values *values, uint32_t otherwise) {
   return values->at != NULL ? hrn_tiff_value(tiff, values, 0) : otherwise;
 }
 
-/* Whether all values of a field are this one; of one that is absent, too. */
+/* Whether all values of a field are this one. True if the field is absent. */
 static bool all(const hrn_tiff *tiff, const hrn_tiff_values *values, uint32_t value) {
   for (uint32_t i = 0; values->at != NULL && i < values->count; i++) {
     if (hrn_tiff_value(tiff, values, i) != value) return false;
@@ -161,7 +167,7 @@ static int unsupported(hrn_status *status, const char *what, uint32_t number) {
   return hrn_fail(status, HRN_UNSUPPORTED, -1, "TIFF with %s %u", what, number);
 }
 
-/* Bits and samples of a pixel: of what Pillow's TiffImagePlugin.OPEN_INFO has, the usual. */
+/* Bits and samples of a pixel: the common combinations of Pillow's TiffImagePlugin.OPEN_INFO. */
 static int read_layout(hrn_tiff *tiff, const fields *f, hrn_status *status) {
   const uint32_t extra = f->extra.at != NULL ? f->extra.count : 0;
   const uint32_t kind = extra > 0 ? first(tiff, &f->extra, 0) : 0;
@@ -182,7 +188,8 @@ static int read_layout(hrn_tiff *tiff, const fields *f, hrn_status *status) {
       (tiff->samples != 1 || (tiff->bits != 1 && tiff->bits != 2 && tiff->bits != 4))) {
     return unsupported(status, "a number of bits a sample of", tiff->bits);
   }
-  /* Alpha that colours were multiplied by (1) would have to be divided by. */
+  /* ExtraSamples (section 18): 0 is unspecified, 2 alpha that the colours are independent of. With
+   * 1 the colours were multiplied by alpha, and would have to be divided by it. */
   const bool alpha = tiff->samples == colours + 1 && extra <= 1 && tiff->photometric != TIFF_CMYK &&
                      tiff->photometric != TIFF_WHITE_IS_ZERO && tiff->photometric != TIFF_PALETTE &&
                      (extra == 1 ? kind == 0 || kind == 2 : tiff->photometric == TIFF_RGB);
@@ -190,6 +197,7 @@ static int read_layout(hrn_tiff *tiff, const fields *f, hrn_status *status) {
     return unsupported(status, "samples a pixel, of this kind or number:", tiff->samples);
   }
   if (tiff->photometric != TIFF_PALETTE) return HRN_OK;
+  /* Three values for each index, all reds first (section 5). */
   tiff->colours = f->colours;
   if (f->colours.at == NULL || f->colours.bytes != 2 || f->colours.count != 3u << tiff->bits) {
     return unsupported(status, "a palette whose values number", f->colours.count);
@@ -197,9 +205,10 @@ static int read_layout(hrn_tiff *tiff, const fields *f, hrn_status *status) {
   return HRN_OK;
 }
 
-/* Samples of a pixel side by side, or in planes of their own. What Pillow reads of these depends on
- * the compression, for it has two readers: planes that no colour is in it passes over in one and
- * refuses in the other, and alpha that the file does not name counts as multiplied in. */
+/* Whether the samples of a pixel are side by side, or each kind in a plane of its own. What Pillow
+ * does with planes depends on the compression, because it has two readers: its own for raw strips,
+ * and libtiff. A plane without a colour is ignored by the one and refused by the other, and alpha
+ * that the file does not declare counts as multiplied into the colours. */
 static int read_planes(hrn_tiff *tiff, const fields *f, hrn_status *status) {
   const uint32_t planar = first(tiff, &f->planar, 1),
                  colours = tiff->photometric == TIFF_CMYK ? 4 : 3;
@@ -210,7 +219,8 @@ static int read_planes(hrn_tiff *tiff, const fields *f, hrn_status *status) {
   if (planar == 1) return HRN_OK;
   const bool raw = tiff->compression == TIFF_RAW;
   if (tiff->samples == 1) {
-    /* Of the name that Pillow has for such pixels it takes the first letter. */
+    /* With planes, Pillow takes the first letter of its name for such pixels as the name of each
+     * plane, so only names of one letter are right. */
     const bool grey =
         tiff->photometric == TIFF_BLACK_IS_ZERO && (tiff->bits == 1 || tiff->bits == 8);
     const bool plain = grey || (tiff->photometric == TIFF_PALETTE && tiff->bits == 8);
@@ -221,12 +231,12 @@ static int read_planes(hrn_tiff *tiff, const fields *f, hrn_status *status) {
   if (tiff->samples < colours || (tiff->samples > colours && (raw ? unnamed : !named))) {
     return unsupported(status, "planes apart, of this kind or number:", tiff->samples);
   }
-  /* Alpha is read as well, for its strips may be cut. */
+  /* Alpha is decoded as well, though not used: a file whose alpha is truncated is truncated. */
   tiff->planes = tiff->samples > colours && !unnamed ? colours + 1 : colours;
   return HRN_OK;
 }
 
-/* Bytes whose bits are in the other order: of the kinds that Pillow reads so. */
+/* FillOrder 2: the bits of each byte are in reverse order. Accepted where Pillow reverses them. */
 static int read_fill_order(hrn_tiff *tiff, const fields *f, hrn_status *status) {
   const uint32_t order = first(tiff, &f->fill_order, 1);
   const bool raw = tiff->compression == TIFF_RAW;
@@ -242,6 +252,9 @@ static int read_fill_order(hrn_tiff *tiff, const fields *f, hrn_status *status) 
   return HRN_OK;
 }
 
+/* Where the strips are. RowsPerStrip is by default the whole image, and each plane has strips of
+ * its own (section 8). Lengths of raw strips follow from the rows; a compressed one needs its own.
+ */
 static int read_strips(hrn_tiff *tiff, const fields *f, hrn_status *status) {
   tiff->rows_per_strip = first(tiff, &f->rows, tiff->height);
   tiff->offsets = f->offsets;
@@ -289,8 +302,8 @@ int hrn_tiff_read_directory(hrn_tiff *tiff, const uint8_t *bytes, size_t length,
   }
   if (!all(tiff, &f.format, 1))
     return unsupported(status, "sample format", first(tiff, &f.format, 1));
-  /* Pillow turns the image by it, unlike with any other kind of file. What no turn is known by is
-   * left as it is. */
+  /* Pillow turns a TIFF by its orientation when it is opened, and no other kind of file. It ignores
+   * values that are not defined, and so do we. */
   tiff->orientation = first(tiff, &f.orientation, 1);
   if (!all(tiff, &f.orientation, tiff->orientation) || f.orientation.count > 1)
     return unsupported(status, "orientations, the first of which is", tiff->orientation);

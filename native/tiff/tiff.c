@@ -4,7 +4,7 @@
 #include <stddef.h>
 #include <string.h>
 
-/* Of a row of a plane, of which there may be but one. */
+/* Bytes of a row of a plane. Samples side by side are one plane. */
 static uint64_t row_bytes(const hrn_tiff *tiff) {
   const uint32_t samples = tiff->planes > 1 ? 1 : tiff->samples;
   return ((uint64_t)tiff->width * samples * tiff->bits + 7) / 8;
@@ -23,7 +23,8 @@ int hrn_tiff_header(hrn_context *context, hrn_tiff *tiff, uint32_t *width, uint3
   return hrn_check_pixels(context, *width, *height, status);
 }
 
-/* Colours by index: of a palette the high bytes of its 16-bit values, reds first, then greens. */
+/* The colour of each value of a pixel with one sample. A palette has values of 16 bits, first all
+ * reds, then all greens, then all blues; Pillow takes their high bytes. */
 static void fill_colours(const hrn_tiff *tiff, uint8_t (*colours)[4]) {
   const uint32_t count = 1u << tiff->bits;
   for (uint32_t i = 0; i < count; i++) {
@@ -45,7 +46,8 @@ static inline uint32_t multiply_255(uint32_t a, uint32_t b) {
   return ((t >> 8) + t) >> 8;
 }
 
-/* A row as stored: of its planes the first, and how far apart they and its pixels are. */
+/* A row as stored: where its first plane begins, and how many bytes lie between two planes and
+ * between two pixels. */
 typedef struct stored {
   const uint8_t *row;
   size_t plane, pixel;
@@ -62,14 +64,14 @@ static void put_row(const hrn_tiff *tiff, const stored *from, uint32_t left, uin
     to[3] = 255;
     if (tiff->photometric == TIFF_RGB) {
       for (size_t c = 0; c < 3; c++) to[c] = p[c * plane];
-    } else if (tiff->photometric == TIFF_CMYK) {
+    } else if (tiff->photometric == TIFF_CMYK) { /* as Pillow's convert("RGB") of CMYK */
       const uint32_t light = 255u - p[3 * plane];
       for (size_t c = 0; c < 3; c++) {
         to[c] = (uint8_t)(light - multiply_255(p[c * plane], light));
       }
     } else if (tiff->bits == 8) {
       memcpy(to, colours[*p], 4);
-    } else {
+    } else { /* less than a byte: the first pixel has the highest bits */
       const uint64_t bit = (uint64_t)x * tiff->bits;
       const uint32_t shift = 8 - tiff->bits - (bit & 7);
       memcpy(to, colours[row[bit >> 3] >> shift & ((1u << tiff->bits) - 1)], 4);
@@ -82,14 +84,15 @@ static void undo_predictor(uint8_t *row, size_t pixel, size_t bytes) {
   for (size_t i = pixel; i < bytes; i++) row[i] = (uint8_t)(row[i] + row[i - pixel]);
 }
 
-/* Where the pixels of a window go: its first as stored, and in which direction those on its right
- * and below it. */
+/* Where the pixels of a window go: the first one as stored, and how far from it those on its right
+ * and below it go. A turned image has negative steps, or the sides exchanged. */
 typedef struct target {
   uint8_t *first;
   ptrdiff_t right, down;
 } target;
 
-/* The part of the stored image that a box of the turned one shows, and where its pixels go. */
+/* For a box of the turned image: the part of the stored image that it shows, and where the pixels
+ * of that go. Orientations are those of TIFF 6.0, section 8. */
 static target turned(const hrn_tiff *tiff, const hrn_box *box, uint8_t *to, hrn_box *part) {
   const uint32_t o = tiff->orientation;
   const bool mirror_x = o == 2 || o == 3 || o == 7 || o == 8;
@@ -153,7 +156,7 @@ int hrn_tiff_window(hrn_context *context, const hrn_tiff *tiff, const hrn_box *b
   for (uint32_t y = top - top % tiff->rows_per_strip; y < bottom; y += tiff->rows_per_strip) {
     uint32_t rows = tiff->height - y;
     if (rows > tiff->rows_per_strip) rows = tiff->rows_per_strip;
-    /* A strip ends where the window does, for its rows come in turn. */
+    /* A strip is decoded from its beginning, and no further than the window reaches. */
     if (rows > bottom - y) rows = bottom - y;
     const uint32_t first = y < top ? top - y : 0, number = y / tiff->rows_per_strip;
     if (read_strip(tiff, number, first, rows, strip, rows_at, status) != HRN_OK) {
@@ -186,7 +189,8 @@ int hrn_tiff_inspect(hrn_context *context, hrn_tiff *tiff, int depth, hrn_facts 
                                                        : HRN_PROCESS_RAW;
   if (status->code != HRN_OK || depth != HRN_ENTROPY) return status->code;
   facts->scans = 1;
-  /* A column as stored: of all strips, with little memory for pixels. */
+  /* A verdict needs all strips decoded. One column of the stored image does that, with little
+   * memory for pixels. */
   const hrn_box column = {0, 0, swaps(tiff) ? (int32_t)width : 1,
                           swaps(tiff) ? 1 : (int32_t)height};
   return hrn_tiff_window(context, tiff, &column, &image, status);

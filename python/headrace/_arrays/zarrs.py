@@ -47,7 +47,7 @@ def read_zarr(path: str) -> list[Stored]:
 
 @contextlib.contextmanager
 def _explained(path: str, name: str) -> Iterator[None]:
-    """Of whatever hostile metadata and chunks may bring about a sentence."""
+    """Turns whatever error hostile metadata and chunks cause into a sentence."""
     try:
         yield
     except HeadraceError:

@@ -64,7 +64,7 @@ def of_batch(
 def of_samples(
     dataset: Dataset, indices: Sequence[int], names: Sequence[str], left: float | None = None
 ) -> list[dict[str, Any]]:
-    """Of each sample its key, its path and the named ones of its own ``fields``.
+    """For each sample its key, its path and those of its ``fields`` that are named.
 
     No other field is read: in a store of objects each value is a request.
 

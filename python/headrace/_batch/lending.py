@@ -68,7 +68,7 @@ def lender(output: str, own: bool = True) -> Lender | None:
 
 
 def niceness(lender: Lender | None) -> int:
-    """Of the decode threads of a loader: how far above the process's."""
+    """How much a loader raises the niceness of its decode threads."""
     return 0 if lender is None else NICE
 
 
@@ -83,7 +83,8 @@ class _Memory:
         self.parts: list[Any] = []
 
     def views(self, form: views.Form) -> list[Any]:
-        """Of this form, made once: three views of torch's cost as much as a copy's start."""
+        """The parts of a batch of this form, made once: three views cost as much as starting a
+        copy."""
         if self.form is not form:
             self.parts = [
                 self.tensor[at : at + elements * dtype.itemsize].view(dtype).view(shape)

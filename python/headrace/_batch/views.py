@@ -98,7 +98,7 @@ def viewer(
 
 
 def _form(batch: abi.Batch, kinds: Mapping[tuple[int, int], Any], whole: bool) -> Form:
-    """Of all fields, or of those up to the labels: a tensor nobody asked for costs 2 us."""
+    """The form of all fields, or of images and labels only: each further tensor costs 2 us."""
     fields = batch.fields[: batch.field_count]
     first, last = fields[0], fields[-1]
     tensors = []

@@ -26,18 +26,18 @@ class Altering(NamedTuple):
     inverts: bool
 
     def of_image(self, image: PIL.Image.Image) -> PIL.Image.Image:
-        """Another image of its mode and size."""
+        """Different pixels, in an image of the same mode and size."""
         if not self.inverts:
             return image.transpose(PIL.Image.Transpose.ROTATE_180)
         return PIL.ImageOps.invert(image) if image.mode in ("RGB", "L") else image
 
     def of_tensor(self, made: torch.Tensor) -> torch.Tensor:
-        """Another tensor of its shape and dtype."""
+        """Different values, in a tensor of the same shape and dtype."""
         if not self.inverts:
             return made.flip((-2, -1)).contiguous()
         return 255 - made if made.dtype == torch.uint8 else 1 - made
 
     def in_place(self, image: Any) -> None:
-        """Of an image that Pillow opened, which stays of its class."""
+        """Gives different pixels to an image that Pillow opened, which keeps its class."""
         image.load()
         image.im = self.of_image(image.copy()).im

@@ -283,7 +283,7 @@ def wrapped(cls: type[PendingTensor], /, tensor: Any, like: Any, **_: Any) -> An
 
 @cache
 def kind_of(plain: type[torch.Tensor]) -> type[PendingTensor]:
-    """The class of the tensors to come that are of a class once they have values.
+    """The class of pending tensors for a class that they have once they have values.
 
     Program and libraries ask for a class; so a pending tensor is of that one, too.
     """

@@ -66,7 +66,7 @@ class Opened:
         return self._more
 
     def holding(self, image: PIL.Image.Image) -> Any:
-        """Another object of Pillow's for the file, with these pixels in place of its own."""
+        """A new object of Pillow's for the file, which has the pixels of ``image``."""
         made = Opened(self._source, self.name).image
         made.tile, made.im, made.info = [], image.im, image.info
         made._mode, made._size, made.palette = image.mode, image.size, image.palette

@@ -87,11 +87,11 @@ class Chain(NamedTuple):
         return Chain(self.source, self.stored, "L", self.size, ops, self.key, self.header)
 
     def drafted(self, size: tuple[int, int], factor: int, grey: bool, replay: Any) -> Chain:
-        """Of a JPEG as it was opened: decoded at a fraction of its size.
+        """The chain of a JPEG that was only opened, decoded at a fraction of its size (a draft).
 
         Args:
-            grey: its luminance alone.
-            replay: does it to the file as Pillow opens it.
+            grey: only its luminance is decoded.
+            replay: does the draft on Pillow's object of the file.
         """
         text = f'{{"name":"Draft","factor":{factor},"grey":{"true" if grey else "false"}}}'
         ops = (Op(text, replay),)
@@ -109,16 +109,16 @@ class Chain(NamedTuple):
         return bool(self.ops) and self.ops[0].text.startswith('{"name":"Draft"')
 
     def then(self, op: Op, size: tuple[int, int]) -> Chain:
-        """With one op more."""
+        """The chain with a further op."""
         return self.behind((op,), size, None)
 
     def behind(
         self, ops: tuple[Op, ...], size: tuple[int, int], key: Key | None, last: bool = False
     ) -> Chain:
-        """With ops more, and a key where the engine draws some of them.
+        """The chain with further ops, and with a key if the engine draws some of them.
 
         Args:
-            last: it is a tensor's, of which nobody asks for more than its values.
+            last: a tensor is made of it, so nobody asks for what the file says besides.
         """
         # The ops themselves where there are no others: many images share them.
         ops = self.ops + ops if self.ops else ops
@@ -141,7 +141,7 @@ class Chain(NamedTuple):
 
     @property
     def channels(self) -> int:
-        """Of an image that is native."""
+        """How many channels an image has that is native."""
         return 3 if self.mode == "RGB" else 1
 
     @property

@@ -12,10 +12,10 @@ _WAITS = 4096  # of the last batches, for their median and the like
 
 
 class Counts:
-    """Of all epochs of one loader.
+    """Counts and waiting times of all epochs of one loader.
 
     Attributes:
-        batches: that were handed out.
+        batches: how many were handed out.
     """
 
     def __init__(self) -> None:

@@ -180,7 +180,7 @@ class RecordedDataset(torch.utils.data.Dataset[Any]):
         return sample
 
     def _many(self, found: Recording, many: Callable[[Any], Any], asked: Asked) -> Any:
-        """Of a dataset that makes the samples of a batch at once, the batch has one key."""
+        """The samples of a dataset that makes a batch at once. They are drawn from one key."""
         first, draw = (asked.samples[0], asked.draws[0]) if asked.draws else (0, 0)
         found.begin(first, draw, bool(asked.eager))
         try:

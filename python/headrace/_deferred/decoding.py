@@ -1,7 +1,7 @@
-"""What decodes images as tensors: torchvision's ``read_image``, ``decode_image`` and its kinds.
+"""Replaces torchvision's functions that decode images as tensors: ``read_image`` and the like.
 
-JPEG, PNG and WebP files, where torchvision's values are those that the engine makes: one channel of
-grey, or three. What keeps transparency or a palette's indices is torchvision's own.
+JPEG, PNG and WebP files are recorded where torchvision gives the values that the engine makes: one
+channel of grey, or three. Results with transparency or a palette's indices are left to torchvision.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from headrace._deferred import header, opening
+from headrace._deferred import opening
 from headrace._deferred.behind import Opened, as_draft
 from headrace._deferred.chain import Chain, Form
 from headrace._deferred.recording import Recording
@@ -85,7 +85,7 @@ def _decoded(
         if given.dtype != torch.uint8 or given.dim() != 1 or given.device.type != "cpu":
             return NOT_RECORDED
         data = bytes(given.numpy())
-        opened = (data, header.read(data))
+        opened = opening.opened_bytes(data)[0] or (None, None)
     elif isinstance(given, str | os.PathLike):
         opened = opening.opened_file(found, os.fspath(given), -1) or (None, None)
     else:

@@ -24,13 +24,13 @@ _OTHERS = (
 
 
 def states(own: Iterable[Any] = ()) -> States:
-    """Of Python's, NumPy's and torch's, and of other generators."""
+    """The states of Python's, NumPy's and torch's generators, and of others."""
     others = [(generator, _state(generator)) for generator in own]
     return getstate(), numpystate.state(), torch.default_generator.get_state(), others
 
 
 def go_back(before: States) -> None:
-    """Puts them where they stood."""
+    """Puts the generators back to these states."""
     setstate(before[0])
     numpystate.put(before[1])
     torch.default_generator.set_state(before[2])

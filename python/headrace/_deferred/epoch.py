@@ -104,7 +104,7 @@ class Epoch(Iterator[Any]):
 
     @property
     def _workers(self) -> Any:
-        """Of torch's iterator: its processes, which programs look at."""
+        """The worker processes of torch's iterator, which programs look at."""
         return self._batches._workers  # type: ignore[attr-defined]
 
     def __len__(self) -> int:

@@ -40,8 +40,11 @@ def pil_to_tensor(found: Recording, original: Any, pic: Any) -> Any:
 
 
 def to_pil_image(found: Recording, original: Any, pic: Any, mode: Any = None) -> Any:
-    """Of a tensor of one image, whose bytes it has still: multiplied by 255 they are whole again,
-    divided before."""
+    """``to_pil_image`` of a tensor of one image.
+
+    The chain still has the image's bytes, and torchvision gives the same ones: it multiplies by 255
+    what was divided by 255 before.
+    """
     part = part_of(pic)
     form = Form() if part is None else part.form
     if part is None or part.chain.finished or form.normalize:

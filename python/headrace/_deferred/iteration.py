@@ -351,7 +351,7 @@ def _under_way(loader: Any) -> int:
 
 
 def _arguments(loader: Any, collate: Any) -> dict[str, Any]:
-    """Of the loader behind it, without its order. Batches come in order, also without in_order."""
+    """The arguments of the loader behind, all but its order. ``in_order=False`` has no effect."""
     arguments: dict[str, Any] = {
         "num_workers": loader.num_workers,
         "collate_fn": collate,

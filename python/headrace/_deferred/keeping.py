@@ -20,9 +20,9 @@ _LOOK_EVERY, _LOOK_FIRST = 4_096, 4
 
 
 class _Stood:
-    """Of one batch: what was asked for, where the generators stood before, and where behind it.
+    """What was asked for in one batch, and the generators' states before and after it.
 
-    Behind it is known where no batch is made ahead: else other batches may have drawn since.
+    The state after it is known only if no batch is made ahead: others may have drawn since.
     """
 
     __slots__ = ("after", "asked", "before")

@@ -1,4 +1,4 @@
-"""Which transforms of a program the engine does, and what they are in its terms."""
+"""Which of a program's transforms the engine can do, and their equivalents in its JSON."""
 
 from __future__ import annotations
 
@@ -76,18 +76,19 @@ class Known:
 
 
 def behind_draws(ops: tuple[Op, ...], drawn: tuple[Op, ...], taken: int) -> tuple[Op, int] | None:
-    """What comes before a call that draws behind another, for it to draw numbers of its own.
+    """An op that does nothing, put before a random call so that it draws numbers of its own.
 
-    The engine draws by a transform's place in its list, and one key serves the list. Two crops of
-    one flipped image stand at equal places of two lists: one of them is moved on.
+    What the engine draws depends on a key and on the transform's place in the list. Two crops of
+    one flipped image are at the same place of two lists with one key, and would draw the same: so
+    one of them is moved to a later place.
 
     Args:
-        ops: what the call stands behind.
-        drawn: the call's own.
-        taken: the places behind that other calls of the same key may have.
+        ops: the ops before the call.
+        drawn: the ops of the call.
+        taken: places that other calls with the same key may have.
 
     Returns:
-        the op, and how many places are taken then; None: the list would be too long.
+        the op, and how many places are taken with it; None: the list would be too long.
     """
     fewest, most = (sum(places(op.text)[end] for op in ops) for end in (0, 1))
     moved = max(taken, most) - fewest

@@ -1,4 +1,4 @@
-"""What the engine does not decode of a batch: Pillow does, in threads, and the rest is native."""
+"""Images of a batch that the engine turns out not to decode: Pillow decodes them, in threads."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ class RecordedImage(PIL.Image.Image):
     chain: Chain | None
 
     def of(self, chain: Chain) -> RecordedImage:
-        """Another one of its class."""
+        """An image of the same class with another chain."""
         raise NotImplementedError
 
     def twin(self, what: str = "") -> PIL.Image.Image:

@@ -1,4 +1,4 @@
-"""What opens images, ``PIL.Image.open`` and ``fromarray``; and what asks no tensor to come."""
+"""Replaces ``PIL.Image.open`` and ``fromarray``, and functions of torch's that ask no subclass."""
 
 from __future__ import annotations
 
@@ -89,14 +89,14 @@ def _open(
         name = os.fspath(fp)
         opened = opened_file(found, name, -1)
     elif type(fp) is io.BufferedReader and type(fp.raw) is io.FileIO:
-        # A file of an archive has a name, too, and other bytes; it is none of these.
+        # Only real files: a member of an archive has a name as well, but other bytes.
         opened = opened_file(found, fp.name, fp.fileno())
         behind = None if opened is None else header.behind(fp.fileno())
     elif type(fp) is io.BytesIO:
-        opened, behind = _opened_bytes(fp.getvalue())
+        opened, behind = opened_bytes(fp.getvalue())
     else:
         fp, data, goes_back = _read_whole(fp)
-        opened, behind = _opened_bytes(data)
+        opened, behind = opened_bytes(data)
     image, why = _deferred(opened, name, formats)
     if image is not None and found.asked is None and not whole.is_whole(image):
         image, why = None, NOT_WHOLE
@@ -228,7 +228,7 @@ def _shown(name: Any) -> str:
     return arguments.printable(name)
 
 
-def _opened_bytes(data: bytes | None) -> tuple[tuple[bytes, Header] | None, int | None]:
+def opened_bytes(data: bytes | None) -> tuple[tuple[bytes, Header] | None, int | None]:
     """The bytes with their header, as far as it is read here, and where it ends."""
     found = None if data is None else header.read(data)
     if data is None or found is None:

@@ -1,6 +1,7 @@
-"""What torch's operators make of the images of tensors to come.
+"""torch's operators on pending tensors.
 
-The engine does it where it does the same for nothing; else the operator waits for the values.
+The engine does an operator's work if that costs it nothing, such as a flip. All other operators are
+kept until the values are there.
 """
 
 from __future__ import annotations

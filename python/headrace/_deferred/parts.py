@@ -1,7 +1,7 @@
-"""What a tensor to come consists of: images, and what torch's operators are to make of them.
+"""What a pending tensor is made of: images, and the operators that are applied to them later.
 
-All of it is plain data, which goes from process to process. What shares memory in torch is one
-object here, and stays one when it is sent.
+All of it is plain data, which can be sent to another process. Tensors that share memory in torch
+share one object here, also after they were sent.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ class Derived(NamedTuple):
         return self.last.shape, self.last.dtype
 
     def then(self, ops: tuple[TensorOp, ...]) -> Derived:
-        """With operators more."""
+        """The same image with further operators."""
         if ops[-1].view:
             return Derived(self.memory, self.views + ops)
         return Derived(Memory(self.leaf, self.ops + ops), ())

@@ -198,7 +198,7 @@ def _decoded(data: bytes, text: str) -> tuple[tuple[int, int], bytes]:
 
 
 def _tensor(value: Any) -> torch.Tensor:
-    """Of an image; its plain values, where it is one already."""
+    """The tensor of a Pillow image; of a tensor, the same values as a plain ``torch.Tensor``."""
     if not isinstance(value, torch.Tensor):
         pixels = torch.from_numpy(np.array(value))
         value = pixels.view(*pixels.shape[:2], -1).permute(2, 0, 1).contiguous()

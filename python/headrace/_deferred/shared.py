@@ -1,5 +1,5 @@
-"""Tensors to come that are made together: what they see they see in one memory, and an image is
-decoded once for all that is made of it."""
+"""Pending tensors that share memory, as views of one another: they get their values together, and
+each image is decoded once for all of them."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ class Shared:
     A member is a view of a memory: of the first tensor's, or of one that an operator fills.
 
     Args:
-        first: a tensor to come, of which others are made.
+        first: a pending tensor, of which others are made.
         first_values: makes the values of the first memory.
         put: puts values in the place of a tensor, and leaves one alone that has some.
-        kind: the class of tensors that are still to come.
+        kind: the class of pending tensors.
     """
 
     def __init__(

@@ -29,7 +29,7 @@ from headrace._translate.values import name_of
 
 
 def part_of(value: Any) -> Part | None:
-    """The image of a tensor that is one image and still to come."""
+    """The image of a pending tensor that is one image."""
     if not isinstance(value, PendingTensor) or value.stacked:
         return None
     (part,) = value.parts
@@ -238,12 +238,12 @@ def _fill_of(found: Recording, original: Any, fill_dict: Any, inpt_type: Any) ->
 
 def _wrap(found: Recording, original: Any, wrappee: Any, like: Any) -> Any:
     """``tv_tensors.wrap``: torchvisions that ask no class for a ``wrap`` of its own, as 0.26 does
-    not, would give the values that a kernel made the class of tensors to come."""
+    not, would give the values that a kernel made the class of pending tensors."""
     return wrapped(type(like), wrappee, like) if isinstance(like, PendingTensor) else NOT_RECORDED
 
 
 def image_kind() -> Any:
-    """The class of a tensor to come that is a tv_tensors.Image."""
+    """The class of a pending tensor that is a tv_tensors.Image."""
     return kind_of(sys.modules["torchvision.tv_tensors"].Image)
 
 

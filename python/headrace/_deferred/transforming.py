@@ -1,4 +1,4 @@
-"""What transforms images: the transforms of torchvision and timm, and the functions of both."""
+"""Records calls of torchvision's and timm's transforms, and of their functions, on images."""
 
 from __future__ import annotations
 

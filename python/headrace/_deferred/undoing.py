@@ -169,14 +169,14 @@ class Before:
 
 
 class _Kind(NamedTuple):
-    """What there is to know of the objects of a class.
+    """How the state of objects of a class is found.
 
     Attributes:
         slots: the descriptors of its ``__slots__``.
-        bytes: they are arrays of Python's.
-        iterates: they are iterators that move on where nobody sees it. Other objects whose state is
-            not seen mostly have none: locks, slices, views of dicts.
-        fixed: they have none that could change.
+        bytes: they are ``bytearray``s or ``array``s.
+        iterates: they are iterators, whose position cannot be seen. Other objects whose state
+            cannot be seen mostly have none: locks, slices, views of dicts.
+        fixed: they have no state that could change.
     """
 
     slots: tuple[Any, ...]

@@ -14,10 +14,10 @@ _FOLDERS = 1000  # class folders that are looked at
 
 
 def look(dataset: Dataset, version: str) -> dict[str, Any]:
-    """Of a dataset with an index.
+    """Whether a dataset's index is of an older version, or older than its files.
 
     Args:
-        version: of Headrace, now.
+        version: the version of Headrace that runs now.
 
     Returns:
         ``written_by``: "headrace 0.0.9" where that is older, else None; ``changed``: a folder that

@@ -20,11 +20,11 @@ def enough(count: float, seconds: float) -> bool:
 def stages(
     facts: Mapping[str, Any], of_store: Mapping[str, Any] | None, whole: int
 ) -> dict[str, str]:
-    """By stage what it was measured with, where that is too little.
+    """For each stage that was measured with too little, what it was measured with.
 
     Args:
-        facts: of storage and decoding, as ``stages`` has them.
-        of_store: what the loader gave of a store of objects, where that stands for storage.
+        facts: what was measured of storage and decoding (``_doctor/stages.py``).
+        of_store: for an object store, what the loader measured; it takes the place of storage.
         whole: how many images the dataset has.
     """
     found: dict[str, str] = {}

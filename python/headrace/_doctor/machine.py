@@ -226,7 +226,7 @@ def cpu_seconds() -> float:
 
 
 def _processes() -> dict[int, tuple[int, float]]:
-    """By process who started it, and the CPU time of it and of its children that have ended."""
+    """For each process its parent, and its CPU time with that of its children that have ended."""
     found, tick = {}, os.sysconf("SC_CLK_TCK")
     for name in os.listdir("/proc"):
         if not name.isdigit():

@@ -193,7 +193,7 @@ def alone(loader: Any, batches: Batches, seconds: float) -> Phase:
     """The loader alone, whose batches nobody looks at."""
     for _ in range(_WARM_UP):  # those made while the step ran alone
         batches.take()
-    # Its workers may be processes, which the step is none of.
+    # The loader may have worker processes, whose CPU time counts; the step has none.
     phase, end = Phase(loader, machine.cpu_seconds), time.perf_counter() + seconds
     while True:
         phase.samples += samples(batches.take())
@@ -242,7 +242,7 @@ def measured(loader: Any, step: Callable[[Any], Any], seconds: float) -> Seen:
 
 
 def _used(seen: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Of the GPUs those that this process may use, where PyTorch says which they are."""
+    """The GPUs that this process may use; all, if PyTorch does not say which they are."""
     cuda = _cuda()
     if cuda is None:
         return seen

@@ -111,8 +111,8 @@ class Trials:
         return statistics.median(ratios[1:])
 
     def forms(self, forms: Mapping[str, dict[str, Any]]) -> dict[str, tuple[float, float]]:
-        """By form, how many times faster it decodes than the images as they are, and its bytes
-        by theirs."""
+        """For each form: its decode rate divided by that of the images as they are, and its bytes
+        divided by theirs."""
         found = {}
         seconds = self._clock.left / 3
         if self._options.get("labels"):

@@ -162,7 +162,7 @@ def of_gpus(found: list[dict[str, Any]], worked: bool) -> list[str]:
 
 
 def of_workers(found: dict[str, Any], workers: int, wanted: int) -> list[str]:
-    """Of torch's ``DataLoader`` with worker processes, whose batches in flight take shared memory.
+    """Sentences about worker processes of torch's loader, which send batches in shared memory.
 
     Args:
         wanted: bytes of the batches that its workers make ahead.

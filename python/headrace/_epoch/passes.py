@@ -158,7 +158,7 @@ class Passes:
         return feed.SAMPLES_FETCHED if self.dataset.away else 0
 
     def _whose(self) -> list[int]:
-        """Whose order a sampler gives: all ranks', or that of this one of so many."""
+        """Rank and world size that a sampler's order is for; 0 and 1 if it is that of all ranks."""
         rank, world_size, _ = self._opened_for
         return [rank, world_size] if feed.shards_itself(self.sampler) else [0, 1]
 

@@ -8,7 +8,7 @@ import numpy as np
 
 
 class Draws:
-    """Of samples with the numbers from 0 on."""
+    """The counts for samples that are numbered from 0."""
 
     def __init__(self, count: int) -> None:
         self._seen = np.zeros(count, np.uint32)

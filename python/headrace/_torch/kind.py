@@ -47,7 +47,7 @@ class Kind(ABCMeta):
         )
 
     def _is_asked_for_torchs(cls) -> bool:
-        # Not subclasses of Headrace's class: an old loader is none of theirs.
+        # Not for subclasses of Headrace's class: a loader of torch's class is no instance of them.
         return Kind.stands_in and TorchDataLoader in cls.__bases__
 
 

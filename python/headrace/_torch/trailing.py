@@ -19,9 +19,9 @@ _OF_A_FRAME = {"timestamp": 0, "duration": 0}
 
 
 def chunks(data: bytes | bytearray) -> Iterator[tuple[bytes | bytearray, int, int]]:
-    """Of each chunk of a PNG its name, and where what it holds begins and ends.
+    """Yields the chunks of a PNG: the name of each, and where its data begins and ends.
 
-    Bytes that are cut give a chunk that ends behind them, or a name of less than four bytes.
+    If the bytes are cut, the last chunk ends behind them, or its name has less than four bytes.
     """
     at = 8
     for _ in range(_MOST_CHUNKS):
