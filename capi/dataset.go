@@ -16,7 +16,7 @@ import (
 	"github.com/headrace/headrace/native"
 )
 
-// datasetConfig is the configuration of hr_dataset_open.
+// datasetConfig is the configuration of hr_dataset_open. docs/c-abi.md says what each key means.
 type datasetConfig struct {
 	sourceConfig
 	Backend   string        `json:"backend"`

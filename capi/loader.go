@@ -17,7 +17,7 @@ import (
 	"github.com/headrace/headrace/native"
 )
 
-// loaderConfig is the configuration of hr_loader_open.
+// loaderConfig is the configuration of hr_loader_open. docs/c-abi.md says what each key means, and a test compares the keys.
 type loaderConfig struct {
 	Order       string              `json:"order"`
 	BatchSize   int64               `json:"batch_size"`

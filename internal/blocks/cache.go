@@ -18,8 +18,8 @@ type Block struct {
 	Codec     uint8
 }
 
-// Cache keeps decoded blocks, those that were used last, for all threads of a loader or a job. A block that
-// several ask for at once is decoded once.
+// Cache keeps the decoded blocks that were used last, for all threads of a loader or a job. If several threads ask for a
+// block at once, it is decoded once.
 type Cache struct {
 	mu      sync.Mutex
 	changed sync.Cond
@@ -28,7 +28,7 @@ type Cache struct {
 	used    int64      // bytes of all entries that have memory
 	limits  Limits
 	decoded int64
-	spare   []byte // memory of the block that was dropped last
+	spare   []byte // memory of the block that was dropped last, for the next one
 }
 
 type entry struct {
@@ -36,8 +36,8 @@ type entry struct {
 	data  []byte
 	err   error
 	ready bool  // decoded, or failed
-	users int   // that must not lose it
-	bytes int64 // of its memory
+	users int   // threads that copy out of it or wait for it; it is not dropped meanwhile
+	bytes int64 // of its memory, which may be more than the block has
 	place *list.Element
 }
 
@@ -48,8 +48,8 @@ func NewCache(limits Limits) *Cache {
 	return c
 }
 
-// Copy fills to with the bytes of a block from byte from on. fetch reads the block as it is stored; what it
-// returns may be used again when Copy is back.
+// Copy fills to with the bytes of a block, beginning at from. fetch reads the block as it is stored; the memory that it
+// returns may be used again once Copy has returned.
 func (c *Cache) Copy(to []byte, from int64, b Block, fetch func() ([]byte, error)) error {
 	if b.Codec == Fill {
 		paint(to, byte(b.Offset))
@@ -101,7 +101,8 @@ func (c *Cache) Prepare(b Block, fetch func() ([]byte, error)) bool {
 	return true
 }
 
-// copied fills to out of a block that is kept, or that make makes, in the room that it is given where that is enough.
+// copied fills to from a block that is kept. If it is not, make decodes it: into room, or into memory of its own if room is
+// nil.
 func (c *Cache) copied(to []byte, from int64, b Block, make func(room []byte) ([]byte, error)) error {
 	e := c.take(b, make)
 	if e.err == nil {
@@ -114,7 +115,7 @@ func (c *Cache) copied(to []byte, from int64, b Block, make func(room []byte) ([
 	return e.err
 }
 
-// whole decodes a block of one sample to where that goes. It is not kept.
+// whole decodes a block that has one sample directly into the sample's memory. The block is not kept.
 func (c *Cache) whole(to []byte, b Block, fetch func() ([]byte, error)) error {
 	stored, err := fetch()
 	if err != nil {
@@ -129,7 +130,7 @@ func (c *Cache) whole(to []byte, b Block, fetch func() ([]byte, error)) error {
 	return nil
 }
 
-// Forget gives up a block of which the bytes turned out to be wrong. Who is copying out of it goes on.
+// Forget drops a block whose bytes turned out to be wrong. Threads that copy out of it are not disturbed.
 func (c *Cache) Forget(b Block) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

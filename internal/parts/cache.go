@@ -22,17 +22,17 @@ const (
 	LeastBytes = 1 << 20
 )
 
-// Cache is one directory, as this process has it. Safe for any number of goroutines.
+// Cache is the cache in one directory, as this process uses it. Its methods may be called from any goroutine.
 type Cache struct {
 	path string
 	key  directory
-	uses int // by Open, with the registry's lock held
+	uses int // how often Open has returned it; guarded by the registry's lock
 
 	mu    sync.Mutex
 	root  *os.Root
 	locks *os.File // byte 0: the tables; byte 1+n: slot n is alive; the last: the directory is in use
 	data  *os.File
-	stuck bool // who holds the tables was waited for in vain
+	stuck bool // the process that has the tables did not give them back in time
 
 	headTable, entryTable, bucketTable, blockTable table
 
@@ -41,18 +41,18 @@ type Cache struct {
 	buckets []uint32
 	blocks  []uint32
 
-	asked    geometry            // of the largest use by this process
-	own      geometry            // what the mappings have room for: asked, as soon as that can be had
-	limit    geometry            // the smallest of all who live
-	joined   uint64              // the head's, when limit was found
-	ranks    map[uint64][]uint64 // of each job, that are here
+	asked    geometry            // the largest that a use in this process asked for
+	own      geometry            // what the mappings have room for; becomes asked as soon as that is possible
+	limit    geometry            // the smallest of all living processes
+	joined   uint64              // head.joined when limit was worked out
+	ranks    map[uint64][]uint64 // by job, its ranks that share this cache
 	users    map[uint32]*User
 	victims  []victim
 	suspects map[uint32]uint64 // slots whose claims do not count, and what they had done by then
 	checked  int
 	followed int
-	left     claims // that were to end while the tables could not be had
-	hits     []hit  // whose uses are not in the tables yet
+	left     claims // claims that could not be ended, because the tables could not be had
+	hits     []hit  // hits that are not noted in the tables yet
 
 	off     atomic.Bool // nothing is read or kept any more
 	full    atomic.Bool // nothing is kept any more
@@ -64,8 +64,8 @@ var registry = struct {
 	caches map[directory]*Cache
 }{caches: map[directory]*Cache{}}
 
-// Open makes or opens the cache of a directory. An error says that the directory can never be one; a warning,
-// with which there is no cache, that it cannot be one now.
+// Open makes or opens the cache of a directory. With a warning or an error there is no cache: an error says that the
+// directory cannot be used for one, a warning that it cannot be used now.
 func Open(path string, bytes int64) (c *Cache, warning string, err error) {
 	if bytes < LeastBytes {
 		return nil, "", fault.New(fault.KindArgument, fault.Argument("cache_size", bytes, fmt.Sprintf("at least %d bytes", LeastBytes)))
@@ -126,12 +126,12 @@ func (c *Cache) open(g geometry) (err error) {
 	return wrong
 }
 
-// begin maps the tables and makes sure of them, with the lock held.
+// begin maps the tables, and repairs or makes them if need be. The tables' lock is held.
 func (c *Cache) begin(g geometry) error {
 	if err := c.headTable.grow(headBytes); err != nil {
 		return err
 	}
-	// Only who is alone may change the form of what others have mapped.
+	// What others have mapped must keep its form, so only a process that is alone changes it.
 	alone := !c.others()
 	h := c.head
 	fresh := h.magic != magic || h.buckets == 0 || h.buckets > 1<<24 || h.blockBytes != 1<<10 && h.blockBytes != 4<<10
@@ -150,7 +150,8 @@ func (c *Cache) begin(g geometry) error {
 	}
 	g = withBlocks(g, int64(h.blockBytes))
 	if alone && h.buckets != uint64(g.buckets) {
-		// Those of a bound that is another now. Lists are made anew below, whatever happens until then.
+		// The bound has changed, and the number of buckets with it. Their lists are made anew below; until then busy says so,
+		// also if this process is killed.
 		h.busy, h.buckets = 1, uint64(g.buckets)
 		if err := cut(c.root, "buckets", 4*g.buckets); err != nil {
 			return err
@@ -174,9 +175,9 @@ func (c *Cache) begin(g geometry) error {
 				return err
 			}
 		}
-		// The bucket's file has no entries of its own: it is filled anew whatever is in it.
+		// Not for the buckets: their file follows from the entries, and is filled anew.
 		if status, err := t.table.file.Stat(); err == nil && t.least > status.Size() && t.table != &c.bucketTable {
-			h.busy, t.least = 1, 0 // cut: what is left is looked through
+			h.busy, t.least = 1, 0 // the file was cut: rebuild looks at what is left
 		}
 		if err := t.table.grow(t.least); err != nil {
 			return err
@@ -184,12 +185,12 @@ func (c *Cache) begin(g geometry) error {
 	}
 	c.entries, c.buckets, c.blocks = view[entry](&c.entryTable), view[uint32](&c.bucketTable)[:h.buckets], view[uint32](&c.blockTable)
 	c.asked, c.own, c.limit, c.joined = g, g, g, ^uint64(0)
-	// Held until the file is closed, by the system if by nobody else: others see by it that somebody has the
-	// directory.
+	// Held until the file is closed, which the system does if the process ends. By this lock others see that the directory
+	// is in use.
 	if err := unix.FcntlFlock(c.locks.Fd(), unix.F_SETLK, lockOf(unix.F_RDLCK, 1+mostSlots)); err != nil {
 		return err
 	}
-	// Whatever the last process left, or the machine when it stopped.
+	// The last process, or the machine, may have stopped while it changed the tables.
 	if alone || h.busy != 0 {
 		h.busy = 1
 		c.rebuild()

@@ -9,16 +9,16 @@ import (
 )
 
 const (
-	// Never is the next use of what nobody wants again.
+	// Never stands for the next use of a sample that nobody will use again.
 	Never = math.MaxUint64
-	// Unknown is added to a position where no use at or behind it is known yet, but one may come.
+	// Unknown is added to a position if no use at or after it is known yet, but one may come.
 	Unknown = 1 << 63
 )
 
 // unknown is true of a next use that is not known yet.
 func unknown(next uint64) bool { return next >= Unknown && next != Never }
 
-// User is a loader, or a dataset of which single samples are read. A nil one has no cache.
+// User is a loader, or a dataset whose samples are read one by one. A nil User has no cache.
 type User struct {
 	cache   *Cache
 	number  uint32
@@ -30,20 +30,20 @@ type User struct {
 	counts   struct{ hits, bytes, bad atomic.Int64 }
 }
 
-// Plan says when samples are used. The uses of all ranks of a job have one numbering.
+// Plan says when samples are used. A use is one sample at one position of a job's order; all ranks of the job number their
+// uses alike.
 type Plan struct {
-	Bytes   int64  // what the user lets the cache have
+	Bytes   int64  // how much the cache may have
 	Dataset string // its fingerprint
-	Job     string // what makes the order; the same for all ranks of it
+	Job     string // identifies the order; the same on all ranks of the job
 	Rank    int64
-	Step    int64 // uses that all ranks make at once
-	// RankOf says whose a use is. Nil where there is but one rank.
+	Step    int64 // uses that all ranks together make in one step
+	// RankOf is the rank that makes a use; nil if there is one rank.
 	RankOf func(use uint64) int64
-	// After is a sample's first use at or behind a position. Nil where nobody knows: then what was used last
-	// is kept.
+	// After is a sample's first use at or after a position. If it is nil nobody knows, and what was used last is kept.
 	After func(sample int64, position uint64) uint64
-	// Known is the position up to which After knows all uses, and says Unknown of samples that have none; it
-	// grows. Nil where After knows all there will ever be.
+	// Known is the position up to which After knows all uses, which grows; for a sample without one up to there After says
+	// Unknown. Nil if After knows all uses that there will be.
 	Known func() uint64
 }
 
