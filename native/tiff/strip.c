@@ -4,6 +4,7 @@
 
 #include "tiff.h"
 
+/* Codes below 256 are bytes. CLEAR empties the table, and FIRST is the first code of a string. */
 enum { CLEAR = 256, END = 257, FIRST = 258, MOST_BITS = 12, TABLE = 1 << MOST_BITS };
 
 static int too_short(uint32_t strip, size_t expected, size_t found, hrn_status *status) {
@@ -19,20 +20,23 @@ static uint8_t reverse(uint8_t byte) {
   return (uint8_t)((byte >> 1 & 0x55) | (byte & 0x55) << 1);
 }
 
-/* Strings, each a byte behind another string. */
+/* The strings of LZW: each is another string (`link`) and a byte behind it. `head` is its first
+ * byte.
+ */
 typedef struct table {
   uint16_t link[TABLE], length[TABLE];
   uint8_t byte[TABLE], head[TABLE];
   uint32_t next, bits;
 } table;
 
-/* Codes of 9 bits and more, the highest bit first. -1 where there are none left. */
+/* The codes of a strip, of 9 to 12 bits, the highest bit first. */
 typedef struct codes {
   const uint8_t *at, *end;
   bool reversed;
   uint32_t buffer, count;
 } codes;
 
+/* The next code, or -1 if the strip has no more. */
 static int32_t next_code(codes *c, uint32_t bits) {
   while (c->count < bits) {
     if (c->at == c->end) return -1;
@@ -44,7 +48,7 @@ static int32_t next_code(codes *c, uint32_t bits) {
   return (int32_t)(c->buffer >> c->count & ((1u << bits) - 1));
 }
 
-/* The string of a code, as much as there is room for; from its end to its head. */
+/* Writes the string of a code from its last byte to its first, as far as there is room. */
 static size_t put_string(const table *t, uint32_t code, uint8_t *to, size_t room) {
   const size_t length = t->length[code];
   for (size_t i = length; i > 0; i--) {
@@ -54,6 +58,8 @@ static size_t put_string(const table *t, uint32_t code, uint8_t *to, size_t room
   return length < room ? length : room;
 }
 
+/* Stops as soon as there are `size` bytes, so that an end code, or what a writer put instead, does
+ * not matter. Every code is compared with the table before it is followed. */
 static int expand_lzw(uint32_t strip, codes *c, uint8_t *to, size_t size, hrn_status *status) {
   table t;
   size_t written = 0;
@@ -90,7 +96,7 @@ static int expand_lzw(uint32_t strip, codes *c, uint8_t *to, size_t size, hrn_st
       return hrn_fail(status, HRN_BAD, -1, "code %d of strip %u stands for nothing yet", code,
                       strip);
     }
-    /* One code earlier than the table asks for. */
+    /* TIFF makes codes longer one code before the table needs it (section 13). */
     if (t.next >= (1u << t.bits) - 1 && t.bits < MOST_BITS) t.bits++;
     written += put_string(&t, (uint32_t)code, to + written, size - written);
     last = code;
@@ -98,7 +104,7 @@ static int expand_lzw(uint32_t strip, codes *c, uint8_t *to, size_t size, hrn_st
   return HRN_OK;
 }
 
-/* What zlib reads next: of bytes in the other order as many as there is room for. */
+/* Gives zlib the next bytes. If their bits are reversed, a copy of up to TURNED of them. */
 enum { TURNED = 4096 };
 static void feed(z_stream *stream, const uint8_t *from, size_t left, bool reversed,
                  uint8_t *turned) {
@@ -131,7 +137,7 @@ static int expand_deflate(uint32_t strip, const uint8_t *from, size_t length, bo
     read += in - stream.avail_in;
     written += out - stream.avail_out;
   }
-  /* Behind the last byte of a whole strip stands its checksum. */
+  /* A whole strip ends with a checksum of its bytes, which zlib compares when it reads on. */
   if (code == Z_OK) {
     feed(&stream, from + read, length - read, reversed, turned);
     code = inflate(&stream, Z_NO_FLUSH);
@@ -171,7 +177,8 @@ int hrn_tiff_strip(const hrn_tiff *tiff, uint32_t strip, uint8_t *to, size_t siz
   if (tiff->compression == TIFF_DEFLATE) {
     return expand_deflate(strip, from, length, tiff->reversed, to, size, status);
   }
-  /* Before TIFF 6.0 the lowest bit of a code came first, of the clear code that it begins with. */
+  /* Before TIFF 6.0 writers put the lowest bit of a code first. The first code is CLEAR, which
+   * tells the two apart; libtiff looks at the same two bytes. */
   if (length >= 2 && from[0] == 0 && ((tiff->reversed ? reverse(from[1]) : from[1]) & 1) != 0) {
     return hrn_fail(status, HRN_UNSUPPORTED, (int64_t)at, "TIFF with LZW codes of before 1992");
   }
