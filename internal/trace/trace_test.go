@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 )
 
 // line is an event as the file has it.
@@ -172,6 +174,30 @@ func TestADiskThatIsFullIsAnErrorOfTheEnd(t *testing.T) {
 	w := writer{file: full, most: MaxBytes}
 	w.process()
 	require.Error(t, w.close(0, 0))
+}
+
+func TestAFileThatADiskHasNoMoreRoomForEndsWholeAndSaysSo(t *testing.T) {
+	signal.Ignore(unix.SIGXFSZ)
+	defer signal.Reset(unix.SIGXFSZ)
+	var before unix.Rlimit
+	require.NoError(t, unix.Getrlimit(unix.RLIMIT_FSIZE, &before))
+	defer func() { _ = unix.Setrlimit(unix.RLIMIT_FSIZE, &before) }()
+	for _, room := range []uint64{page, 3 * page, 3*page + 100} {
+		trace, err := Open(filepath.Join(t.TempDir(), "run.json"), 1, nothing)
+		require.NoError(t, err)
+		little := before
+		little.Cur = room
+		require.NoError(t, unix.Setrlimit(unix.RLIMIT_FSIZE, &little))
+		for range 300 {
+			trace.Worker(0).Note(Event{Kind: Sample, Took: 10, Decode: 5, Ops: 3, Write: 2})
+		}
+		err = trace.Close()
+		require.NoError(t, unix.Setrlimit(unix.RLIMIT_FSIZE, &before))
+		require.ErrorIs(t, err, unix.EFBIG)
+		found := lines(t, trace.Path())
+		assert.Equal(t, "what follows is missing: file too large", found[len(found)-1].Name)
+		assert.Equal(t, room > page, len(named(found, "sample")) > 0)
+	}
 }
 
 func TestWhatIsNoFileIsRefused(t *testing.T) {

@@ -2,11 +2,14 @@ package trace
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
 	"strconv"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // writer writes the file: the Trace Event Format's JSON array. Only one goroutine uses it.
@@ -223,8 +226,7 @@ func (w *writer) say(at time.Duration, text string) {
 	w.end(`,"s":"g"}`)
 }
 
-// flush hands the buffer to the file. The first failure ends the trace, for what follows it would be
-// no JSON.
+// flush hands the buffer to the file. The first failure ends the trace: what follows would be no JSON.
 func (w *writer) flush() {
 	for left := w.buffer; w.failed == nil && len(left) > 0; {
 		n, err := w.file.Write(left[:min(int64(len(left)), page-w.size%page)])
@@ -244,8 +246,39 @@ func (w *writer) close(at time.Duration, lost int64) error {
 	}
 	w.buffer = append(w.buffer, "\n]\n"...)
 	w.flush()
+	if w.failed != nil {
+		w.cut(at)
+	}
 	if err := w.file.Close(); w.failed == nil {
 		w.failed = err
 	}
 	return w.failed
+}
+
+// cut ends the array where a page ends that is whole, of a file that could not be written on. What is cut
+// off makes room for the end on a disk that is full; where its blocks are larger than a page, some more.
+func (w *writer) cut(at time.Duration) {
+	whole := w.size / page * page
+	for _, pages := range [...]int64{0, 1, 64} {
+		from := max(whole-pages*page, 0)
+		w.size, w.buffer, w.begun = from, w.buffer[:0], from > 0
+		w.say(at, "what follows is missing: "+reason(w.failed))
+		w.buffer = append(w.buffer, "\n]\n"...)
+		if w.file.Truncate(from) != nil {
+			return
+		}
+		if _, err := w.file.WriteAt(w.buffer, from); err == nil {
+			return
+		}
+		_ = w.file.Truncate(from) // a part of the end is no JSON
+	}
+}
+
+// reason is an error without the file's name, in which a quotation mark may be.
+func reason(err error) string {
+	var errno unix.Errno
+	if errors.As(err, &errno) {
+		return errno.Error()
+	}
+	return "it could not be written"
 }
