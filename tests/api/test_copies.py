@@ -7,6 +7,7 @@ Streams and pinned memory are stand-ins here, the copies go nowhere; all else is
 from __future__ import annotations
 
 import contextlib
+import json
 import threading
 import time
 from collections.abc import Iterator
@@ -149,3 +150,15 @@ def test_an_older_iterator_hands_out_no_copy_once_a_newer_one_has_begun(packed: 
             next(older)
         assert loader.state_dict() == place
         assert rows(next(newer)) == [2, 3]
+
+
+def test_a_trace_has_the_call_that_copies_each_batch(packed: Path, tmp_path: Path) -> None:
+    with loader_of(packed) as loader:
+        name = loader.trace(tmp_path / "run.json")
+        assert name is not None
+        list(loader)
+    events = json.loads(Path(name).read_text())
+    copies = [event for event in events if event["name"] == "copy"]
+    assert sorted(event["args"]["batch"] for event in copies) == list(range(12))
+    named = {e["tid"]: e["args"]["name"] for e in events if e["name"] == "thread_name"}
+    assert {named[event["tid"]].split()[0] for event in copies} == {"thread"}
