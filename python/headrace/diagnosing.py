@@ -11,7 +11,7 @@ from typing import Any
 
 from headrace._doctor import decoding, sentences, stages
 from headrace._doctor.report import Diagnosis
-from headrace._engine import arguments, containers
+from headrace._engine import arguments, containers, tracing
 from headrace.dataset import Dataset
 from headrace.errors import ArgumentError
 
@@ -107,6 +107,7 @@ def doctor(
     steps = _steps(transform, size)
     asked: dict[str, Any] = {"rate": asked_rate, "batch_size": batch_size, "size": size}
     asked["transform"] = transform if isinstance(transform, str) else "own"
+    asked["seconds"] = seconds
     if isinstance(source, Dataset):
         words.refuse_with("source")
         containers.refuse_of_address(
@@ -178,6 +179,7 @@ def _steps(transform: Any, size: int) -> list[Any]:
 def _of_dataset(
     dataset: Dataset, asked: dict[str, Any], steps: list[Any], seconds: float
 ) -> Diagnosis:
-    decoding.refuse_without_room(dataset, asked["batch_size"], steps)
-    answer = stages.of_dataset(dataset, asked, steps, seconds)
+    with tracing.without_variable():
+        decoding.refuse_without_room(dataset, asked["batch_size"], steps)
+        answer = stages.of_dataset(dataset, asked, steps, seconds)
     return Diagnosis(answer, sentences.lines(answer))

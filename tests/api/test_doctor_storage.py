@@ -6,6 +6,8 @@ import contextlib
 import ctypes
 import mmap
 import os
+import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -116,6 +118,34 @@ def test_records_that_the_measurement_drops_and_does_not_read_again_come_back(
         if not missing():
             pytest.skip("this file system forgets nothing")
     assert eventually(lambda: missing() == 0)
+
+
+MAPPED = """
+import mmap, sys
+with open(sys.argv[1], "rb") as file:
+    mapped = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)
+sum(mapped[::4096])
+print("mapped", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_what_another_process_maps_stays_in_memory(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(os.urandom(1 << 20))
+    os.sync()
+    place = choosing.Place(0, str(path), 0, 1 << 20)
+    with subprocess.Popen(
+        [sys.executable, "-c", MAPPED, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as program:
+        assert program.stdout is not None
+        assert program.stdout.readline() == b"mapped\n"
+        storage.drop(place)
+        assert all(resident(path))
+        program.communicate(timeout=60)
+    storage.drop(place)
+    if all(resident(path)):
+        pytest.skip("this file system forgets nothing")
 
 
 def test_a_file_system_in_memory_is_said_to_be_one_and_has_nothing_cold() -> None:

@@ -221,7 +221,7 @@ def _of_decoding(
     now = stages["decoding"] or 0.0
     found = []
     for form, (faster, ratio) in trials.forms(_forms(facts)).items():
-        lossy = ", which loses" if "resize" in form or "quality" in form else ""
+        lossy = ", which loses detail" if "resize" in form or "quality" in form else ""
         text = f"headrace {form}{lossy}"
         changed = {"decoding": now * faster, "storage": _read(facts, ratio)}
         found.append(verdict.remedy(text, stages, changed, True))
@@ -295,7 +295,7 @@ def _of_storage(
     size = _smaller(facts, 1.0)
     forms = {f"pack --resize {size}": {"resize": size}} if size else {}
     for form, (_, ratio) in trials.forms(forms).items():
-        text = f"headrace {form}, which loses: {ratio:.2f} of the bytes"
+        text = f"headrace {form}, which loses detail: {ratio * 100:.0f} % of the bytes are left"
         found.append(verdict.remedy(text, stages, {"storage": _read(facts, ratio)}, False))
     return found
 

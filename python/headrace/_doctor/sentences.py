@@ -44,11 +44,23 @@ def _figures(measured: dict[str, Any]) -> list[tuple[str, str]]:
         value = measured.get(name)
         said = "not measured" if value is None else f"{value:,.0f} images/s"
         rows.append((name, said + _more(name, measured)))
+        if name == "storage":
+            rows += _depths(measured.get("storage_cold"))
     if "waiting_for" in measured:
         parts = [f"{cause} {share * 100:.0f} %" for cause, share in measured["waiting_for"].items()]
         said = f"{measured['waiting_share'] * 100:.0f} % of the training's time is for data"
         rows.append(("waiting", said + (f": {', '.join(parts)}" if parts else "")))
     return rows
+
+
+def _depths(cold: dict[str, Any] | None) -> list[tuple[str, str]]:
+    """What more cold reads at once give."""
+    if cold is None or cold["how"] == "memory" or len(cold["depths"]) < 2:
+        return []
+    (fewest, one), *others = cold["depths"].items()
+    rest = (f"{found['images_per_second']:,.0f} with {at_once}" for at_once, found in others)
+    told = ", ".join([f"{one['images_per_second']:,.0f} images/s with {fewest} at once", *rest])
+    return [("reads", f"cold {told}")]
 
 
 def _more(name: str, measured: dict[str, Any]) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 from headrace._doctor import bounded, cures, phases, sentences, verdict
 from headrace._doctor.report import Diagnosis
 from headrace._doctor.stages import limit as time_limit
+from headrace._engine import tracing
 
 # A training that waits for less of its time than this is not held up by its data.
 _LEAST_WAIT = 0.05
@@ -146,7 +147,8 @@ def _remedies(
         kept=seen.kept,
         bound=cures.Bound(free, seen.repeated.cpu_s, alone.cpu_s),
     )
-    return cures.find(training, seconds, clock, facts)
+    with tracing.without_variable():
+        return cures.find(training, seconds, clock, facts)
 
 
 def _notes(seen: phases.Seen, stages: dict[str, float | None], limit: str) -> list[str]:

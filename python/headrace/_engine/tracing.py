@@ -11,6 +11,9 @@ import os
 import time
 import warnings
 import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 from headrace._engine import _lib, arguments
 from headrace.errors import HeadraceError
@@ -18,6 +21,17 @@ from headrace.errors import HeadraceError
 VARIABLE = "HEADRACE_TRACE"
 
 _traced: set[int] = set()  # handles of loaders
+_asked_by_variable = ContextVar("_asked_by_variable", default=True)
+
+
+@contextmanager
+def without_variable() -> Iterator[None]:
+    """Where the variable is for other loaders than those that are opened here, in this thread."""
+    before = _asked_by_variable.set(False)
+    try:
+        yield
+    finally:
+        _asked_by_variable.reset(before)
 
 
 def begin(handle: _lib.Handle, path: str) -> str:
@@ -64,7 +78,7 @@ def close(handle: _lib.Handle) -> None:
 
 def config(path: str | None) -> dict[str, str]:
     """What a loader's configuration has of the trace that it or the environment asks for."""
-    wanted = path or os.environ.get(VARIABLE)
+    wanted = path or (os.environ.get(VARIABLE) if _asked_by_variable.get() else None)
     return {"trace": wanted} if wanted else {}
 
 

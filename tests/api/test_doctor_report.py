@@ -1,0 +1,106 @@
+"""What a diagnosis prints, what it gives to programs, and what it leaves alone."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from torch.utils.data import DataLoader
+from torchvision.datasets import ImageFolder
+from torchvision.transforms import Compose, RandomResizedCrop, ToTensor
+
+import headrace as hr
+from headrace import errors
+from headrace._command import cli
+from headrace._doctor import sentences, verdict
+from images import jpeg, write_tree
+
+PAGE = Path(__file__).parents[2] / "docs/doctor.md"
+CROP = [hr.transforms.RandomResizedCrop(32)]
+FIELD = re.compile(r"^\| `(\w+)` \| (dataset|step|both) \| .+ \|$", re.MULTILINE)
+
+
+def documented(*kinds: str) -> set[str]:
+    return {name for name, kind in FIELD.findall(PAGE.read_text()) if kind in kinds}
+
+
+def no_number(text: str) -> Any:
+    raise AssertionError(f"{text} is no JSON")
+
+
+def test_json_of_a_diagnosis_is_the_documented_one(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = ["doctor", str(folder), "--seconds", "1", "--size", "32", "--rate", "1e12", "--json"]
+    cli.app(asked, standalone_mode=False)
+    told = json.loads(capsys.readouterr().out, parse_constant=no_number)
+    assert set(told) == {"limit", "measured", "asked", "remedies", "notes"}
+    assert told["limit"] in verdict.STAGES
+    assert set(told["measured"]) == documented("both", "dataset")
+    for remedy in told["remedies"]:
+        assert set(remedy) == {"text", "gain", "images_per_second", "measured"}
+        assert remedy["gain"] > 1
+
+
+def test_a_diagnosis_with_a_step_has_the_documented_measurements(packed: Path) -> None:
+    with hr.Loader(packed, 8, transform=CROP, output="numpy") as loader:
+        found = hr.doctor(loader, lambda batch: time.sleep(0.05), seconds=1)
+    assert set(found.measured) == documented("both", "step")
+    json.loads(found.to_json(), parse_constant=no_number)
+
+
+def test_the_report_says_what_more_reads_at_once_give() -> None:
+    rates = {"1": 356.4, "8": 2411.0, "64": 9495.0}
+    cold: dict[str, Any] = {"images_per_second": 9495.0, "megabytes_per_second": 1063.0}
+    cold |= {"latency_p50_s": 0.0028, "how": "fadvise"}
+    cold["depths"] = {depth: {"images_per_second": rate} for depth, rate in rates.items()}
+    measured: dict[str, Any] = {"storage": 28000.0, "storage_cold": cold}
+    measured |= {"storage_warm": {"images_per_second": 28809.0}, "cached_share": 0.99}
+    lines = dict(sentences._figures(measured))
+    assert lines["reads"] == "cold 356 images/s with 1 at once, 2,411 with 8, 9,495 with 64"
+    cold["depths"] = {"1": {"images_per_second": 20.0}}
+    assert "reads" not in dict(sentences._figures(measured))
+
+
+def test_a_diagnosis_writes_no_trace_and_a_loader_that_is_diagnosed_its_own(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HEADRACE_TRACE", str(tmp_path / "run.json"))
+    hr.doctor(folder, transform=CROP, seconds=1)
+    assert list(tmp_path.iterdir()) == []
+    with hr.Loader(folder, 8, transform=CROP, output="numpy") as loader:
+        hr.doctor(loader, lambda batch: None, seconds=1)
+    assert [file.name for file in tmp_path.iterdir()] == ["run.json"]
+
+
+def test_a_recipe_is_read_from_a_file_and_a_wrong_one_is_named(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recipe = tmp_path / "recipe.json"
+    steps = [{"name": "Resize", "size": 40}, {"name": "CenterCrop", "size": 24}]
+    recipe.write_text(json.dumps(steps))
+    asked = ["doctor", str(folder), "--seconds", "1", "--rate", "0.001", "--json"]
+    asked += ["--transform", str(recipe)]
+    cli.app(asked, standalone_mode=False)
+    told = json.loads(capsys.readouterr().out)
+    assert told["measured"]["side"] == 24
+    assert told["asked"]["transform"] == str(recipe)
+    for wrong, words in (('[{"name": "Centre"}]', "Centre"), ("[", r"recipe\.json")):
+        recipe.write_text(wrong)
+        with pytest.raises(errors.ArgumentError, match=words):
+            cli.app(asked, standalone_mode=False)
+
+
+def test_of_torchs_loader_it_is_told_what_changing_the_import_brings(tmp_path: Path) -> None:
+    files = {f"a/{n}.jpg": jpeg(500, 375) for n in range(64)}
+    compose = Compose([RandomResizedCrop(224), ToTensor()])
+    photos = ImageFolder(str(write_tree(tmp_path / "photos", files)), compose)
+    found = hr.doctor(DataLoader(photos, 16), lambda batch: None, seconds=3)
+    assert found.limit == "decoding"
+    (remedy,) = [one for one in found.remedies if one["text"].startswith("from headrace import")]
+    assert remedy["measured"]
+    assert remedy["images_per_second"] > 1.2 * found.measured["images_per_second"]
