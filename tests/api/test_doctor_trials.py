@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import headrace as hr
 from headrace import errors
 from headrace import transforms as t
 from headrace._doctor import bounded, cures, remedies, stages
-from images import jpeg
+from images import jpeg, write_tree
 
 NORMALISED = [t.RandomResizedCrop(64), t.Normalize((0.5,) * 3, (0.5,) * 3)]
 OF_FLOATS = [t.RandomErasing(p=1.0, value="random"), t.MixUp(num_classes=2)]
@@ -109,6 +110,22 @@ def test_forms_of_packing_are_not_tried_with_labels_for_copies_have_none(boxed: 
         "headrace pack was not tried: it is tried on copies of images, which have no labels that "
         "move with them"
     ]
+
+
+def test_images_that_are_packed_and_no_jpegs_are_not_told_to_be_packed() -> None:
+    for points, forms in ((1.0, {}), (None, {}), (0.0, {"pack": {}})):
+        known = PACKED | {"seek_points": points, "shorter_side": 64}
+        assert remedies._forms({"images": known, "side": 64}) == forms
+
+
+def test_a_trial_says_nothing_of_the_copies_that_it_packs(tmp_path: Path) -> None:
+    files = {f"a/{n}.jpg": jpeg(64, 48) if n % 4 else b"no image" for n in range(40)}
+    root = write_tree(tmp_path / "photos", files)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = hr.doctor(root, transform=NORMALISED[:1], seconds=4)
+        hr.plan(root, rate=100)
+    assert any("damaged or unsupported images" in note for note in found.notes)
 
 
 def test_arrays_in_memory_are_not_told_to_be_packed_and_those_in_files_may_be() -> None:

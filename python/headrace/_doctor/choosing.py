@@ -6,6 +6,7 @@ import os
 import random
 import shutil
 import stat
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -142,7 +143,9 @@ def packed(folder: Path, name: str, clock: bounded.Clock = bounded.ENDLESS, **ho
 
     if not made.exists():
         try:
-            writing.pack(folder / "files", made, on_progress=end, **how)  # type: ignore[arg-type]
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # the originals are told of
+                writing.pack(folder / "files", made, on_progress=end, **how)  # type: ignore[arg-type]
         except bounded.Over:
             shutil.rmtree(made, ignore_errors=True)  # done as its time ended, it is there
             raise

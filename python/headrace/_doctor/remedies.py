@@ -190,11 +190,12 @@ def _forms(facts: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """The forms of packing that may help these images."""
     images = facts["images"]
     forms: dict[str, dict[str, Any]] = {}
+    points = images["seek_points"]  # None where no image is a JPEG
     if images["kind"] == "memory":  # headrace pack takes files; those of arrays it does
         return forms
     if images["progressive"] > 0:
         forms["pack --baseline"] = {"baseline": True}
-    elif images["kind"] != "packed" or (images["seek_points"] or 0) < 0.5:
+    elif images["kind"] != "packed" or (points is not None and points < 0.5):
         forms["pack"] = {}
     if resize := _smaller(facts, _OVERSIZED):
         forms[f"pack --resize {resize}"] = {"resize": resize}
