@@ -282,6 +282,7 @@ def test_a_loader_all_of_whose_images_python_makes_says_so_and_counts_as_decodin
         found = hr.doctor(loader, lambda batch: None, seconds=2)
     assert found.limit == "decoding"
     assert "does not say what it waits for" in str(found)
+    assert any("loader.explain() says what it costs" in note for note in found.notes)
 
 
 def test_the_share_of_time_that_is_for_data_is_parted_by_its_causes(packed: Path) -> None:

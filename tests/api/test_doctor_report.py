@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import time
+import warnings
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
-from torch.utils.data import DataLoader
+import torch
+from PIL import Image
+from torch.utils.data import DataLoader, Dataset
 from torchvision.datasets import ImageFolder
 from torchvision.transforms import Compose, RandomResizedCrop, ToTensor
 
@@ -26,6 +31,16 @@ FIELD = re.compile(r"^\| `(\w+)` \| (dataset|step|both) \| .+ \|$", re.MULTILINE
 
 def documented(*kinds: str) -> set[str]:
     return {name for name, kind in FIELD.findall(PAGE.read_text()) if kind in kinds}
+
+
+class Sorted(Dataset[Any]):
+    """Images whose pixels the program's own code needs."""
+
+    def __len__(self) -> int:
+        return 64
+
+    def __getitem__(self, index: int) -> Any:
+        return torch.from_numpy(np.sort(np.asarray(Image.open(io.BytesIO(jpeg(16, 16)))), 0))
 
 
 def no_number(text: str) -> Any:
@@ -93,6 +108,13 @@ def test_a_recipe_is_read_from_a_file_and_a_wrong_one_is_named(
         recipe.write_text(wrong)
         with pytest.raises(errors.ArgumentError, match=words):
             cli.app(asked, standalone_mode=False)
+
+
+def test_what_headraces_loader_warns_of_in_the_place_of_torchs_is_a_note() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = hr.doctor(DataLoader(Sorted(), 8), lambda batch: None, seconds=1)
+    assert any(note.startswith("headrace.DataLoader: ") for note in found.notes)
 
 
 def test_of_torchs_loader_it_is_told_what_changing_the_import_brings(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from typing import Any, NamedTuple
 
 from headrace._doctor import bounded, phases, rerun, stages, verdict
@@ -110,6 +111,12 @@ def is_torchs(loader: Any) -> bool:
     return type(loader).__module__.startswith("torch.utils.data")
 
 
+def is_of_own_code(loader: Any) -> bool:
+    """Whether it is Headrace's ``DataLoader`` over a dataset whose own code makes the samples."""
+    ours = sys.modules.get("headrace.dataloader")
+    return ours is not None and isinstance(loader, ours.DataLoader) and loader.recipe() is None
+
+
 def _swapped(training: Training, seconds: float) -> tuple[dict[str, Any] | None, str]:
     """Headrace's ``DataLoader`` in the place of torch's, where it is that."""
     if not is_torchs(training.loader):
@@ -120,16 +127,21 @@ def _swapped(training: Training, seconds: float) -> tuple[dict[str, Any] | None,
     from headrace.dataloader import DataLoader
 
     try:
-        made: Any = DataLoader(**attributes(training.loader.__dict__))
-        try:
-            ours = phases.alone(made, phases.Batches(made), max(seconds, 1.0))
-        finally:
-            made.close()
+        with warnings.catch_warnings(record=True) as warned:
+            warnings.simplefilter("always")
+            made: Any = DataLoader(**attributes(training.loader.__dict__))
+            try:
+                ours = phases.alone(made, phases.Batches(made), max(seconds, 1.0))
+            finally:
+                made.close()
     except HeadraceError as failure:
         return None, f"Headrace's DataLoader was not tried in its place: {failure}"
+    # The program has no such loader yet, so what that one warns of is a note.
+    said = [str(one.message) for one in warned]
+    said = [text.rstrip(".") for text in said if text.startswith("headrace.DataLoader: ")]
     rate = training.bound.of(min(ours.rate, training.step), ours.cpu_s)
     text = "from headrace import DataLoader, in the place of torch's"
-    return _better(training, rate, text, True), ""
+    return _better(training, rate, text, True), "; ".join(said)
 
 
 def _of_data(

@@ -67,7 +67,7 @@ def diagnose(
         limit = "none"
     else:
         found, tried = _remedies(loader, seen, stages, limit, seconds, clock)
-    notes = [*_notes(seen, stages, limit), *tried, *_of_loader(loader, seen)]
+    notes = [*_notes(seen, stages, limit), *tried, *_of_loader(loader, seen, limit)]
     answer = {
         "limit": limit,
         "measured": measured,
@@ -168,11 +168,13 @@ def _notes(seen: phases.Seen, stages: dict[str, float | None], limit: str) -> li
     return said + sentences.of_gpus(seen.gpus, worked=True) + [seen.copy[1]] * bool(seen.copy[1])
 
 
-def _of_loader(loader: Any, seen: phases.Seen) -> list[str]:
+def _of_loader(loader: Any, seen: phases.Seen, limit: str) -> list[str]:
     """What of the loader and of the machine there is to say."""
     facts, said = seen.facts, []
     if not phases.stats(loader):
         said.append("this loader does not say what it waits for: all of it counts as decoding")
+    if limit in ("decoding", "delivery") and cures.is_of_own_code(loader):
+        said.append("the dataset's own code runs in Python: loader.explain() says what it costs")
     said += sentences.of_machine(facts, int(seen.alone.spent["threads"]))
     if cures.is_torchs(loader):
         workers = int(getattr(loader, "num_workers", 0))
