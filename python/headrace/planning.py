@@ -10,7 +10,7 @@ from contextlib import nullcontext
 from typing import Any
 
 from headrace._doctor import caching, choosing
-from headrace._doctor.report import Plan, duration, size, table
+from headrace._doctor.report import Plan, a_second, duration, size, table
 from headrace._engine import arguments, containers
 from headrace.dataset import Dataset
 from headrace.errors import ArgumentError, HeadraceError
@@ -279,8 +279,12 @@ def _measured(
                     ratios[form] = choosing.bytes_of(made) / files
                 except HeadraceError as failure:
                     assumed.append(f"the storage of {_SAID[form]} was not measured: {failure}")
-            assumed.append(f"the storage of each form is that of {len(copies):,} images, scaled")
+            assumed.append(_scaled(len(copies)))
     return count, mean, {"packed": 1.0} | ratios
+
+
+def _scaled(images: int) -> str:
+    return f"the storage of each form is that of {images:,} image{'s' * (images > 1)}, scaled"
 
 
 def _lines(facts: dict[str, Any]) -> list[str]:
@@ -292,14 +296,15 @@ def _lines(facts: dict[str, Any]) -> list[str]:
         f"{size(held)} for {float(hit) * 100:.0f} %" for hit, held in memory["cache"].items()
     )
     rows = [
-        ("images", f"{rate:,.0f} a second for {gpus:,} GPU{'s' * (gpus > 1)}"),
+        ("images", f"{a_second(rate)} a second for {gpus:,} GPU{'s' * (gpus > 1)}"),
         ("storage", f"{facts['megabytes_per_second']:,.1f} MB/s where nothing is cached"),
         (
             "reads",
-            f"{iops['files']:,.0f} a second of files, each opened first; {iops['shards']:,.0f} of "
-            f'shards, {iops["shards_window"]:,.0f} with shuffle="window"',
+            f"{a_second(iops['files'])} a second of files, each opened first; "
+            f"{a_second(iops['shards'])} of "
+            f'shards, {a_second(iops["shards_window"])} with shuffle="window"',
         ),
-        ("cores", f"{cores:,} that decode {facts['images_per_core']:,.0f} images/s each"),
+        ("cores", f"{cores:,} that decode {a_second(facts['images_per_core'])} images/s each"),
         ("memory", f"{size(memory['batches'])} for batches of {asked['batch_size']:,}"),
         ("page cache", f"{cache} of the reads, with a new order each epoch"),
         ("an epoch", duration(facts["epoch_seconds"])),

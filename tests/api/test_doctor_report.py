@@ -21,7 +21,7 @@ from torchvision.transforms import Compose, RandomResizedCrop, ToTensor
 import headrace as hr
 from headrace import errors
 from headrace._command import cli
-from headrace._doctor import bounded, cures, phases, sentences, verdict
+from headrace._doctor import bounded, cures, phases, report, sentences, verdict
 from images import jpeg, write_tree
 
 PAGE = Path(__file__).parents[2] / "docs/doctor.md"
@@ -79,6 +79,17 @@ def test_the_report_says_what_more_reads_at_once_give() -> None:
     assert lines["reads"] == "cold 356 images/s with 1 at once, 2,411 with 8, 9,495 with 64"
     cold["depths"] = {"1": {"images_per_second": 20.0}}
     assert "reads" not in dict(sentences._figures(measured))
+
+
+def test_small_rates_and_short_times_are_not_rounded_to_nothing() -> None:
+    rates = (5885.4, 10, 9.94, 3.42, 0.025, 0)
+    assert [report.a_second(rate) for rate in rates] == ["5,885", "10", "9.9", "3.4", "0.025", "0"]
+    assert [report.duration(seconds) for seconds in (0.03, 45, 218)] == [
+        "30.0 ms",
+        "45.0 s",
+        "3.6 min",
+    ]
+    assert "0.025 a second for 1 GPU" in str(hr.plan(rate=0.025, images=1, image_bytes=1))
 
 
 def test_a_diagnosis_writes_no_trace_and_a_loader_that_is_diagnosed_its_own(

@@ -66,6 +66,11 @@ def table(rows: list[tuple[str, str]]) -> list[str]:
     return [f"{name:{width}}  {text}".rstrip() for name, text in rows]
 
 
+def a_second(number: float) -> str:
+    """Something a second: "5,885", "3.4", "0.025"."""
+    return f"{number:,.0f}" if number >= 9.95 or not number else f"{number:.2g}"
+
+
 def size(number: float) -> str:
     """Bytes, as storage is sold: "1.3 GB"."""
     for unit, least in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
@@ -75,7 +80,9 @@ def size(number: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """ "45.0 s", "3.6 min", "12.1 h"."""
+    """ "30.0 ms", "45.0 s", "3.6 min", "12.1 h"."""
+    if seconds < 1:
+        return f"{seconds * 1e3:,.1f} ms"
     if seconds < 120:
         return f"{seconds:,.1f} s"
     if seconds < 7200:

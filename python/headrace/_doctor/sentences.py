@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from headrace._doctor import machine
-from headrace._doctor.report import size, table
+from headrace._doctor.report import a_second, size, table
 
 _LITTLE_MEMORY = 2 << 30
 
@@ -18,7 +18,7 @@ def lines(answer: dict[str, Any]) -> list[str]:
         how = "measured" if remedy["measured"] else "worked out"
         said.append(
             f"  {number}. {remedy['text']}: {remedy['gain']:.2f}x, "
-            f"{remedy['images_per_second']:,.0f} images/s ({how})"
+            f"{a_second(remedy['images_per_second'])} images/s ({how})"
         )
     if not answer["remedies"] and answer["limit"] not in ("none", "training"):
         said.append("  No remedy that was tried brings more than 3 %.")
@@ -28,21 +28,21 @@ def lines(answer: dict[str, Any]) -> list[str]:
 
 def _verdict(limit: str, measured: dict[str, Any], rate: float | None) -> str:
     slowest = measured["images_per_second"]
-    asked = f" of the {rate:,.0f} asked for" if rate is not None else ""
+    asked = f" of the {a_second(rate)} asked for" if rate is not None else ""
     if limit == "none":
-        return f"none: {slowest:,.0f} images/s come here, and {rate:,.0f} were asked for"
+        return f"none: {a_second(slowest)} images/s come here, and {a_second(rate)} were asked for"
     if limit == "decoding" and "threads" in measured:
         threads = measured["threads"]
         who = f"{threads} thread{'s' * (threads > 1)} give"
-        return f"decoding: {who}{'s' * (threads == 1)} {slowest:,.0f} images/s{asked}"
-    return f"{limit}: {slowest:,.0f} images/s{asked}"
+        return f"decoding: {who}{'s' * (threads == 1)} {a_second(slowest)} images/s{asked}"
+    return f"{limit}: {a_second(slowest)} images/s{asked}"
 
 
 def _figures(measured: dict[str, Any]) -> list[tuple[str, str]]:
     rows = []
     for name in ("storage", "decoding", "delivery", "copy", "training"):
         value = measured.get(name)
-        said = "not measured" if value is None else f"{value:,.0f} images/s"
+        said = "not measured" if value is None else f"{a_second(value)} images/s"
         rows.append((name, said + _more(name, measured)))
         if name == "storage":
             rows += _depths(measured.get("storage_cold"))
@@ -58,29 +58,30 @@ def _depths(cold: dict[str, Any] | None) -> list[tuple[str, str]]:
     if cold is None or cold["how"] == "memory" or len(cold["depths"]) < 2:
         return []
     (fewest, one), *others = cold["depths"].items()
-    rest = (f"{found['images_per_second']:,.0f} with {at_once}" for at_once, found in others)
-    told = ", ".join([f"{one['images_per_second']:,.0f} images/s with {fewest} at once", *rest])
-    return [("reads", f"cold {told}")]
+    first = f"cold {a_second(one['images_per_second'])} images/s with {fewest} at once"
+    rest = (f"{a_second(found['images_per_second'])} with {at_once}" for at_once, found in others)
+    return [("reads", ", ".join([first, *rest]))]
 
 
 def _more(name: str, measured: dict[str, Any]) -> str:
     if name == "decoding" and measured.get("decoding_one_core"):
-        return f"; {measured['decoding_one_core']:,.0f} with one thread"
+        return f"; {a_second(measured['decoding_one_core'])} with one thread"
     if name == "storage" and measured.get("storage_cold"):
         cold, warm = measured["storage_cold"], measured["storage_warm"]
         share = measured["cached_share"]
         known = "not known" if share is None else f"{share * 100:.0f} %"
         if cold["how"] == "memory":
             return (
-                f"; {cold['megabytes_per_second']:,.0f} MB/s, a read "
+                f"; {a_second(cold['megabytes_per_second'])} MB/s, a read "
                 f"{cold['latency_p50_s'] * 1e3:,.2f} ms, from a file system in memory"
             )
         text = (
-            f"; cold {cold['images_per_second']:,.0f} ({cold['megabytes_per_second']:,.0f} MB/s, "
+            f"; cold {a_second(cold['images_per_second'])} "
+            f"({a_second(cold['megabytes_per_second'])} MB/s, "
             f"a read {cold['latency_p50_s'] * 1e3:,.2f} ms, by {cold['how']})"
         )
         if warm:
-            text += f", warm {warm['images_per_second']:,.0f}"
+            text += f", warm {a_second(warm['images_per_second'])}"
         return f"{text}; in memory already: {known}"
     return ""
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from headrace._doctor import bounded, cures, phases, sentences, verdict
-from headrace._doctor.report import Diagnosis
+from headrace._doctor.report import Diagnosis, a_second
 from headrace._doctor.stages import limit as time_limit
 from headrace._engine import tracing
 
@@ -158,13 +158,12 @@ def _notes(seen: phases.Seen, stages: dict[str, float | None], limit: str) -> li
         said.append(f"the step keeps batches: {seen.kept:,} were alive at the end")
     elif real < 0.8 * expected:
         said.append(
-            f"together they reach {real:,.0f} images/s and apart {expected:,.0f}: step and loader "
-            "take cores from one another"
+            f"together they reach {a_second(real)} images/s and apart {a_second(expected)}: step "
+            "and loader take cores from one another"
         )
     if limit not in ("training", "none"):
-        said.append(
-            f"with its data always there the step makes {stages['training'] or 0.0:,.0f} images/s"
-        )
+        alone = a_second(stages["training"] or 0.0)
+        said.append(f"with its data always there the step makes {alone} images/s")
     return said + sentences.of_gpus(seen.gpus, worked=True) + [seen.copy[1]] * bool(seen.copy[1])
 
 
