@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -205,6 +206,17 @@ def test_commands_read_through_a_cache(
     assert run("info", url, "--sample", "3") == 0
     index = [one for one in store.requests if one[1].endswith(".arrow")]
     assert len(index) == 1
+
+
+def test_the_doctor_says_what_a_cache_is_for_where_a_store_is_slow_and_there_is_none(
+    store: Store, kept: dict[str, Any]
+) -> None:
+    store.fault = lambda *_: time.sleep(0.3)  # of each request
+    crop = [hr.transforms.RandomResizedCrop(16)]
+    for cache, said in ({}, 1), (kept, 0):
+        found = hr.doctor(store.url("train.hr"), transform=crop, seconds=1, **cache)
+        assert cache or found.limit == "storage"
+        assert sum(note.startswith("with cache= ") for note in found.notes) == said
 
 
 def test_a_new_signature_fetches_nothing_again_and_a_new_version_is_fetched(

@@ -201,7 +201,12 @@ def test_the_command_line_measures_and_shows_what_lies_at_an_address(
     assert found["images"] > 0
     assert "remote_requests" in found
     app(["doctor", url, *told, *measured], standalone_mode=False)
-    assert json.loads(capsys.readouterr().out)["measured"]["decoding"] > 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["measured"]["decoding"] > 0
+    known = found["measured"]["storage"] is not None
+    said = "the images are in a store" if known else "the store of objects kept up"
+    assert sum(note.startswith(said) for note in found["notes"]) == 1
+    assert not any("not bytes in files" in note for note in found["notes"])
     app(["view", url, str(tmp_path / "view.png"), "--count", "4", *told], standalone_mode=False)
     assert (tmp_path / "view.png").stat().st_size > 0
 

@@ -58,7 +58,8 @@ def measure(
         whole process and does not go by what other programs do; ``core_share`` of the time that
         its threads had work, in which they had a core, None where nobody says; ``side``, the
         shorter one of what comes out, in pixels, and ``batch_bytes`` of one of its images, None
-        where no batch came; and ``replaced``, the share of samples that others stood for.
+        where no batch came; ``replaced``, the share of samples that others stood for; and
+        ``cached``, whether records of a store are kept on a disk.
     """
     with _loader(dataset, chosen, batch_size, transform, threads, None, options) as loader:
         batches = bounded.batches(loader, clock)
@@ -107,6 +108,7 @@ def measure(
         "side": None if batch is None else min(batch[0].shape[-2:]),
         "batch_bytes": None if batch is None else batch[0].nbytes // len(batch[0]),
         "replaced": spent["replaced"] / max(images, 1),
+        "cached": after["cache_bytes"] > 0,
     }
 
 

@@ -30,6 +30,9 @@ _NOTHING: dict[str, Any] = {
     "at_once": bounded.AT_ONCE,
     "why": "the samples are not bytes in files",
 }
+_FETCHED = "the images are in a store: the rate of storage is what the loader got of them"
+_UNCACHED = "with cache= records are fetched once, and later epochs read them from a disk here"
+_KEPT_UP = "the store of objects kept up with decoding, so its own rate is not known"
 # By the seconds asked for: when no further remedy is tried, and when all ends, whatever batches
 # take. Of 15 that is after 25.5 s; what is left of 30 is for an image or a read that has begun.
 # With few seconds opening files and making memory takes longer than measuring.
@@ -122,6 +125,8 @@ def _measured(
         facts["gpus"] = gpus.look()
         facts["copy"] = _copy(facts, asked["batch_size"], clock.of(seconds * 0.05))
         of_store = _of_store(dataset, asked, steps, seconds * 0.1, clock.part(0.5), options)
+        if dataset.away and not places:
+            facts["storage"]["why"] = _KEPT_UP if of_store is None else _FETCHED
         stages = _stages(facts, of_store)
         few = little.stages(facts, of_store, len(dataset))
         counting = verdict.counting(stages, few)
@@ -148,6 +153,8 @@ def _measured(
         "side": facts["side"],
     }
     notes = little.notes(few, stages) + sentences.notes(facts) + failed
+    if limit == "storage" and of_store and not of_store["cached"]:
+        notes.append(_UNCACHED)
     return {
         "limit": limit,
         "measured": measured,
