@@ -22,6 +22,7 @@ _TURNS, _SECONDS = 3, 0.25
 # Images are told to be larger than needed from so many times the crop on.
 _OVERSIZED = 2.0
 _RESIZED = 256 / 224
+_FAST = 'mode="fast", whose pixels are similar and not equal'
 _BYTES = 'dtype="uint8", and normalising on the GPU'
 _NO_LABELS = "it is tried on copies of images, which have no labels that move with them"
 _SOME = 0.25  # of a core, for which nobody asks for one more
@@ -229,7 +230,7 @@ def _of_decoding(
     exact = options.get("mode", "exact") == "exact"
     fast = trials.tried('mode="fast"', lambda: trials.as_it_is(mode="fast")) if exact else None
     if fast is not None:
-        found.append(verdict.remedy('mode="fast"', stages, {"decoding": now * fast}, True))
+        found.append(verdict.remedy(_FAST, stages, {"decoding": now * fast}, True))
     plain = _without_normalize(transform)
     floats = options.get("dtype", "float32") == "float32" and len(plain) < len(transform)
     if floats:
