@@ -92,6 +92,12 @@ def test_small_rates_and_short_times_are_not_rounded_to_nothing() -> None:
     assert "0.025 a second for 1 GPU" in str(hr.plan(rate=0.025, images=1, image_bytes=1))
 
 
+def test_a_diagnosis_in_which_nothing_could_be_measured_says_so() -> None:
+    answer: dict[str, Any] = {"limit": "none", "asked": {"rate": None}, "remedies": [], "notes": []}
+    answer["measured"] = {"images_per_second": 0.0}
+    assert sentences.lines(answer)[0] == "none: no stage could be measured in this time"
+
+
 def test_a_diagnosis_writes_no_trace_and_a_loader_that_is_diagnosed_its_own(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -255,7 +255,8 @@ def _of_cores(
         times, share = wanted / own, machine["core_share"]
         if share and machine["cpu_quota"] is None:
             times = min(times, 1 / share)  # what its threads waited for a core
-        text = f"end the other programs, which keep {others:.1f} of {allowed} cores busy"
+        these = f"{allowed} core{'s' * (allowed > 1)}"
+        text = f"end the other programs, which keep {others:.1f} of {these} busy"
         found.append(verdict.remedy(text, stages, {"decoding": now * times}, False))
     if machine["cores_of_machine"] > usable and own > 0:
         free = _free(machine, own)

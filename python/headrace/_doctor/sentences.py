@@ -30,6 +30,8 @@ def _verdict(limit: str, measured: dict[str, Any], rate: float | None) -> str:
     slowest = measured["images_per_second"]
     asked = f" of the {a_second(rate)} asked for" if rate is not None else ""
     if limit == "none":
+        if rate is None:
+            return "none: no stage could be measured in this time"
         return f"none: {a_second(slowest)} images/s come here, and {a_second(rate)} were asked for"
     if limit == "decoding" and "threads" in measured:
         threads = measured["threads"]
@@ -222,7 +224,8 @@ def of_machine(found: dict[str, Any], threads: int) -> list[str]:
     if found["physical_cores_allowed"] < allowed:
         said.append(f"{allowed} cores are hyper-threads of {found['physical_cores_allowed']}")
     if (found["cores_others"] or 0) > 0.1 * allowed:
-        said.append(f"other programs kept {found['cores_others']:.1f} of {allowed} cores busy")
+        cores = f"{allowed} core{'s' * (allowed > 1)}"
+        said.append(f"other programs kept {found['cores_others']:.1f} of {cores} busy")
     if (found["cores_stolen"] or 0) > 0.05 * allowed:
         said.append(f"the hypervisor took {found['cores_stolen']:.1f} cores away")
     if found["cores_others"] is None:
