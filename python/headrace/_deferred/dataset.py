@@ -30,6 +30,7 @@ from headrace._deferred.known import Transforms
 from headrace._deferred.parts import leaves_of
 from headrace._deferred.recording import Asked, Draws, Recording, ValuesNeeded
 from headrace._deferred.source import bytes_of
+from headrace._deferred.spoken import Spoken
 from headrace._torch.failures import noted
 from headrace._torch.place import spread
 
@@ -46,6 +47,7 @@ class Fetching:
         recorded: the recording of the batch that is being made, until it is collated.
         explains: of what is recorded, as ``Recording`` has it, and so is ``altering``.
         keeping: where generators stood before batches that are under way.
+        spoken: of which classes the program says what they equal.
     """
 
     def __init__(
@@ -65,6 +67,7 @@ class Fetching:
         self.explains = False
         self.altering: Altering | None = None
         self._transforms = Transforms()
+        self.spoken = Spoken()
 
     def __reduce__(self) -> Any:
         told = (self.seed, self.eager_open, self.own_limits, self.workers, self.keeping.most)
@@ -92,6 +95,7 @@ class Fetching:
     def ask_anew(self) -> None:
         """Forgets what transforms were found to be: an epoch may find something else."""
         self._transforms = Transforms()
+        self.spoken.look_anew()
         self.keeping.look_anew()
 
     def leave(self) -> None:
@@ -120,6 +124,7 @@ class RecordedDataset(torch.utils.data.Dataset[Any]):
         """
         fetching, keeping = self._fetching, self._fetching.keeping
         keeping.begin(asked, self.dataset)
+        fetching.spoken.look(self.dataset)
         every = frozenset(range(len(asked.samples)))
         reasons: dict[Any, None] = {}
         tried = 0
@@ -247,6 +252,8 @@ class RecordedStream(torch.utils.data.IterableDataset[Any]):
     def __iter__(self) -> Iterator[Any]:
         worker, fetching = torch.utils.data.get_worker_info(), self._fetching
         self._passed += 1
+        fetching.spoken.look_anew()
+        fetching.spoken.look(self.dataset)
         number, step = (0, 1) if worker is None else (worker.id, worker.num_workers)
         samples = iter(self.dataset)
         mine: Recording | None = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import random
 import sys
+from types import FunctionType
 from typing import Any
 
 from headrace._deferred import given, recording, switches
@@ -69,6 +70,38 @@ def _switch(name: str, names: dict[str, Any]) -> None:
             if isinstance(kind, type) and kind.__module__ == name:
                 for method in _METHODS:
                     switches.add(vars(kind).get(method), _transform)
+
+
+def switch_class(kind: type) -> None:
+    """Has the calls of a program's class, of which it says what it equals, recorded as that."""
+    for name in _METHODS:
+        owner = next((parent for parent in kind.__mro__ if name in vars(parent)), None)
+        # A Module calls its forward; the calls of torchvision's and timm's classes are recorded.
+        if owner is None or owner.__module__.partition(".")[0] in _LIBRARIES:
+            continue
+        function = vars(owner)[name]
+        if type(function) is not FunctionType:
+            continue
+        if function.__code__.co_freevars:  # such as the class, by super()
+            switches.put(owner, name, _asking(function))
+        else:
+            switches.add(function, _transform)
+
+
+_LIBRARIES = ("torch", "torchvision", "timm", "open_clip")
+
+
+def _asking(function: Any) -> Any:
+    """A method that records what its object equals, where something is recorded."""
+
+    @functools.wraps(function)
+    def asking(self: Any, *inputs: Any, **named: Any) -> Any:
+        found, made = recording.current(), NOT_RECORDED
+        if found is not None and not found.eager and not named:
+            made = _transform(found, function, self, *inputs)
+        return function(self, *inputs, **named) if made is NOT_RECORDED else made
+
+    return asking
 
 
 # ---- transforms ----------------------------------------------------------------------------------

@@ -55,6 +55,11 @@ def register(cls: type, fn: Callable[[Any], Sequence[Any]] | None) -> None:
     _functions[cls] = fn
 
 
+def kinds() -> list[type]:
+    """The classes that are registered."""
+    return [*_functions]
+
+
 def is_spoken_of(op: Any) -> bool:
     """Whether the program says what the class of an object equals, or one of its parents'."""
     return type(op) in _functions or hasattr(type(op), _METHOD)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from headrace._translate import registered
 from headrace._translate.parts import known
 from headrace._translate.values import integers
 
@@ -87,7 +88,8 @@ class Translation(list[Any]):
     @property
     def goes_on(self) -> bool:
         """Whether known transforms follow the first one without translation, which stands alone."""
-        return self.alone and any(known(op)[0] for op in self.rest[1:])
+        behind = self.rest[1:]
+        return self.alone and any(known(op)[0] or registered.is_spoken_of(op) for op in behind)
 
     def __repr__(self) -> str:
         lines = [f"    {step!r}," for step in self]

@@ -1,0 +1,199 @@
+"""Transforms of the program's own that say what they equal, which its dataset calls itself."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torchvision.transforms as tv
+from PIL import Image
+from torch.utils import data
+from torchvision import datasets
+
+import headrace as hr
+import images
+from deferred.test_own_code import Opens, compared, equal, paths
+from headrace.errors import UnsupportedError
+
+__all__ = ["paths"]  # a fixture
+WORKERS = pytest.mark.parametrize("workers", [0, 2])
+TENSOR = tv.ToTensor()
+
+
+class Inverts:
+    """Needs pixels, and says that it does not."""
+
+    def __call__(self, image: Any) -> Any:
+        return Image.fromarray(255 - np.asarray(image))
+
+    def __headrace__(self) -> list[Any]:
+        return [tv.RandomInvert(1.0)]
+
+
+class BySuper(Inverts):
+    def __call__(self, image: Any) -> Any:
+        return super().__call__(image)
+
+    __headrace__ = Inverts.__headrace__
+
+
+class Inherits(Inverts):
+    __headrace__ = Inverts.__headrace__
+
+
+class AsModule(torch.nn.Module):
+    def forward(self, image: Any) -> Any:
+        return Inverts()(image)
+
+    def __headrace__(self) -> list[Any]:
+        return [tv.RandomInvert(1.0)]
+
+
+class Registered:
+    def __call__(self, image: Any) -> Any:
+        return Image.fromarray(255 - np.asarray(image))
+
+
+@pytest.fixture(autouse=True)
+def registered() -> Iterator[None]:
+    hr.register(Registered, lambda _: [tv.RandomInvert(1.0)])
+    yield
+    hr.register(Registered, None)
+
+
+KINDS: list[Callable[[], Any]] = [Inverts, BySuper, Inherits, AsModule, Registered]
+GLOBAL = Inverts()
+
+
+def of_attribute(kind: Any) -> Any:
+    class Calls(data.Dataset[Any]):
+        def __init__(self, paths: list[str]) -> None:
+            self.paths, self.transform = paths, {"train": [kind()]}
+
+        def __len__(self) -> int:
+            return len(self.paths)
+
+        def __getitem__(self, index: int) -> Any:
+            image = Image.open(self.paths[index]).convert("RGB").resize((40, 30))
+            return TENSOR(self.transform["train"][0](image))
+
+    return Calls
+
+
+@WORKERS
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_a_dataset_calls_is_native_as_what_it_is_said_to_equal(
+    paths: list[str], kind: Any, workers: int
+) -> None:
+    compared(of_attribute(kind)(paths), num_workers=workers)
+
+
+def opened(path: str) -> Any:
+    return Image.open(path).convert("RGB").resize((40, 30))
+
+
+def test_it_is_found_where_functions_refer_to_it(paths: list[str]) -> None:
+    inside, default = Inverts(), BySuper()
+
+    def cell(path: str, index: int) -> Any:
+        return TENSOR(inside(opened(path)))
+
+    def by_default(path: str, index: int, op: Any = default) -> Any:
+        return TENSOR(op(opened(path)))
+
+    def by_name(path: str, index: int) -> Any:
+        return TENSOR(GLOBAL(opened(path)))
+
+    for make in (cell, by_default, by_name):
+        compared(Opens(paths, make))
+
+
+class Stream(data.IterableDataset[Any]):
+    def __init__(self, paths: list[str]) -> None:
+        self.paths, self.transform = paths, Inverts()
+
+    def __iter__(self) -> Iterator[Any]:
+        for path in self.paths:
+            yield TENSOR(self.transform(opened(path)))
+
+
+def test_a_streams_transform_is_native_too(paths: list[str]) -> None:
+    compared(Stream(paths))
+
+
+class Crops:
+    def __call__(self, image: Any) -> Any:
+        raise AssertionError("the engine draws")
+
+    def __headrace__(self) -> list[Any]:
+        return [tv.RandomCrop(20)]
+
+
+@WORKERS
+def test_what_it_equals_is_drawn_by_the_engine_with_the_seed(
+    paths: list[str], workers: int
+) -> None:
+    def passed(dataset: Any) -> list[Any]:
+        options: dict[str, Any] = {"seed": 5, "strict": True, "num_workers": workers}
+        with contextlib.closing(hr.DataLoader(dataset, 3, **options)) as loader:
+            return list(loader)
+
+    own, crop = Crops(), tv.RandomCrop(20)
+    said = Opens(paths, lambda path, index: TENSOR(own(opened(path))))
+    known = Opens(paths, lambda path, index: TENSOR(crop(opened(path))))
+    if workers:  # what draws is sent, and a lambda is not
+        said, known = of_attribute(Crops)(paths), of_attribute(lambda: tv.RandomCrop(20))(paths)
+    assert equal(passed(said), passed(known))
+
+
+def test_behind_a_function_of_a_compose_it_is_native(tmp_path: Any) -> None:
+    root = images.plain_tree(tmp_path / "photos", 6, 2)
+    darker = tv.Lambda(lambda image: image.point(lambda value: value // 2))
+    steps = [tv.CenterCrop(30), darker, Inverts(), TENSOR]
+    dataset = datasets.ImageFolder(root, tv.Compose(steps))
+    compared(dataset, strict=False)
+    with contextlib.closing(hr.DataLoader(dataset, 2)) as loader:
+        (reason,) = loader.explain(0).reasons
+        assert reason.text == "Image.point needs the pixels"
+
+
+class Child(Inverts):
+    def __call__(self, image: Any) -> Any:
+        return image.rotate(90)
+
+
+def test_of_a_child_that_does_not_say_it_itself_the_call_runs(paths: list[str]) -> None:
+    compared(of_attribute(Child)(paths))
+
+
+class Counts(Inverts):
+    calls = 0
+
+    def __call__(self, image: Any) -> Any:
+        Counts.calls += 1
+        return super().__call__(image)
+
+    __headrace__ = Inverts.__headrace__
+
+
+def test_outside_of_a_loader_the_call_is_the_programs_own(paths: list[str]) -> None:
+    dataset, before = of_attribute(Counts)(paths), Counts.__call__
+    with contextlib.closing(hr.DataLoader(dataset, 3, strict=True)) as loader:
+        for _ in loader:
+            pass
+    assert Counts.calls == 0
+    assert Counts.__call__ is before
+    assert dataset[0].equal(TENSOR(Image.fromarray(255 - np.asarray(opened(paths[0])))))
+    assert Counts.calls == 1
+    hr.register(Counts, lambda _: [7])
+    try:
+        with contextlib.closing(hr.DataLoader(dataset, 3)) as loader:
+            assert equal(list(loader), list(data.DataLoader(dataset, 3)))
+        with pytest.raises(UnsupportedError, match="needs the pixels"):
+            list(hr.DataLoader(dataset, 3, strict=True))
+    finally:
+        hr.register(Counts, None)
