@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torchvision.transforms as tv
 import torchvision.transforms.functional as F
 from PIL import Image, ImageOps, ImagePalette
 from torch.utils import data
@@ -136,3 +137,24 @@ def test_palettes_are_pillows_whoever_sets_or_copies_them(mode: str, workers: in
     formats = ("PNG", "BMP", "GIF", "TIFF") if mode == "P" else ("PNG",)
     dataset = Answers([saved(mode, format) for format in formats], PALETTES)
     compared(dataset, strict=False, batch_size=None, num_workers=workers, collate_fn=same)
+
+
+GREYED: dict[str, Callable[[Any], Any]] = {
+    "a Compose": tv.Compose([tv.Grayscale(1), tv.ColorJitter((1.9, 1.9))]),
+    "a Compose that resizes": tv.Compose([tv.Resize(12), tv.Grayscale()]),
+    "Grayscale": tv.Grayscale(1),
+    "Pillow's": lambda image: image.convert("L"),
+    "torchvision's": lambda image: F.to_grayscale(image, 1),
+}
+
+
+@WORKERS
+def test_a_grey_file_that_transforms_left_grey_keeps_them_where_it_becomes_rgb(
+    workers: int,
+) -> None:
+    def made_of(greyed: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        return lambda image: F.pil_to_tensor(greyed(image.convert("RGB")).convert("RGB"))
+
+    uses = {name: made_of(greyed) for name, greyed in GREYED.items()}
+    pictures = [saved("L"), saved("L", "JPEG"), saved("RGB")]
+    compared(Answers(pictures, uses), batch_size=None, num_workers=workers)

@@ -77,8 +77,7 @@ class Chain(NamedTuple):
         if self.mode == "RGB":
             return self
         if self.mode == "L":
-            as_opened = self.stored == "L" and len(ops) == 1
-            ops = () if as_opened else (*ops, Op(_COLOURS, partial(_converted, "RGB")))
+            ops = () if self.as_opened else (*ops, Op(_COLOURS, partial(_converted, "RGB")))
         return Chain(self.source, self.stored, "RGB", self.size, ops, self.key, self.header)
 
     def in_grey(self) -> Chain:
@@ -101,7 +100,10 @@ class Chain(NamedTuple):
     @property
     def as_opened(self) -> bool:
         """Whether nothing was done to it: a file of one channel begins with an op that says so."""
-        return self.mode == self.stored and len(self.ops) == (self.mode == "L")
+        if self.mode == "L":
+            # A transform that leaves one channel of three is one op as well.
+            return self.stored == "L" and [op.text for op in self.ops] == [_LUMINANCE]
+        return self.mode == self.stored and not self.ops
 
     @property
     def drafts(self) -> bool:
