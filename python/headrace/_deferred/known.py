@@ -62,15 +62,20 @@ class Known:
         self._sizes: dict[tuple[int, int], tuple[int, int] | None] = {}
 
     def size_of(self, size: tuple[int, int]) -> tuple[int, int] | None:
-        """Width and height of what becomes of an image of such a size; None: chance decides."""
+        """Width and height of what becomes of an image of such a size; None: chance decides, or it
+        is narrower than a pixel, which Pillow and torch refuse."""
         if size not in self._sizes:
             if len(self._sizes) >= _MOST_SIZES:
                 self._sizes.clear()
             followed = Translation()
             followed.size = (size[1], size[0])
+            found: tuple[int, int] | None = followed.size
             for transform in self.translation:
                 followed.add(transform)
-            found = followed.size
+                found = followed.size
+                if found is not None and min(found) < 1:
+                    found = None
+                    break
             self._sizes[size] = None if found is None else (found[1], found[0])
         return self._sizes[size]
 

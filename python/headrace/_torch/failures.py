@@ -7,10 +7,11 @@ engine's, by its kind, with file and record; and Pillow's.
 
 from __future__ import annotations
 
+import re
 import sys
 from typing import Any
 
-from headrace.errors import HeadraceError
+from headrace.errors import HeadraceError, LimitError
 
 _kinds: dict[tuple[type[HeadraceError], type[Exception]], type[HeadraceError]] = {}
 
@@ -22,10 +23,25 @@ def joined(ours: HeadraceError, theirs: Exception) -> HeadraceError:
         theirs: what Pillow raised. Where that is neither an ``OSError``, nor a warning that was
             made an error, nor an image of too many pixels, the error is an ``OSError``.
     """
+    ours = of_an_empty_result(ours)
+    if isinstance(ours, ValueError):
+        return ours
     kind = _theirs(theirs)
     if isinstance(ours, kind):
         return ours
     return _again(type(ours), kind, ours.reason, ours.__dict__)
+
+
+# What the engine says of a resize of an image that is too narrow (native/plan/sizes.c, draw.c).
+_EMPTY = re.compile(r"gives (0x\d|\d+x0;)")
+
+
+def of_an_empty_result(failure: HeadraceError) -> HeadraceError:
+    """The same error; where a transform leaves an image no pixels, a ``ValueError``, too, which
+    Pillow raises there."""
+    if type(failure) is LimitError and _EMPTY.search(failure.reason):
+        return _again(LimitError, ValueError, failure.reason, failure.__dict__)
+    return failure
 
 
 def noted(failure: Exception, text: str) -> None:

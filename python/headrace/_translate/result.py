@@ -108,12 +108,27 @@ def called(op: Any) -> str:
 
 def _anew(step: Any) -> bool:
     told = step if isinstance(step, dict) else step.to_dict()
-    name = told.get("name")
+    name, inner = told.get("name"), told.get("transforms") or ()
+    if name in _BY_CHANCE and told.get("p", 1.0) < 1:
+        return False
+    if name in ("RandomApply", "RandomOrder"):
+        return any(map(_anew, inner))
+    if name == "RandomChoice":
+        return all(map(_anew, inner))
     if name == "ColorJitter":
         return any(told.get(part) for part in ("brightness", "contrast", "hue"))
     if name == "RandomCrop":
         return told.get("padding") is not None
-    return name in ("GaussianBlur", "Pad") or told.get("num_output_channels") == 3
+    return name in _ALWAYS_ANEW or told.get("num_output_channels") == 3
+
+
+# What torchvision makes by Image.new, Image.fromarray or Image.open.
+_ALWAYS_ANEW = (
+    *("GaussianBlur", "JPEG", "Pad", "RandomChannelPermutation", "RandomGrayscale"),
+    "RandomZoomOut",
+)
+# Of these `p` is the probability of all.
+_BY_CHANCE = ("RandomApply", "RandomGrayscale", "RandomZoomOut")
 
 
 def _four(padding: Any) -> list[int]:
@@ -124,13 +139,13 @@ def _four(padding: Any) -> list[int]:
 
 def _longer_side(now: tuple[int, int], longest: int) -> tuple[int, int]:
     """What Resize(None, max_size) makes of a height and width, by torchvision's rounding."""
-    shorter = int(longest * min(now) / max(now))
+    shorter = int(longest * min(now) / max(1, *now))
     return (longest, shorter) if now[0] >= now[1] else (shorter, longest)
 
 
 def _shorter_side(now: tuple[int, int], shorter: int, longest: int | None) -> tuple[int, int]:
     """What Resize with one number makes of a height and width, by torchvision's rounding."""
-    low, high = min(now), max(now)
+    low, high = max(1, min(now)), max(now)  # of an image without pixels none is made
     new_low, new_high = shorter, int(shorter * high / low)
     if longest is not None and new_high > longest:
         new_low, new_high = int(longest * new_low / new_high), longest
