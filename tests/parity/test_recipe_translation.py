@@ -222,6 +222,8 @@ def test_what_leaves_the_size_to_chance_is_translated(theirs: Any, ours: Any) ->
         (v1.RandomInvert(1.5), "p=1.5"),
         (v1.AugMix(interpolation=v1.InterpolationMode.BICUBIC), "interpolation="),
         (v2.RandomResize(9, 8), "min_size=9 with max_size=8"),
+        (v1.RandomResizedCrop(9, ratio=(2, 3)), "ratio=.* a pixel wide"),
+        (v2.RandomResizedCrop(9, ratio=(0.1, 0.5)), "ratio=.* a pixel wide"),
     ],
 )
 def test_what_has_no_equal_is_named(pipeline: Any, words: str) -> None:
@@ -257,6 +259,34 @@ def test_a_recipe_that_leaves_nothing_to_chance_gives_torchs_batches(
     for (found, labels), (their_images, their_labels) in zip(loader, wanted, strict=True):
         assert torch.equal(found, their_images)
         assert torch.equal(labels, their_labels)
+
+
+@pytest.mark.parametrize("version", ["v1", "v2"])
+def test_what_is_drawn_between_equal_numbers_is_the_number_in_single_precision_as_torchs(
+    tmp_path: Path, version: str
+) -> None:
+    kind: Any = {"v1": v1, "v2": v2}[version]
+    photographs = {f"{n}.jpg": images.jpeg(220 + n, 200, seed=n) for n in range(6)}
+    images.write_tree(tmp_path / "photos" / "class", photographs)
+    bilinear = v1.InterpolationMode.BILINEAR
+    for warp in (
+        kind.RandomRotation((35.71930044430964,) * 2, bilinear, expand=True),
+        kind.RandomAffine((-86.00728540075156,) * 2, None, (1.1, 1.1), (5.1, 5.1), bilinear),
+        kind.RandomAffine((3.3, 3.3), None, None, (1.7, 1.7, -7.9, -7.9), bilinear, 0, (3, 4)),
+        kind.RandomAffine((56.611213547635344,) * 2, None, (1.5, 1.5), None, bilinear, 9, (3, 4)),
+    ):
+        pipeline = kind.Compose([warp, v1.PILToTensor()])
+        dataset = datasets.ImageFolder(str(tmp_path / "photos"), pipeline)
+        loader = hr.DataLoader(dataset, 1, strict=True)
+        for mine, theirs in zip(loader, DataLoader(dataset, 1), strict=True):
+            assert torch.equal(mine[0], theirs[0])
+
+
+def test_a_jitter_of_nothing_is_no_step() -> None:
+    for kind in (v1, v2):
+        assert hr.from_torchvision(kind.Compose([kind.ColorJitter(), kind.CenterCrop(8)])) == [
+            t.CenterCrop(8)
+        ]
 
 
 @pytest.mark.parametrize("version", ["v1", "v2"])

@@ -110,7 +110,8 @@ def _asking(function: Any) -> Any:
 def _transform(found: Recording, original: Any, self: Any, *inputs: Any) -> Any:
     """A transform or a Compose, called with a deferred image."""
     image: Any = inputs[0] if len(inputs) == 1 else None
-    chain = native_chain(image)
+    chain = image.chain if type(image) is DeferredImage else None
+    chain = chain if chain is not None and chain.native else None
     known = None
     if chain is not None or given.is_taken(found, image):
         known = found.transforms.of(self, image.mode == "L")
@@ -123,7 +124,9 @@ def _transform(found: Recording, original: Any, self: Any, *inputs: Any) -> Any:
     size = known.size_of(image.size)
     if size is None or (known.drawn and not found.draws_natively):
         return NOT_RECORDED
-    chain = chain or given.chain_of(found, image)
+    # From here on it is done, and not before: a transform may give the image back as it is, opened
+    # and not loaded.
+    chain = native_chain(image) or given.chain_of(found, image)
     ops: tuple[Op, ...] = known.ops
     before: tuple[Op, ...] | None = ()
     key = None

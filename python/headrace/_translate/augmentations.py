@@ -29,6 +29,8 @@ def _at_odds(name: str, op: Any, version: int) -> str:
         return "v2 leaves the centre out where it expands"
     if name == "RandomResize" and op.min_size >= op.max_size:
         return f"min_size={op.min_size!r} with max_size={op.max_size!r}"
+    if name == "RandomResizedCrop" and (min(op.ratio) >= 2 or max(op.ratio) <= 0.5):
+        return f"ratio={op.ratio!r}: of an image a pixel wide or high torchvision crops nothing"
     return ""
 
 
@@ -70,7 +72,8 @@ class Augmentations:
         except ValueError as failure:
             return str(failure)
         reason = _at_odds(name, op, self._version)
-        if not reason:
+        # Such a jitter gives torchvision's very image.
+        if not reason and not (name == "ColorJitter" and not any(given.values())):
             self.made.add(getattr(transforms, name)(**given))
         return reason
 

@@ -4,6 +4,7 @@ of the table (table.py). A ValueError is an argument without equal.
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -54,6 +55,20 @@ def bounds(value: Any) -> tuple[float, ...]:
     return tuple(float(number) for number in value)
 
 
+def drawn_between(value: Any) -> tuple[float, ...]:
+    """Pairs of numbers between which torch draws one, in single precision. Where both are the same
+    it draws that, rounded."""
+    numbers = bounds(value)
+    pairs = zip(numbers[::2], numbers[1::2], strict=True)
+    return tuple(
+        end for pair in pairs for end in (map(_single, pair) if pair[0] == pair[1] else pair)
+    )
+
+
+def _single(number: float) -> float:
+    return ctypes.c_float(number).value
+
+
 def _one_of(kind: str) -> Callable[[Any], Any]:
     def read(value: Any) -> Any:
         name = name_of(value)
@@ -79,7 +94,7 @@ def _probability(value: Any) -> float:
 
 
 def _interval(value: Any) -> tuple[float, ...]:
-    low, high = bounds(value)
+    low, high = drawn_between(value)
     if not 0 < low <= high < float("inf"):
         raise ValueError(value)
     return low, high
@@ -145,8 +160,9 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     **{kind: _one_of(kind) for kind in CHOICES},
     **dict.fromkeys(("number", "factor", "concentration", "noise_mean", "noise_deviation"), float),
     **dict.fromkeys(("count", "bins", "bits", "severity", "chains", "depth"), _whole),
-    **dict.fromkeys(("sigma", "degrees", "shares", "shear", "centre", "side_range"), bounds),
-    **dict.fromkeys(("jitter", "hue_jitter", "factors", "turns"), bounds),
+    **dict.fromkeys(("shares", "centre", "side_range"), bounds),
+    **dict.fromkeys(("sigma", "degrees", "shear"), drawn_between),
+    **dict.fromkeys(("jitter", "hue_jitter", "factors", "turns"), drawn_between),
     **dict.fromkeys(("fill", "tensor_fill"), _fill),
     "bool": bool,
     "elastic_alpha": _elastic_alpha,
