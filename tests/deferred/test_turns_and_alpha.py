@@ -6,6 +6,7 @@ import contextlib
 import io
 import os
 import shutil
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ import torchvision.transforms.functional as F
 from PIL import Image, ImageOps
 from torch.utils import data
 from torchvision.datasets import ImageFolder
+from torchvision.transforms import v2
 
 import headrace as hr
 import images
@@ -224,6 +226,10 @@ ANEW: dict[str, Callable[[Any], Any]] = {
     "solarized": lambda image: ImageOps.solarize(image, 100),
     "equalized": ImageOps.equalize,
     "a Compose": tv.Compose([tv.Resize(20), tv.Pad(2)]),
+    "a Compose with JPEG artefacts": v2.Compose([v2.Resize(20), v2.JPEG((50, 50))]),
+    "a Compose of groups": tv.Compose(
+        [tv.RandomApply([tv.RandomChoice([tv.Pad(1)])], 1.0), tv.CenterCrop(9)]
+    ),
     "a Compose that keeps it": tv.Compose([tv.Resize(20), tv.CenterCrop(16)]),
     "a border, resized": lambda image: ImageOps.expand(image, 4).resize((9, 8)),
 }
@@ -262,6 +268,32 @@ def test_an_image_of_a_worker_process_behind_a_border_is_not_turned(turned: list
     dataset = Opens(turned[5:7], lambda path, _: F.pad(Image.open(path), [3]))
     with contextlib.closing(hr.DataLoader(dataset, batch_size=None, num_workers=1)) as loader:
         assert [image.getexif().get(ORIENTATION) for image in loader] == [None, None]
+
+
+@pytest.mark.filterwarnings("ignore:Palette images with Transparency")
+def test_a_folders_image_has_the_transparent_colour_that_pillow_converts(
+    transparent: list[str], tmp_path: Path
+) -> None:
+    (tmp_path / "class").mkdir()
+    for path in transparent:
+        shutil.copy(path, tmp_path / "class")
+    steps: tuple[list[Any], ...] = ([tv.CenterCrop(20)], [tv.Grayscale(1), tv.Resize(21)])
+    for before in steps:
+        own = tv.Compose([*before, lambda image: F.pil_to_tensor(image.convert("RGBA"))])
+        compared(ImageFolder(str(tmp_path), own), strict=False, batch_size=None)
+
+
+def test_a_folders_image_that_pillow_decodes_is_turned_by_its_exif(tmp_path: Path) -> None:
+    (tmp_path / "class").mkdir()
+    exif = Image.Exif()
+    exif[ORIENTATION] = 6
+    for number, kind in enumerate(("AVIF", "JPEG")):
+        picture = Image.fromarray(images.pixels(40, 30, seed=number))
+        picture.save(tmp_path / "class" / f"{number}.jpg", kind, exif=exif)
+    own = tv.Compose([tv.CenterCrop((20, 26)), ImageOps.exif_transpose, tv.ToTensor()])
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "headrace.DataLoader: Pillow decodes")
+        compared(ImageFolder(str(tmp_path), own), strict=False, batch_size=None)
 
 
 def test_a_folders_image_behind_a_border_is_not_turned(turned: list[str], tmp_path: Path) -> None:

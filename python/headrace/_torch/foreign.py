@@ -159,8 +159,9 @@ class Foreign:
             if begin and not begin.startswith(_BEGINNINGS) and row not in self.hopeless:
                 self.rows.setdefault(row, f"{self._paths[row]} has not the first bytes of one")
 
-    def read(self, row: int) -> tuple[bytearray, dict[str, int]]:
-        """An image as torchvision's folder has it from Pillow, as a PPM; and limits that let it by.
+    def read(self, row: int) -> tuple[bytearray, dict[str, int], dict[Any, Any]]:
+        """An image as torchvision's folder has it from Pillow, as a PPM; limits that let it by; and
+        what it says of itself.
 
         Raises:
             what Pillow raises.
@@ -174,7 +175,7 @@ class Foreign:
             self.latest = row
         data = bytearray(b"P6 %d %d 255\n" % image.size)
         data += image.tobytes()
-        return data, limits_of_decoded(len(data))
+        return data, limits_of_decoded(len(data)), image.info
 
     @property
     def news(self) -> tuple[str, int]:

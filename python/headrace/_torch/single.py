@@ -13,7 +13,7 @@ import torch
 
 from headrace._engine import _lib, abi
 from headrace._torch import trailing
-from headrace._torch.failures import joined
+from headrace._torch.failures import joined, of_an_empty_result
 from headrace._torch.recipe import Recipe
 from headrace._translate.result import Translation
 from headrace.errors import HeadraceError
@@ -56,7 +56,10 @@ class Work:
             image = op(image)
         return image, label
 
-    def _image(self, row: int, key: dict[str, int]) -> tuple[torch.Tensor, bytearray]:
+    def _image(
+        self, row: int, key: dict[str, int]
+    ) -> tuple[torch.Tensor, bytearray | dict[Any, Any]]:
+        """The image; and its file's bytes, or where Pillow has decoded it what that says of it."""
         foreign = self._samples.foreign
         if foreign is None:
             return self.native(row, key)
@@ -69,7 +72,7 @@ class Work:
                 if not foreign.take(failure):
                     raise
         try:
-            data, limits = foreign.read(row)
+            data, limits, info = foreign.read(row)
         except MemoryError:
             raise
         except Exception as theirs:
@@ -77,7 +80,7 @@ class Work:
                 return self.native(row, key)  # which says what is wrong with the file
             except HeadraceError as failure:
                 raise joined(failure, theirs) from theirs
-        return self._decoded(row, data, self._config | key | {"limits": limits}), data
+        return self._decoded(row, data, self._config | key | {"limits": limits}), info
 
     def native(self, row: int, key: dict[str, int]) -> tuple[torch.Tensor, bytearray]:
         """The image as the engine decodes it, HWC where it is to be a PIL image, else CHW; and its
@@ -92,9 +95,9 @@ class Work:
             if failure.file is None:  # the decoder saw bytes only
                 failure.file, failure.record = self._samples.dataset.facts(row)["path"], row
                 failure.reason = f"{failure.file}: record {row}: {failure.reason}"
-            raise
+            raise of_an_empty_result(failure) from failure.__cause__
 
-    def _wrapped(self, image: torch.Tensor, data: bytearray) -> Any:
+    def _wrapped(self, image: torch.Tensor, data: bytearray | dict[Any, Any]) -> Any:
         if self._translation.gives == "PIL image":
             from PIL import Image
 
@@ -102,13 +105,16 @@ class Work:
             made = Image.fromarray(
                 image.numpy().squeeze(2) if image.shape[2] == 1 else image.numpy()
             )
-            made.info = {} if self._anew else _info(data, made.mode)
+            made.info = {}
+            if not self._anew:
+                info = data if isinstance(data, dict) else _info(data)
+                made.info = _converted(info, "RGB", made.mode)
             return made
         return wrapper(self._translation)(image)
 
 
-def _info(data: bytearray, mode: str) -> dict[Any, Any]:
-    """What Pillow's image of a file would say beside its pixels, converted to a mode: EXIF's
+def _info(data: bytearray) -> dict[Any, Any]:
+    """What Pillow's image of a file would say beside its pixels, converted to RGB: EXIF's
     orientation, say, which the program's own code may look at."""
     from PIL import Image
 
@@ -117,12 +123,30 @@ def _info(data: bytearray, mode: str) -> dict[Any, Any]:
             info: dict[Any, Any] = opened.info
             with contextlib.suppress(OSError, SyntaxError):  # as far as Pillow reads it
                 info |= trailing.found_in(data, opened.format)
-            if opened.mode != mode:
-                info.pop("transparency", None)
-            return info
-    # Of a kind that this Pillow does not know, or larger than it opens, which limits= may allow.
-    except (OSError, Image.DecompressionBombError):
+            if "transparency" not in info:
+                return info
+            palette = opened.getpalette() if opened.mode == "P" else None
+            return _converted(info, opened.mode, "RGB", palette)
+    # Of a kind that this Pillow does not know, or larger than it opens, which limits= may allow, or of a mode
+    # that it does not convert.
+    except (OSError, ValueError, Image.DecompressionBombError):
         return {}
+
+
+def _converted(info: Any, mode: str, other: str, palette: Any = None) -> dict[Any, Any]:
+    """What an image of a mode says of itself, converted to another mode: Pillow converts a colour
+    that is transparent with it."""
+    from PIL import Image
+
+    if mode == other or "transparency" not in info:
+        return info  # type: ignore[no-any-return]
+    if isinstance(info["transparency"], bytes):  # several, of which Pillow keeps none, and warns
+        return {name: value for name, value in info.items() if name != "transparency"}
+    one = Image.new(mode, (1, 1))
+    if palette is not None:
+        one.putpalette(palette)
+    one.info = info
+    return one.convert(other).info
 
 
 def wrapper(made: Translation) -> Callable[[torch.Tensor], torch.Tensor]:
