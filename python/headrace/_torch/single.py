@@ -127,8 +127,8 @@ def _info(data: bytearray) -> dict[Any, Any]:
                 return info
             palette = opened.getpalette() if opened.mode == "P" else None
             return _converted(info, opened.mode, "RGB", palette)
-    # Of a kind that this Pillow does not know, or larger than it opens, which limits= may allow, or of a mode
-    # that it does not convert.
+    # Of a kind that this Pillow does not know or a mode that it does not convert, or larger than it
+    # opens, which limits= may allow.
     except (OSError, ValueError, Image.DecompressionBombError):
         return {}
 
