@@ -121,8 +121,25 @@ class Stream(data.IterableDataset[Any]):
             yield TENSOR(self.transform(opened(path)))
 
 
-def test_a_streams_transform_is_native_too(paths: list[str]) -> None:
-    compared(Stream(paths))
+class OfAName(Stream):
+    def __iter__(self) -> Iterator[Any]:
+        for path in self.paths:
+            yield TENSOR(OF_A_STREAM(opened(path)))
+
+
+class OnlyThere(Inverts):
+    def __call__(self, image: Any) -> Any:
+        return Image.fromarray(255 - np.asarray(image))
+
+    __headrace__ = Inverts.__headrace__
+
+
+OF_A_STREAM = OnlyThere()
+
+
+@pytest.mark.parametrize("kind", [Stream, OfAName])
+def test_a_streams_transform_is_native_too(paths: list[str], kind: Any) -> None:
+    compared(kind(paths))
 
 
 class Crops:

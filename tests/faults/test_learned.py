@@ -36,6 +36,15 @@ PROGRAM = """
     print(folder_hash(sys.argv[1], int(sys.argv[2])))
 """
 
+# Prints of each epoch what became of each file.
+EACH = """
+    import os, sys
+    from faults.test_learned import each_file
+    os.environ["HEADRACE_CACHE"] = sys.argv[3]
+    for hashes in each_file(sys.argv[1], int(sys.argv[2])):
+        print(*hashes, flush=True)
+"""
+
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -71,6 +80,18 @@ def epochs_hash(dataset: data.Dataset[Any], epochs: int, native: bool) -> str:
 
 def folder_hash(folder: str | Path, epochs: int) -> str:
     return epochs_hash(ImageFolder(str(folder), CROP), epochs, native=True)
+
+
+def each_file(folder: str | Path, epochs: int) -> Iterator[list[str]]:
+    """Of each epoch with a seed a hash of each image, in the files' order."""
+    dataset = ImageFolder(str(folder), CROP)
+    with contextlib.closing(hr.DataLoader(dataset, batch_size=4, seed=3, strict=True)) as loader:
+        for _ in range(epochs):
+            yield [
+                hashlib.sha256(image.numpy().tobytes()).hexdigest()
+                for pixels, _ in loader
+                for image in pixels
+            ]
 
 
 class Opened(data.Dataset[Any]):
@@ -265,6 +286,44 @@ def test_a_process_that_is_killed_at_any_moment_leaves_a_cache_that_works(
         process.kill()
         process.communicate(60)
         assert folder_hash(folder, 2) == expected
+
+
+def test_files_that_are_replaced_while_four_processes_learn_and_are_killed_have_their_own_pixels(
+    folder: Path, cache: Path, tmp_path: Path, forked: forking.Parent
+) -> None:
+    most = max(path.stat().st_size for path in folder.rglob("*.jpg"))
+    roots = [tmp_path / name for name in ("old", "new", "live")]
+    contents = [path.read_bytes().ljust(most, b"\0") for path in sorted(folder.rglob("*.jpg"))]
+    names = [path.relative_to(folder) for path in sorted(folder.rglob("*.jpg"))]
+    for number, root in enumerate(roots):
+        order = contents[1:] + contents[:1] if number == 1 else contents
+        images.write_tree(root, {str(n): c for n, c in zip(names, order, strict=True)})
+        for name in names:
+            os.utime(root / name, (1e9, 1e9))
+    old, new, live = roots
+    epochs, draw = 20, random.Random(7)
+    with switched_off():
+        allowed = [list(each_file(root, epochs)) for root in (old, new)]
+    running = [forked.start(EACH, live, epochs, cache) for _ in range(4)]
+    for number in range(600):
+        name, here = draw.choice(names), tmp_path / "here"
+        shutil.copy2(draw.choice((old, new)) / name, here)
+        here.replace(live / name)
+        if number in (200, 400):
+            running[number // 400].kill()
+        time.sleep(0.005)
+    compared = 0
+    for number, process in enumerate(running):
+        out, err = process.communicate(timeout=120)
+        assert number < 2 or process.returncode == 0, err
+        for epoch, line in enumerate(out.splitlines()):
+            for place, found in enumerate(line.split()) if len(line) == 65 * COUNT - 1 else ():
+                assert found in (allowed[0][epoch][place], allowed[1][epoch][place])
+                compared += 1
+    assert compared >= 2 * epochs * COUNT
+    with switched_off():
+        expected = folder_hash(live, 2)
+    assert folder_hash(live, 2) == expected
 
 
 def test_a_full_disk_and_a_cache_that_is_read_only_cost_nothing_but_the_learning(

@@ -22,6 +22,7 @@ _OTHERS = (
     type, ModuleType, torch.Tensor, np.ndarray,
     str, bytes, int, float, complex, type(None),
 )  # fmt: skip
+_METHODS = ("__getitem__", "__getitems__", "__iter__")
 # An epoch's first batches: a dataset may make its transforms with its first samples.
 _BATCHES = 2
 
@@ -47,8 +48,7 @@ class Spoken:
 
 def _classes(dataset: Any) -> list[type]:
     """Those of the objects that a dataset holds, or its functions refer to."""
-    getitem = getattr(type(dataset), "__getitem__", None) or getattr(type(dataset), "__iter__", 0)
-    level: list[Any] = [dataset, getitem]
+    level: list[Any] = [dataset, *(getattr(type(dataset), name, None) for name in _METHODS)]
     seen = {*map(id, level)}
     found: dict[type, None] = {}
     for _ in range(_DEEPEST):
