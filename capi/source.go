@@ -112,7 +112,8 @@ func (c *sourceConfig) open() (*catalog.Dataset, error) {
 	}
 	options := c.scanOptions(storage)
 	if c.IndexDir != "" || c.Root != "" {
-		return scan.Open(string(c.Path), options)
+		d, err := scan.Open(string(c.Path), options)
+		return pack.NoteAdded(d, string(c.IndexDir), err)
 	}
 	found, err := pack.FindList(string(c.Path), c.Split, true)
 	if err != nil {
@@ -124,7 +125,7 @@ func (c *sourceConfig) open() (*catalog.Dataset, error) {
 		if err == nil && d.Kind() == catalog.Listed && found.Ignored != "" {
 			d.Warn(found.Warning(d.Classes()))
 		}
-		return d, err
+		return pack.NoteAdded(d, "", err)
 	}
 	if options.Given() {
 		return nil, scan.NoContainer(string(c.Path), catalog.Listed, options.Split)

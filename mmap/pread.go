@@ -54,17 +54,16 @@ func ReadWhole(path string, b *Buffer, maxBytes int64, o Options) (View, error) 
 
 // ReadStamped is ReadWhole that also says which version of the file was read.
 func ReadStamped(path string, b *Buffer, maxBytes int64, o Options) (View, Stamp, error) {
-	return readFile(path, b, nil, maxBytes, o)
+	return readFile(path, b, none, maxBytes, o)
 }
 
-// ReadUnchanged is ReadWhole for a file whose stamp was recorded: another size or time is
-// ErrStale.
-func ReadUnchanged(path string, b *Buffer, recorded Stamp, maxBytes int64, o Options) (View, error) {
-	view, _, err := readFile(path, b, &recorded, maxBytes, o)
-	return view, err
+// ReadSized is ReadStamped for a file whose size was recorded: another one is ErrStale, before anything is read. What
+// another time means is the caller's to find out, who may know the bytes' checksum.
+func ReadSized(path string, b *Buffer, recorded, maxBytes int64, o Options) (View, Stamp, error) {
+	return readFile(path, b, recorded, maxBytes, o)
 }
 
-func readFile(path string, b *Buffer, recorded *Stamp, maxBytes int64, o Options) (View, Stamp, error) {
+func readFile(path string, b *Buffer, recorded, maxBytes int64, o Options) (View, Stamp, error) {
 	if o.ReadDelay > 0 {
 		time.Sleep(o.ReadDelay)
 	}
@@ -74,10 +73,8 @@ func readFile(path string, b *Buffer, recorded *Stamp, maxBytes int64, o Options
 		return View{}, Stamp{}, err
 	}
 	defer unix.Close(fd)
-	if recorded != nil {
-		if err := recorded.check(path, &status); err != nil {
-			return View{}, Stamp{}, err
-		}
+	if recorded >= 0 && status.Size != recorded {
+		return View{}, Stamp{}, &Error{opRead, path, none, recorded, status.Size, ErrStale}
 	}
 	view, err := readOpen(fd, path, status.Size, b, maxBytes)
 	return view, Stamp{status.Size, status.Mtim.Nano()}, err

@@ -16,6 +16,9 @@ import (
 // LMDB writes with every transaction: two pages.
 const endBytes = 64 << 10
 
+// IndexAgain is what to do about a file that is not the one that was indexed: the end of a sentence.
+const IndexAgain = "; run headrace index again"
+
 // EndsOf is the checksum of a container's first and last bytes, by which a copy or a touched file is told
 // from another one of the same size.
 func EndsOf(r io.ReaderAt, size int64) (uint32, error) {
@@ -68,7 +71,7 @@ func (s *ShardInfo) Check(path string, record int64) error {
 		}
 		if txn != s.Txn {
 			return &Error{Kind: fault.KindBadFile, File: path, Record: record, Offset: -1,
-				Text: fault.Differs("the LMDB was written to since it was indexed, its last transaction is another", s.Txn, txn)}
+				Text: fault.Differs("the LMDB was written to since it was indexed, its last transaction is another", s.Txn, txn) + IndexAgain}
 		}
 	}
 	if info.ModTime().UnixNano() == s.MTimeNs {
@@ -80,7 +83,7 @@ func (s *ShardInfo) Check(path string, record int64) error {
 	}
 	if found.Ends != s.Ends || found.Size != s.Size {
 		return &Error{Kind: fault.KindChecksum, File: path, Record: record, Offset: -1, Text: fault.Differs(
-			"the container has another time than when it was indexed, and its first and last bytes have another checksum", s.Ends, found.Ends)}
+			"the container has another time than when it was indexed, and its first and last bytes have another checksum", s.Ends, found.Ends) + IndexAgain}
 	}
 	return nil
 }

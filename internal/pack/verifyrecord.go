@@ -29,7 +29,6 @@ type reader struct {
 	path   string
 	file   readable
 	size   int64
-	mtime  int64
 }
 
 // readChunk is how much is read at once: large enough that a disk reads in one go.
@@ -92,7 +91,7 @@ func (r *reader) open(ctx context.Context, path string, away *catalog.Shard) err
 		f.Close()
 		return err
 	}
-	r.file, r.path, r.size, r.mtime = f, path, info.Size(), info.ModTime().UnixNano()
+	r.file, r.path, r.size = f, path, info.Size()
 	return nil
 }
 
@@ -150,20 +149,14 @@ func (v *verifier) checkValues(ctx context.Context, s catalog.Sample, p Finding)
 	}
 }
 
-// checkRecord compares one record. In folders size and time come first: they say that the file is
-// another one, which is a better answer than two checksums.
-// The checks go from what is cheap and says most to what is dear: size, time, checksum, seek points, verdict.
+// checkRecord compares one record. In folders the size comes first: it says that the file is another one, which is a
+// better answer than two checksums. Its time may be another, as of a copy: the checksum says more.
+// The checks go from what is cheap and says most to what is dear: size, checksum, seek points, verdict.
 func (v *verifier) checkRecord(r *reader, s catalog.Sample, p Finding, seek []byte) {
-	if v.dataset.Kind() == catalog.Indexed {
-		if r.size != s.Length {
-			p.Expected, p.Found, p.Text = fmt.Sprint(s.Length), fmt.Sprint(r.size), "the file's size in bytes is not that it was indexed with"
-			v.findings.add(p)
-			return
-		}
-		if !v.dataset.Away() && r.mtime != s.MTimeNs {
-			p.Expected, p.Found, p.Text = fmt.Sprint(s.MTimeNs), fmt.Sprint(r.mtime), "the file's time in ns is not that it was indexed with"
-			v.findings.add(p)
-		}
+	if v.dataset.Kind() == catalog.Indexed && r.size != s.Length {
+		p.Expected, p.Found, p.Text = fmt.Sprint(s.Length), fmt.Sprint(r.size), "the file's size in bytes is not that it was indexed with"
+		v.findings.add(p)
+		return
 	}
 	crc, err := v.checksum(r, &s)
 	if malformed := (*blocks.MalformedError)(nil); (err == nil && crc != s.CRC32C || errors.As(err, &malformed)) && v.fetchesAnew(r, &s) {

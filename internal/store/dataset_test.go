@@ -2,6 +2,7 @@ package store
 
 import (
 	"fmt"
+	"hash/crc32"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -71,8 +72,10 @@ func newIndexed(t *testing.T, files int) set {
 		status, err := os.Stat(path)
 		require.NoError(t, err)
 		s.bytes = append(s.bytes, data)
+		checked := facts
+		checked.CRC32C = crc32.Checksum(data, castagnoli)
 		require.NoError(t, w.Append(&catalog.Row{Key: key(0, i), Path: name,
-			Sample: catalog.Sample{Length: int64(len(data)), MTimeNs: status.ModTime().UnixNano(), Verdict: catalog.Good, Facts: facts}}))
+			Sample: catalog.Sample{Length: int64(len(data)), MTimeNs: status.ModTime().UnixNano(), Verdict: catalog.Good, Facts: checked}}))
 	}
 	s.finish(t, w, nil)
 	return s

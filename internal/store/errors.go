@@ -27,6 +27,11 @@ func explain(err error, path string, record int64) error {
 	return e
 }
 
+// changed is the error of a file that is not the one that was indexed.
+func changed(kind fault.Kind, path string, record int64, what string) error {
+	return &catalog.Error{Kind: kind, File: path, Record: record, Offset: -1, Text: what + catalog.IndexAgain}
+}
+
 // refuse is an error that no file system said.
 func (s *Store) refuse(sample catalog.Sample, kind fault.Kind, format string, a ...any) error {
 	path, err := s.dataset.Path(sample.Index)

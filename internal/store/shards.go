@@ -113,10 +113,12 @@ func (s *shards) check(at *shard, found, record int64) error {
 	switch {
 	case found == at.size || found < at.size && s.salvage:
 		return nil
+	case found < at.size && at.info != nil:
+		e.Kind, e.Text = fault.KindTruncated, sizes("the container is truncated or another one than was indexed, it ends here", at.size, found)+catalog.IndexAgain
 	case found < at.size:
 		e.Kind, e.Text = fault.KindTruncated, sizes("the shard is truncated, it ends here", at.size, found)
 	case at.info != nil:
-		e.Kind, e.Text = fault.KindBadFile, sizes("this is not the container that was indexed", at.size, found)
+		e.Kind, e.Text = fault.KindBadFile, sizes("this is not the container that was indexed", at.size, found)+catalog.IndexAgain
 	default:
 		e.Kind, e.Text = fault.KindBadFile, sizes("this is not the shard that was packed", at.size, found)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"sync"
 	"time"
 	"unsafe"
@@ -304,8 +305,7 @@ func (s *Store) readFile(ctx context.Context, sample catalog.Sample, b *mmap.Buf
 		return s.readAway(ctx, sample, sample.Length, b, file)
 	}
 	if s.kind(sample) == catalog.Indexed {
-		recorded := mmap.Stamp{Size: sample.Length, MTimeNs: sample.MTimeNs}
-		view, err = mmap.ReadUnchanged(path, b, recorded, s.limit, s.options)
+		view, err = s.readIndexed(path, sample, b)
 	} else {
 		view, err = mmap.ReadWhole(path, b, s.limit, s.options)
 	}
@@ -315,11 +315,32 @@ func (s *Store) readFile(ctx context.Context, sample catalog.Sample, b *mmap.Buf
 	return view, nil
 }
 
+// readIndexed reads a file of a folder that has an index. A copy of a folder often has other times (cp -r), so a file of
+// another time is compared by its checksum, and one of another size is another file.
+func (s *Store) readIndexed(path string, sample catalog.Sample, b *mmap.Buffer) (mmap.View, error) {
+	view, stamp, err := mmap.ReadSized(path, b, sample.Length, s.limit, s.options)
+	var found *mmap.Error
+	switch {
+	case errors.Is(err, mmap.ErrStale) && errors.As(err, &found):
+		return view, changed(fault.KindBadFile, path, sample.Index, sizes("the file has another size than when it was indexed", found.Expected, found.Found))
+	case err != nil || stamp.MTimeNs == sample.MTimeNs || !sample.HasCRC:
+		return view, err
+	}
+	if crc := crc32.Checksum(view.Bytes(), castagnoli); crc != sample.CRC32C {
+		return mmap.View{}, changed(fault.KindChecksum, path, sample.Index, fault.Differs("the file has another time than when it was indexed, and another checksum",
+			fmt.Sprintf("%08x", sample.CRC32C), fmt.Sprintf("%08x", crc)))
+	}
+	return view, nil
+}
+
 // unreadable explains an error of a file in its place: a listed one's length is found when it is opened.
 func (s *Store) unreadable(err error, path string, sample catalog.Sample) error {
 	var found *mmap.Error
 	if errors.Is(err, mmap.ErrTooLarge) && errors.As(err, &found) {
 		return s.oversized(sample, found.Found)
+	}
+	if already := (*catalog.Error)(nil); errors.As(err, &already) {
+		return already
 	}
 	return explain(err, path, sample.Index)
 }

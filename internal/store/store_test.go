@@ -3,6 +3,8 @@ package store
 import (
 	"bytes"
 	"errors"
+	"fmt"
+	"hash/crc32"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -196,7 +198,7 @@ func TestShardCutWhileOpenIsTruncatedAtTheSamplesThatAreGone(t *testing.T) {
 	})
 }
 
-func TestFolderFileThatChangedSinceItWasIndexedIsStale(t *testing.T) {
+func TestFolderFileThatChangedSinceItWasIndexedIsAnErrorThatSaysWhatToDo(t *testing.T) {
 	want := newIndexed(t, 3)
 	s, d := openSet(t, want.root, mmap.Options{})
 	b := buffer(t)
@@ -208,21 +210,44 @@ func TestFolderFileThatChangedSinceItWasIndexedIsStale(t *testing.T) {
 	require.NoError(t, os.WriteFile(path, make([]byte, status.Size()), 0o600))
 	later := status.ModTime().Add(time.Millisecond)
 	require.NoError(t, os.Chtimes(path, later, later))
-	for _, size := range []int64{status.Size(), status.Size() + 1, 0} {
-		require.NoError(t, os.Truncate(path, size))
+	for _, c := range []struct {
+		size int64
+		kind fault.Kind
+		says string
+	}{
+		{status.Size(), fault.KindChecksum, fmt.Sprintf("another checksum (expected %08x, found ", crc32.Checksum(want.bytes[1], castagnoli))},
+		{status.Size() + 1, fault.KindBadFile, fmt.Sprintf("(expected %d bytes, found %d)", status.Size(), status.Size()+1)},
+		{0, fault.KindBadFile, fmt.Sprintf("(expected %d bytes, found 0)", status.Size())},
+	} {
+		require.NoError(t, os.Truncate(path, c.size))
 		_, err = s.Read(sample(t, d, 1), b)
-		assert.ErrorIs(t, err, mmap.ErrStale)
 		var e *catalog.Error
 		require.ErrorAs(t, err, &e)
-		assert.Equal(t, fault.KindBadFile, e.Kind)
+		assert.Equal(t, c.kind, e.Kind)
 		assert.Equal(t, path, e.File)
 		assert.EqualValues(t, 1, e.Record)
+		assert.Contains(t, e.Text, c.says)
+		assert.Contains(t, e.Text, "; run headrace index again")
 	}
 	require.NoError(t, os.Remove(path))
 	_, err = s.Read(sample(t, d, 1), b)
 	assert.ErrorIs(t, err, fs.ErrNotExist)
 	_, err = s.Read(sample(t, d, 2), b)
 	assert.NoError(t, err)
+}
+
+func TestFolderFileOfAnotherTimeWithTheBytesThatWereIndexedIsRead(t *testing.T) {
+	want := newIndexed(t, 3)
+	s, d := openSet(t, want.root, mmap.Options{})
+	b := buffer(t)
+	for i := range want.bytes {
+		path, err := d.Path(int64(i))
+		require.NoError(t, err)
+		require.NoError(t, os.Chtimes(path, time.Time{}, time.Unix(1, 0)))
+		view, err := s.Read(sample(t, d, int64(i)), b)
+		require.NoError(t, err)
+		require.True(t, bytes.Equal(want.bytes[i], view.Bytes()))
+	}
 }
 
 func TestMissingShardIsAnErrorUntilItComesBack(t *testing.T) {
