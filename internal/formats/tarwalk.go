@@ -46,6 +46,11 @@ func NewForeignTarWalker(r io.ReaderAt, size int64) *TarWalker {
 	return &TarWalker{r: r, size: size, namesOnly: true}
 }
 
+// Inner walks an archive that is a member of this one. Its places are those in the outer file.
+func (w *TarWalker) Inner(m *TarMember) *TarWalker {
+	return &TarWalker{r: w.r, at: m.Offset, size: m.Offset + m.Size, namesOnly: w.namesOnly}
+}
+
 // KeepLinks has Next yield hard and symbolic links as well, which have no content.
 func (w *TarWalker) KeepLinks() { w.links = true }
 

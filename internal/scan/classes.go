@@ -7,6 +7,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/headrace/headrace/internal/catalog"
@@ -36,6 +37,8 @@ func scanImageFiles(p *part) error {
 		case formats.HasImageExtension(m.Name) && !isDesktops(m.Name):
 			links.drop(m.Name)
 			err = p.addFile(m.Name, m.Offset, m.Size)
+		default:
+			p.noteArchive(m.Name)
 		}
 		if err != nil {
 			return at(err, m.Header)
@@ -177,10 +180,10 @@ func imageFiles(root, format string, shards []catalog.ShardInfo, parts []*part, 
 		return nil, catalog.NewError(fault.KindArgument, where(root, shards), "image, label and fields name columns, and an archive of image files has none")
 	}
 	// Of all archives together, for the folders of one class may lie in several.
-	entries := entriesBelow(topFolder(parts), parts)
+	entries := entriesBelow(topFolder(parts), archiveClasses(parts, shards, o), parts)
 	if len(entries) == 0 {
 		if i := slices.IndexFunc(parts, func(p *part) bool { return p.inner != "" }); i >= 0 {
-			return nil, catalog.NewError(fault.KindUnsupported, where(root, shards), "its members are archives (%.80q), and those in an archive are not read; %s", parts[i].inner, extractInner)
+			return nil, catalog.NewError(fault.KindUnsupported, where(root, shards), archivesInside, strconv.Quote(parts[i].inner))
 		}
 		return nil, catalog.NewError(fault.KindEmpty, where(root, shards), "the containers hold no image")
 	}
@@ -190,9 +193,8 @@ func imageFiles(root, format string, shards []catalog.ShardInfo, parts []*part, 
 	}
 	// One image outside of any folder is enough: it would have no class.
 	labelled := !slices.ContainsFunc(entries, func(e archived) bool { return !strings.Contains(e.name, "/") })
-	switch {
-	case !labelled && o.Format == "tar":
-		return nil, catalog.NewError(fault.KindUnsupported, where(root, shards), "not every image lies in the folder of a class; without format= the samples are WebDataset's")
+	if !labelled && o.Format == "tar" {
+		return nil, catalog.NewError(fault.KindUnsupported, where(root, shards), "not every image lies in the folder of a class, nor is each of several archives a class without folders; without format= the samples are WebDataset's")
 	}
 	// Stable, so that files of one name in two archives stand in the order of these.
 	slices.SortStableFunc(entries, func(a, b archived) int { return formats.CompareImagePaths(a.name, b.name) })
@@ -233,11 +235,16 @@ func imageFiles(root, format string, shards []catalog.ShardInfo, parts []*part, 
 	return t, nil
 }
 
-// entriesBelow are all images of the archives, with their names below a folder that all lie in.
-func entriesBelow(top string, parts []*part) (entries []archived) {
+// entriesBelow are all images of the archives, with their names below a folder that all lie in. Where each archive is a
+// class, its folder comes first; classes is nil otherwise.
+func entriesBelow(top string, classes []string, parts []*part) (entries []archived) {
 	for shard, p := range parts {
+		class := ""
+		if classes != nil {
+			class = classes[shard]
+		}
 		for i := range p.keys.Len() {
-			entries = append(entries, archived{shard, int(i), string(p.keys.Bytes(i))[len(top):]})
+			entries = append(entries, archived{shard, int(i), class + string(p.keys.Bytes(i))[len(top):]})
 		}
 	}
 	return entries

@@ -57,9 +57,10 @@ func TestArchivesInAnArchiveAreRefusedWithAWayOut(t *testing.T) {
 	_, err := w.Create("train.zip")
 	require.NoError(t, err)
 	require.NoError(t, w.Close())
-	for name, data := range map[string][]byte{"a.tar": tarOf(t, "n01440764.tar", "n01443537.tar"), "b.zip": zipped.Bytes()} {
+	for name, data := range map[string][]byte{"a.tar": tarOf(t, "n01440764.zip", "n01443537.zip"), "b.zip": zipped.Bytes(),
+		"c.tar": tarOf(t, "n01440764.tar.gz", "n01443537.tar.gz")} {
 		_, err := Open(filepath.Join(put(t, map[string][]byte{name: data}), name), Options{})
-		require.ErrorContains(t, err, "those in an archive are not read; extract each into a folder of its own name", name)
+		require.ErrorContains(t, err, "of which those are read that are tars of images in a tar; extract each into a folder of its own name", name)
 		require.Equal(t, fault.KindUnsupported, fault.KindOf(err))
 	}
 }

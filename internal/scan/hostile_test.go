@@ -264,7 +264,7 @@ func ReadAll(t testing.TB, d *catalog.Dataset) {
 // Every byte of small containers, so at every boundary of what they consist of; of Arrow every word, of archives each
 // half of a block, of an LMDB every few words, and at each page.
 func TestTruncationAnywhereIsAnErrorOrASmallerDataset(t *testing.T) {
-	for name, step := range map[string]int{"webdataset.tar": 256, "gnu.tar": 256, "folders.tar": 256, "slim.tfrecord": 1, "folders.zip": 1, "deflated.zip": 1,
+	for name, step := range map[string]int{"webdataset.tar": 256, "gnu.tar": 256, "folders.tar": 256, "nested.tar": 256, "slim.tfrecord": 1, "folders.zip": 1, "deflated.zip": 1,
 		"mds/shard.00000.mds": 1, "mdszstd/shard.00000.mds.zstd": 1, "plain.lmdb": 56, "datum.lmdb": 56, "table.arrow": 4, "saved/data-00000-of-00002.arrow": 4, "grown.arrow": 8, "replacedzstd.arrow": 8, "labels.rec": 1} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -329,7 +329,7 @@ func survivesAs(t *testing.T, name string, data []byte) {
 }
 
 func FuzzAnyBytesAsATar(f *testing.F) {
-	for _, name := range []string{"webdataset.tar", "gnu.tar", "folders.tar"} {
+	for _, name := range []string{"webdataset.tar", "gnu.tar", "folders.tar", "nested.tar"} {
 		f.Add(fixture(f, name))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {

@@ -134,7 +134,7 @@ func chooseColumns(t *catalog.Table, all []*column, parts []*part, o *Options) e
 	case len(images) == 0 && o.Image != "":
 		return catalog.NewError(fault.KindArgument, where(t.Root, t.Shards), "no sample has a column %q (found %s)", o.Image, columnList(all))
 	case len(images) == 0 && len(all) > 0 && !slices.ContainsFunc(all, func(c *column) bool { return !isArchive(c.name) }):
-		return catalog.NewError(fault.KindUnsupported, where(t.Root, t.Shards), "its members are archives (%s), and those in an archive are not read; %s", columnList(all), extractInner)
+		return catalog.NewError(fault.KindUnsupported, where(t.Root, t.Shards), archivesInside, columnList(all))
 	case len(images) == 0:
 		return catalog.NewError(fault.KindUnsupported, where(t.Root, t.Shards), "no column is known as the image (found %s); image= names it", columnList(all))
 	case len(labels) == 0 && o.Label != "":
@@ -142,7 +142,7 @@ func chooseColumns(t *catalog.Table, all []*column, parts []*part, o *Options) e
 	case len(labels) > 1 && o.Label == "":
 		return catalog.NewError(fault.KindUnsupported, where(t.Root, t.Shards), "several columns may be the label: %s (found %s); label= says which", strings.Join(labels, ", "), columnList(all))
 	case len(labels) == 0:
-		t.Warnings = append(t.Warnings, fmt.Sprintf("no column is known as the label, so every label is -1 (found %s); label= names one", columnList(all)))
+		t.Warnings = append(t.Warnings, fmt.Sprintf("no column is known as the label, so every label is -1 (found %s); label= names one", columnList(all))+orArchives(t, all, parts))
 	}
 	return nil
 }
@@ -171,17 +171,24 @@ func noteWithoutImage(t *catalog.Table, parts []*part) {
 	}
 }
 
-// extractInner is the way out for archives in an archive, as of ImageNet's training images: one for each class.
-const extractInner = "extract each into a folder of its own name, which is a folder of classes then"
-
-// isArchive is true of a file by what its name ends with.
-func isArchive(name string) bool {
-	for _, ending := range []string{"tar", "tgz", "tar.gz", "zip"} {
-		if name == ending || strings.HasSuffix(name, "."+ending) {
-			return true
+// noteWithoutLabel warns of samples that have none where others do: -1 is no class, and ends a training that meets it. Of a
+// selection nothing is said, for its labels are numbers by then, among which -1 may be one of the container's own.
+func noteWithoutLabel(t *catalog.Table, parts []*part) {
+	rows, missing := 0, 0
+	for _, p := range parts {
+		rows += p.rows()
+		for i := range p.labels {
+			switch p.labels[i].kind {
+			case noLabel:
+				missing++
+			case fractionLabel, listLabel: // every label is -1, which was said
+				return
+			}
 		}
 	}
-	return false
+	if missing > 0 && missing < rows && rows == len(t.Label) {
+		t.Warnings = append(t.Warnings, fmt.Sprintf("%d of %d samples have no label, theirs is -1", missing, rows))
+	}
 }
 
 // columnList names a container's columns for a sentence.

@@ -30,7 +30,7 @@ var walkers = map[string]func(*part) error{
 }
 
 // scan reads the headers of all files, several files at a time, and makes one table of them.
-// An archive of class folders is walked twice, because only its end shows that it is one.
+// An archive of class folders or of archives is walked twice, because only its end shows that it is one.
 func scan(files []string, kind string, o Options) (*catalog.Table, error) {
 	root, names := catalog.CommonRoot(files)
 	if o.away != nil {
@@ -46,6 +46,12 @@ func scan(files []string, kind string, o Options) (*catalog.Table, error) {
 		return nil, err
 	}
 	format, images := kind, kind == "zip" || o.Format == "tar"
+	if kind == "tar" && (o.Format == "" || o.Format == "tar") && o.Image == "" && o.Label == "" && holdArchives(parts) {
+		if parts, shards, err = walkAll(files, names, scanInnerTars, &o); err != nil {
+			return nil, err
+		}
+		format, images = "tar", true
+	}
 	if kind == "tar" && !images {
 		format = "webdataset"
 		// A word about columns says that the archive has samples with such.

@@ -30,6 +30,7 @@ func scanWebDataset(p *part) error {
 		// Noted also behind an error that was put off: whether the archive is one of class folders only its end
 		// tells.
 		folders.note(m.Name)
+		p.noteArchive(m.Name)
 		if p.late != nil {
 			continue
 		}

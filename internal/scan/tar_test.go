@@ -91,6 +91,23 @@ func TestFoldersOfATarAreClassesInTheOrderOfAnImageFolder(t *testing.T) {
 	require.Equal(t, labels(t, folder), labels(t, d))
 }
 
+func TestATarOfATarForEachClassHasTheFoldersOfTheirNames(t *testing.T) {
+	d := open(t, "testdata/nested.tar", Options{})
+	require.Equal(t, "tar", d.Source().Format)
+	require.Equal(t, []string{"n01440764", "n01443537"}, d.Classes())
+	require.Equal(t, []string{"n01440764/n01440764_0", "n01440764/n01440764_1", "n01440764/n01440764_2",
+		"n01443537/n01443537_0", "n01443537/n01443537_1", "n01443537/n01443537_2"}, keys(t, d))
+	require.Equal(t, []int64{0, 0, 0, 1, 1, 1}, labels(t, d))
+	require.Empty(t, d.Warnings())
+	whole := fixture(t, "nested.tar")
+	for i := range d.Len() {
+		sample, err := d.Sample(i)
+		require.NoError(t, err)
+		require.Equal(t, []byte("\xff\xd8\xff"), whole[sample.Offset:sample.Offset+3])
+		require.Equal(t, []byte("\xff\xd9"), whole[sample.Offset+sample.Length-2:sample.Offset+sample.Length])
+	}
+}
+
 func TestAnArchiveBehindAnArchiveIsWarnedOfAndNotRead(t *testing.T) {
 	dir := put(t, map[string][]byte{"two.tar": append(fixture(t, "unlabelled.tar"), fixture(t, "webdataset.tar")...)})
 	d := open(t, dir+"/two.tar", Options{})

@@ -54,9 +54,7 @@ func scanZip(p *part) error {
 		}
 		// Asked before its method and its flags, for members that are no images may be encrypted or compressed in any way.
 		if !formats.HasImageExtension(name) || isDesktops(name) {
-			if p.inner == "" && isArchive(name) {
-				p.inner = name
-			}
+			p.noteArchive(name)
 			continue
 		}
 		// The local header has its own lengths of name and extra field, which the directory does not know

@@ -94,12 +94,24 @@ def tars() -> dict[str, Any]:
         tarfile.PAX_FORMAT,
     )
     members("unlabelled.tar", {f"{i}.jpg": jpeg(i) for i in range(3)}, tarfile.USTAR_FORMAT)
+    nested()
     both = (HERE / "unlabelled.tar").read_bytes() + (HERE / "webdataset.tar").read_bytes()
     (HERE / "concatenated.tar").write_bytes(both)
     names = ["webdataset.tar", "gnu.tar", "unlabelled.tar", "concatenated.tar"]
     said = {name: found(name) for name in names}
     (HERE / "concatenated.tar").unlink()  # the tests put it together themselves
     return said
+
+
+def nested() -> None:
+    """A tar of a tar for each class, as ImageNet's training images are published."""
+    inner = {}
+    for number, name in enumerate(["n01443537", "n01440764"]):
+        files = {f"{name}_{i}.JPEG": jpeg(3 * number + i) for i in (2, 0, 1)}
+        members("inner.tar", files, tarfile.GNU_FORMAT)
+        inner[f"{name}.tar"] = (HERE / "inner.tar").read_bytes()
+    (HERE / "inner.tar").unlink()
+    members("nested.tar", inner, tarfile.GNU_FORMAT)
 
 
 def zips() -> None:
