@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -148,6 +149,17 @@ func TestAListOfImagesBesideThemIsNamedWithWhatPacksIt(t *testing.T) {
 	}
 	dir := put(t, map[string][]byte{"metadata.parquet": fixture(t, "photos.parquet")})
 	require.Equal(t, int64(7), open(t, dir, Options{}).Len())
+}
+
+func TestPythonWarnsOfFoldersThatAreCalledAsSplitsAreHere(t *testing.T) {
+	source, err := os.ReadFile("../../python/headrace/_engine/containers.py")
+	require.NoError(t, err)
+	there := regexp.MustCompile(`(?m)^_SPLITS = \{(.*)\}$`).FindSubmatch(source)
+	require.NotNil(t, there)
+	here := regexp.MustCompile(`\(([a-z|]+)\)`).FindStringSubmatch(splitName.String())
+	require.NotNil(t, here)
+	names := strings.Split(strings.ReplaceAll(string(there[1]), `"`, ""), ", ")
+	require.ElementsMatch(t, strings.Split(here[1], "|"), names)
 }
 
 func TestASplitThatNoArchiveIsCalledByIsRefusedWithThoseThatTheyAre(t *testing.T) {

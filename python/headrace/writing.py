@@ -198,6 +198,9 @@ def index(
 ) -> dict[str, Any]:
     """Writes an index for a folder of images or for containers, which are used in place.
 
+    Run it again after files were added, removed or changed: an index knows only what was there, and
+    a file or container with other bytes is an error when it is read.
+
     Args:
         source: a folder with one folder of images for each class; or containers, as ``Dataset``
             accepts them; or an index of containers, which is then written again.

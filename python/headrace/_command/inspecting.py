@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -40,5 +41,13 @@ def looked_at(
             if "columns" not in info.get("source", {}):
                 return {}
             found = {name: info[name] for name in _SHOWN}
-            return {**found, "first_key": dataset.facts(0)["key"], "doubts": info["warnings"]}
+            found |= {"first_key": dataset.facts(0)["key"], "doubts": info["warnings"]}
+            return with_path(found, source)
     return {}
+
+
+def with_path(found: dict[str, Any], source: Path | list[Path]) -> dict[str, Any]:
+    """What was found, with a single file's own path: that of a dataset is the file's folder."""
+    if not isinstance(source, list) and not away.is_url(source) and os.path.isfile(source):
+        return {**found, "path": os.fspath(source)}
+    return found

@@ -57,6 +57,8 @@ def info(
             if sample is None and dataset.kind in ("scanned", "contained"):
                 with suppress(HeadraceError):  # of a field that cannot be read
                     found = {**found, "first_key": dataset.facts(0)["key"]}
+            if sample is None:
+                found = inspecting.with_path(found, given)
             if sample is None and dataset.away:
                 found = {**found, "fetched": dataset.fetched}
             output.result(found, as_json)

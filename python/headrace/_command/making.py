@@ -116,7 +116,10 @@ def index(
     threads: options.Threads = None,
     as_json: options.AsJSON = False,
 ) -> None:
-    """Write an index for a folder of images or for containers, to use them in place."""
+    """Write an index for a folder of images or for containers, to use them in place.
+
+    Run it again after files were added, removed or changed.
+    """
     words = containers.Words(format, image, label, fields or None, classes or None, split, root)
     with output.complaining(), output.bar("Indexing", as_json) as show:
         made = writing.index(

@@ -91,7 +91,8 @@ def warn_of(info: Mapping[str, Any]) -> None:
         warn(text)
 
 
-# Folders of these names are splits, and no class of anybody's (internal/scan takes the same ones).
+# Folders of these names are splits, and no class of anybody's. A test of internal/scan compares
+# them with its own.
 _SPLITS = {"train", "training", "val", "valid", "validation", "dev", "test"}
 
 
