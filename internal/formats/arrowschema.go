@@ -185,8 +185,10 @@ func (f *arrowField) describe(kind uint8, t flat.Table, leaf *Leaf) (nested bool
 		return nil
 	}
 	switch kind {
-	case flat.TypeNull, flat.TypeRunEndEncoded:
-		leaf.Type, nested = "null or run-end-encoded", kind == flat.TypeRunEndEncoded
+	case flat.TypeNull:
+		leaf.Type, leaf.Empty = "null", true
+	case flat.TypeRunEndEncoded:
+		leaf.Type, nested = "run-end-encoded", true
 	case flat.TypeInt:
 		if err := whole(t.U32(0)); err != nil {
 			return false, err

@@ -8,6 +8,8 @@ type Leaf struct {
 	Path []string // the names of the structs around it, and its own
 	Kind LeafKind
 	Type string // of a RefusedLeaf: what it is, for a sentence
+	// Empty: it is of the type that has no value but null, as a table without any label may have it.
+	Empty bool
 
 	Element string // of an ArrayLeaf: NumPy's name of the type of its numbers
 	Form    string // of LitData's values that have a head of their own: what wrote them

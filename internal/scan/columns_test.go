@@ -64,7 +64,23 @@ func TestALabelThatIsNaNIsNone(t *testing.T) {
 	b.AppendValues([]float64{1, math.NaN(), 0}, nil)
 	d := open(t, oneTable(t, "image", threeImages(), "label", b.NewArray()), Options{})
 	require.Equal(t, []int64{1, -1, 0}, labels(t, d))
-	require.Empty(t, d.Warnings())
+	require.Equal(t, []string{"1 of 3 samples have no label, theirs is -1"}, d.Warnings())
+}
+
+func TestAColumnThatHasNothingButNullIsAsIfItWereNotThere(t *testing.T) {
+	d := open(t, oneTable(t, "image", threeImages(), "label", array.NewNull(3), "x", array.NewNull(3)), Options{})
+	require.Equal(t, []int64{-1, -1, -1}, labels(t, d))
+	require.Empty(t, d.Fields())
+	require.Equal(t, []string{`no column is known as the label, so every label is -1 (found "image"); label= names one`}, d.Warnings())
+	_, err := Open(oneTable(t, "image", array.NewNull(3), "label", unsigned(1, 2, 3)), Options{})
+	require.ErrorContains(t, err, `no column is known as the image (found "label"); image= names it`)
+}
+
+func TestAColumnWithoutANameIsNoFieldAndLeavesTheRestReadable(t *testing.T) {
+	d := open(t, oneTable(t, "", unsigned(7, 8, 9), "image", threeImages(), "label", unsigned(1, 2, 3), "x", unsigned(4, 5, 6)), Options{})
+	require.Equal(t, []int64{1, 2, 3}, labels(t, d))
+	require.Len(t, d.Fields(), 1)
+	require.Equal(t, []string{`a.arrow: a column is called "", which no field can be called, so it is none`}, d.Warnings())
 }
 
 func TestOfTwoColumnsOfOneNameNoneIsAFieldImageOrLabel(t *testing.T) {

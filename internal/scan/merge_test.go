@@ -17,7 +17,8 @@ func TestSamplesWithoutAnImageAreCountedInAWarning(t *testing.T) {
 	names := []string{"0.jpg", "x", "1.jpg", "x", "0.cls", "0", "1.cls", "1"}
 	dir := put(t, map[string][]byte{"a.tar": archive(names...), "b.tar": archive("2.jpg", "x", "2.cls", "2")})
 	d := open(t, dir, Options{})
-	require.Equal(t, []string{`2 of 5 samples have no image, and are errors where they are read; on_error="replace" of a loader passes over them`}, d.Warnings())
+	require.Equal(t, []string{`2 of 5 samples have no image, and are errors where they are read; on_error="replace" of a loader passes over them`,
+		"2 of 5 samples have no label, theirs is -1"}, d.Warnings())
 	require.Empty(t, open(t, dir+"/b.tar", Options{}).Warnings())
 }
 

@@ -67,8 +67,7 @@ func (p *part) note(row int, c *cell, image bool) error {
 		if len(p.columns) >= maxColumns {
 			return fmt.Errorf("%w: more than %d columns, %.40q is one more", formats.ErrLimit, maxColumns, c.name)
 		}
-		// Whatever may be a field's name (catalog.CheckFields).
-		if c.name == "" || len(c.name) > maxColumnName || strings.IndexByte(c.name, 0) >= 0 || !utf8.ValidString(c.name) {
+		if !isColumnName(c.name) {
 			return fmt.Errorf("%w: a column of the name %.40q (expected 1 to %d bytes of UTF-8 without NUL)", formats.ErrUnsupported, c.name, maxColumnName)
 		}
 		col = &column{name: c.name, kind: c.kind, dtype: c.dtype, shape: c.shape}
@@ -115,6 +114,11 @@ func (p *part) note(row int, c *cell, image bool) error {
 		col.floats = append(grownWith(col.floats, row, math.NaN()), v)
 	}
 	return nil
+}
+
+// isColumnName is true of whatever may be a field's name (catalog.CheckFields).
+func isColumnName(name string) bool {
+	return name != "" && len(name) <= maxColumnName && strings.IndexByte(name, 0) < 0 && utf8.ValidString(name)
 }
 
 // like notes that arrays of another type or shape are there: those of one dimension may differ in length.

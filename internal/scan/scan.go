@@ -88,6 +88,7 @@ func scan(files []string, kind string, o Options) (*catalog.Table, error) {
 	}
 	if !images {
 		noteWithoutImage(t, parts)
+		noteWithoutLabel(t, parts)
 	}
 	return t, nil
 }

@@ -71,9 +71,10 @@ func leavesOf(path string) []formats.Leaf {
 // tableColumn is what becomes of a leaf of a table.
 // A leaf is a column of values; a struct has a leaf for each of its members.
 type tableColumn struct {
-	name  string
-	inner bool // the path of an image whose bytes are another leaf
-	paths int  // of an image's bytes: the leaf of its path, else -1
+	name   string
+	inner  bool // the path of an image whose bytes are another leaf
+	paths  int  // of an image's bytes: the leaf of its path, else -1
+	passed bool // it is as if it were not there
 }
 
 // readTable takes every row of a table as a sample. Hugging Face writes an image as a struct of its bytes and
@@ -84,10 +85,15 @@ func (p *part) readTable(leaves []formats.Leaf, metadata string, next func([]for
 	columns := tableColumns(leaves)
 	p.features(columns, metadata)
 	for i := range leaves {
+		// R and pandas write row names as a column without a name.
+		if columns[i].passed = leaves[i].Empty; !isColumnName(columns[i].name) {
+			columns[i].passed = true
+			p.warnings = append(p.warnings, fmt.Sprintf("a column is called %.40q, which no field can be called, so it is none", columns[i].name))
+		}
 		if leaves[i].Kind == formats.ArrayLeaf && !p.wantsVector(columns[i].name) {
 			leaves[i].Kind, leaves[i].Type = formats.RefusedLeaf, formats.ListType
 		}
-		leaves[i].Skip = !p.needs(&columns[i])
+		leaves[i].Skip = columns[i].passed || !p.needs(&columns[i])
 		// Labels and paths are looked at now; all other bytes and texts only have places.
 		leaves[i].Want = columns[i].inner || slices.Contains(p.label.names, columns[i].name)
 	}
@@ -111,6 +117,9 @@ func (p *part) readTable(leaves []formats.Leaf, metadata string, next func([]for
 		// A row has a key only where its image has a path.
 		key, pixels := "", false
 		for i := range leaves {
+			if columns[i].passed {
+				continue
+			}
 			v := &values[i]
 			// A refused column has a cell in each row, so that it is told among those that were found.
 			if leaves[i].Kind == formats.RefusedLeaf || !v.Null || v.Gaps {
@@ -226,7 +235,7 @@ func (p *part) features(columns []tableColumn, metadata string) {
 // Other columns of such types are fields that are left out.
 func (p *part) checkTypes(leaves []formats.Leaf, columns []tableColumn) error {
 	for i, c := range columns {
-		if leaves[i].Kind != formats.RefusedLeaf || leaves[i].Type == formats.ListType {
+		if c.passed || leaves[i].Kind != formats.RefusedLeaf || leaves[i].Type == formats.ListType {
 			continue
 		}
 		if slices.Contains(p.image.names, c.name) || slices.Contains(p.label.names, c.name) {

@@ -12,13 +12,14 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from PIL import Image
 
 import headrace as hr
 import processes
 from headrace._command import summary
-from images import png, write_tree
+from images import plain_tree, png, write_tree
 
 
 def run(*arguments: Any, status: int = 0) -> subprocess.CompletedProcess[str]:
@@ -62,6 +63,16 @@ def test_verify_names_shard_sample_and_offset_and_fails(packed: Path, tmp_path: 
     assert f"{shard}: record " in text
     assert "at byte" in text
     assert "Traceback" not in text
+
+
+def test_info_shows_the_path_of_a_single_file(tmp_path: Path) -> None:
+    np.save(tmp_path / "images.npy", np.zeros((4, 8, 8, 3), np.uint8))
+    with tarfile.open(tmp_path / "photos.tar", "w") as archive:
+        archive.add(plain_tree(tmp_path / "photos", 4), "photos")
+    for name in ("images.npy", "photos.tar"):
+        path = tmp_path / name
+        assert json.loads(run("info", path, "--json").stdout)["path"] == str(path)
+        assert f" {path}" in run("info", path).stdout.splitlines()[0]
 
 
 def test_index_makes_a_folder_an_indexed_one(folder: Path, tmp_path: Path) -> None:
