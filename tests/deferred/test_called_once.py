@@ -131,6 +131,32 @@ def test_a_collate_function_that_needs_values_finds_its_samples_as_they_were(
     compared(dataset, expected=expected, collate_fn=takes_apart, num_workers=workers, ahead=0)
 
 
+def of_an_image_alone(path: str, index: int) -> dict[str, Any]:
+    return {"image": opened(path), "label": index, "boxes": np.full((2, 4), index, np.float32)}
+
+
+def processed(samples: list[Any]) -> Any:
+    """As a processor of Hugging Face's is called: images to arrays, in the collate function."""
+    labels, drawn = [sample.pop("label") for sample in samples], random.random()
+    for sample in samples:
+        sample["boxes"] += 1
+        sample["image"].thumbnail((40, 40))
+        sample["image"] = sample["image"].crop((1, 2, 30, 20))
+    arrays = [np.asarray(sample["image"]) for sample in samples]
+    return torch.from_numpy(np.stack(arrays)), labels, [one["boxes"] for one in samples], drawn
+
+
+@WORKERS
+def test_a_collate_function_that_needs_an_images_pixels_finds_its_samples_as_they_were(
+    paths: list[str], workers: int
+) -> None:
+    dataset = Opens(paths, of_an_image_alone)
+    random.seed(1)
+    expected = list(data.DataLoader(dataset, 5, collate_fn=processed))
+    random.seed(1)
+    compared(dataset, expected=expected, collate_fn=processed, num_workers=workers, ahead=0)
+
+
 @WORKERS
 @pytest.mark.parametrize("made", [Counts, closing_over, lambda: partial(Counts())])
 def test_a_collate_function_that_needs_values_counts_each_batch_once(

@@ -323,7 +323,7 @@ class Collating:
 
     def _early(self, found: Recording, samples: Any) -> Any:
         """What it makes of pending tensors; the samples, as they were, where it needs values."""
-        tried = self._own and bool(found.pending)
+        tried = self._own and (bool(found.pending) or undoing.waits(samples))
         before = (undoing.Before(samples, self._collate), states()) if tried else None
         if before is not None and before[0].opaque:
             if not found.travels or pickles(samples):
@@ -331,7 +331,7 @@ class Collating:
                 return samples
             before = None
         # Else values are made where they are needed: the function cannot be called twice.
-        found.waits, found.collating = before is not None or not tried, True
+        found.waits, found.collating = before is not None or not self._own, True
         try:
             with Recorder(found):
                 data = self._collate(samples)

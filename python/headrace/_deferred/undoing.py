@@ -23,6 +23,8 @@ import torch
 from headrace._deferred.tensor import PendingTensor
 
 _DEEPEST = 12
+# How deep in samples it is looked for what is to come, and into how many objects.
+_SHALLOW, _MOST_OBJECTS = 6, 10_000
 _LONGEST = 100_000  # entries of one container of a sample
 # Of what belongs to the collate function, which may lead to the whole program.
 _LONGEST_OF_ITS_OWN, _LARGEST_OF_ITS_OWN = 1_000, 1 << 20
@@ -166,6 +168,39 @@ class Before:
         else:
             return False
         return True
+
+
+def waits(samples: Any) -> bool:
+    """Whether an image or a tensor in samples is seen to be still to come."""
+    seen: set[int] = set()
+    level = [samples]
+    for _ in range(_SHALLOW):
+        parts: list[Any] = []
+        for value in level:
+            if _is_to_come(value):
+                return True
+            if id(value) not in seen and len(seen) < _MOST_OBJECTS:
+                seen.add(id(value))
+                inside = _inside(value)
+                if not {*map(type, inside)} <= _PLAIN:  # as the numbers of a long list are
+                    parts += inside
+        level = parts
+    return any(map(_is_to_come, level))
+
+
+def _is_to_come(value: Any) -> bool:
+    if isinstance(value, PIL.Image.Image):
+        return getattr(value, "chain", None) is not None
+    return isinstance(value, PendingTensor)
+
+
+def _inside(value: Any) -> Any:
+    if isinstance(value, dict):
+        return value.values()
+    if isinstance(value, list | tuple | set | deque):
+        return value
+    own = None if isinstance(value, (*_LEFT, torch.Tensor)) else getattr(value, "__dict__", None)
+    return own.values() if isinstance(own, dict) else ()
 
 
 class _Kind(NamedTuple):
