@@ -15,7 +15,7 @@ from headrace._deferred import image, making, pixels, recording, tensor
 from headrace._deferred.chain import Chain, Form
 from headrace._deferred.image import DeferredImage
 from headrace._deferred.making import Batch
-from headrace._deferred.parts import Derived, Part, leaves_of
+from headrace._deferred.parts import Derived, Part, Stacked, leaves_of
 from headrace._deferred.tensor import PendingTensor
 
 _PIXELS = Form(layout="NHWC")
@@ -59,15 +59,23 @@ class AtOnce:
 
     def compare_derived(self, part: Derived, late: torch.Tensor) -> None:
         """The operators, one after the other, on all of what was made at once."""
-        leaf = part.leaf
-        kept, data = self._made.get((id(leaf.chain), leaf.form), (None, None))
-        if kept is leaf.chain and data is not None:
-            shape, dtype = leaf.described()
-            made = torch.frombuffer(bytearray(data), dtype=torch.uint8).view(dtype).view(shape)
+        made = self._at_once(part.leaf)
+        if made is not None:
             for op in part.ops:
                 made = op.of(made)
             assert _bits(made) == _bits(late), f"{part} was another tensor at once"
             self.compared += 1
+
+    def _at_once(self, leaf: Part | Stacked) -> torch.Tensor | None:
+        if isinstance(leaf, Stacked):
+            rows = [self._at_once(part) for part in leaf.parts if isinstance(part, Part | Stacked)]
+            whole = len(rows) == len(leaf.parts) and all(row is not None for row in rows)
+            return torch.stack([row for row in rows if row is not None]) if whole else None
+        kept, data = self._made.get((id(leaf.chain), leaf.form), (None, None))
+        if kept is not leaf.chain or data is None:
+            return None
+        shape, dtype = leaf.described()
+        return torch.frombuffer(bytearray(data), dtype=torch.uint8).view(dtype).view(shape)
 
 
 def _bits(tensor: torch.Tensor) -> bytes:

@@ -572,6 +572,15 @@ CHAINED: dict[str, Callable[[Any], Any]] = {
     "two of one": lambda x: x[None].expand(2, *x.shape),
     "repeated": lambda x: x.repeat(2, *[1] * (x.dim() - 1)) if x.dim() else x,
     "absolute": lambda x: x.abs(),
+    "two in a stack": lambda x: torch.stack([x, x * 2]),
+    "itself in a stack": lambda x: torch.stack([x, x]),
+    "stacks joined": lambda x: torch.cat([torch.stack([x, x]), torch.stack([x])[[0, 0]]]),
+    "the last part": lambda x: x.chunk(2)[-1] if x.dim() else x,
+    "the last of all": lambda x: [*x][-1] if x.dim() else x,
+    "ends": lambda x: x.split(2, -1)[0] if x.dim() else x,
+    "channels last": lambda x: (
+        x.contiguous(memory_format=torch.channels_last) if x.dim() == 4 else x
+    ),
 }
 WRITES: dict[str, Callable[[Any], Any]] = {
     "zeroed": lambda x: x if 0 in x.stride() else x.zero_(),

@@ -7,12 +7,13 @@ made of is decoded once.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 import torch
 
 from headrace._deferred import tensor
 from headrace._deferred.memory import Blocks
-from headrace._deferred.parts import Derived, Memory, Part, leaves_of, values
+from headrace._deferred.parts import AnyPart, Derived, Memory, Part, Stacked, values
 from headrace._deferred.tensor import PendingTensor
 
 _ALIGNED = 64  # bytes, as torch's own memory
@@ -20,7 +21,15 @@ _ALIGNED = 64  # bytes, as torch's own memory
 
 def is_derived(value: PendingTensor) -> bool:
     """Whether operators make some of a tensor's values."""
-    return Derived in map(type, value.parts)
+    return _has_operators(value.parts)
+
+
+def _has_operators(parts: tuple[AnyPart, ...]) -> bool:
+    kinds = {*map(type, parts)}  # of most, images alone: no loop of Python's looks at each
+    if kinds == {Part}:
+        return False
+    inner = [part.parts for part in parts if isinstance(part, Stacked)]
+    return Derived in kinds or any(map(_has_operators, inner))
 
 
 class Derivations:
@@ -42,40 +51,70 @@ class Derivations:
         # With the parts, which a tensor that has its values does not have any more.
         self._pending, self._blocks = [(value, value.parts) for value in pending], blocks
         self.wanted: list[tuple[Part, torch.Tensor]] = []
-        # By the id of what it is, each memory that tensors are views of. The tensors have parts
+        # Each memory that tensors are views of, by `_key` of what it is. The tensors have parts
         # that refer to them all.
         self._memories: dict[int, torch.Tensor] = {}
+        # What tensors of the program are views of: it has a memory that nothing else has.
+        self._own: dict[int, Part | Stacked] = {}
+        # The stacks whose rows the engine does not write, or not all.
+        self._unfinished: dict[int, Stacked] = {}
         if not pending:
             return
+        leaves = [leaf for value in pending for leaf in _leaves(value.parts)]
+        viewed = {_key(leaf) for leaf in leaves if isinstance(leaf, Stacked)}
         for value, made in pairs:
-            if not (value.stacked or value.pinned):
-                self._memories[id(value.parts[0])] = made[...]
-        for value in pending:  # a view stays where the image is made
-            part = value.parts[0]
-            seen = part.memory if isinstance(part, Derived) and not value.stacked else None
-            if isinstance(seen, Part) and id(seen) not in self._memories:
-                self._add(seen, blocks.tensor(*seen.described()))
+            if not value.pinned and (not value.stacked or id(value.parts) in viewed):
+                self._memories[_key(value.part)] = made[...]
+        for value in pending:  # a view stays where the image is made, or the stack
+            part = value.part
+            seen = part.memory if isinstance(part, Derived) else part
+            is_seen = isinstance(seen, Part) or (_key(seen) in viewed and not value.pinned)
+            if is_seen and not isinstance(seen, Memory | Derived):
+                self._own.setdefault(_key(seen), seen)
+        for key, leaf in self._own.items():
+            if key not in self._memories:
+                self._add(leaf, blocks.tensor(*leaf.described()))
         for value, made in pairs:
-            for row, one in zip(made, value.parts, strict=True) if value.stacked else ():
-                self._memories.setdefault(id(one), row)
-        left = {id(leaf): leaf for value in pending for leaf in leaves_of(value.parts)}
-        self._add_in_one_block([leaf for key, leaf in left.items() if key not in self._memories])
+            if value.stacked:
+                self._lend(made, value.parts)
+        # Images behind stacks, which may have them.
+        for kind in (Stacked, Part):
+            self._add_in_one_block([leaf for leaf in leaves if isinstance(leaf, kind)])
 
-    def _add(self, leaf: Part, made: torch.Tensor) -> None:
-        self._memories[id(leaf)] = made
-        self.wanted.append((leaf, made))
+    def _add(self, leaf: Part | Stacked, made: torch.Tensor) -> None:
+        self._memories[_key(leaf)] = made
+        if isinstance(leaf, Part):
+            self.wanted.append((leaf, made))
+            return
+        self._unfinished[_key(leaf)] = leaf
+        for row, part in zip(made, leaf.parts, strict=True):
+            if isinstance(part, torch.Tensor | Derived):
+                continue
+            if _key(part) not in self._memories and _key(part) not in self._own:
+                self._add(part, row)
 
-    def _add_in_one_block(self, leaves: list[Part]) -> None:
+    def _lend(self, made: torch.Tensor, parts: tuple[AnyPart, ...]) -> None:
+        """What the engine makes in a stack may be read there."""
+        for row, part in zip(made, parts, strict=True):
+            if isinstance(part, Part | Stacked):
+                self._memories.setdefault(_key(part), row)
+            if isinstance(part, Stacked):
+                self._lend(row, part.parts)
+
+    def _add_in_one_block(self, leaves: list[Part | Stacked]) -> None:
         """Memory that is needed until the values are made."""
-        forms = [leaf.described() for leaf in leaves]
+        left = {_key(leaf): leaf for leaf in leaves if _key(leaf) not in self._memories}
+        if not left:
+            return
+        forms = [leaf.described() for leaf in left.values()]
         counts = [math.prod(shape) for shape, _ in forms]
         sizes = [
             -(-count * dtype.itemsize // _ALIGNED) * _ALIGNED
             for count, (_, dtype) in zip(counts, forms, strict=True)
         ]
         rows = torch.split(self._blocks.tensor((sum(sizes),), torch.uint8), sizes)
-        for leaf, row, count, (shape, dtype) in zip(leaves, rows, counts, forms, strict=True):
-            self._add(leaf, row.view(dtype)[:count].view(shape))
+        for leaf, row, count, form in zip(left.values(), rows, counts, forms, strict=True):
+            self._add(leaf, row.view(form[1])[:count].view(form[0]))
 
     def make(self) -> None:
         """Puts the values in the place of the tensors, once the images came. An interrupted one is
@@ -83,33 +122,65 @@ class Derivations:
         for value, parts in self._pending:
             if not isinstance(value, PendingTensor):
                 continue
-            if value.stacked:
-                made = empty(value, self._blocks)
-                for row, part in zip(made, parts, strict=True):
-                    if isinstance(part, torch.Tensor):
-                        row.copy_(part)
-                    else:
-                        ops = part.ops if isinstance(part, Derived) else ()
-                        values(ops, self._memories[id(part.leaf)], row)
-            else:
-                (part,) = parts
-                assert isinstance(part, Derived), "others are not given to this"
+            part = value.part
+            if isinstance(part, Derived):
                 made = values(part.views, self._memory(part.memory))
                 # One of its own: it is exchanged for what waits.
                 made = made.pin_memory() if value.pinned else made[...]
+            elif value.pinned or _key(part) not in self._memories:
+                made = empty(value, self._blocks)
+                self._fill(made, parts)
+            else:
+                made = self._memory(part)[...]
             tensor.replace(value, made)
 
-    def _memory(self, known: Part | Memory) -> torch.Tensor:
-        made = self._memories.get(id(known))
-        if made is None:
-            assert isinstance(known, Memory), "the images' are there"
-            made = values(known.ops, self._memories[id(known.leaf)])
-            self._memories[id(known)] = made
+    def _memory(self, known: Part | Stacked | Memory) -> torch.Tensor:
+        if isinstance(known, Memory):
+            if id(known) not in self._memories:
+                self._memories[id(known)] = values(known.ops, self._memory(known.leaf))
+            return self._memories[id(known)]
+        made = self._memories[_key(known)]
+        if (unfinished := self._unfinished.get(_key(known))) is not None:
+            self._fill(made, unfinished.parts)
+            del self._unfinished[_key(known)]
         return made
+
+    def _fill(self, made: torch.Tensor, parts: tuple[AnyPart, ...]) -> None:
+        """Puts into a stack's memory what the engine has not put there."""
+        for row, part in zip(made, parts, strict=True):
+            if isinstance(part, torch.Tensor):
+                row.copy_(part)
+            elif isinstance(part, Stacked):
+                self._fill(row, part.parts)
+            else:
+                ops = part.ops if isinstance(part, Derived) else ()
+                leaf = self._memory(part.leaf)
+                if ops or leaf.data_ptr() != row.data_ptr():
+                    values(ops, leaf, row)
 
     def close(self) -> None:
         """Lets go of all memory."""
-        self._memories, self.wanted, self._pending = {}, [], []
+        self._memories, self._unfinished, self._own = {}, {}, {}
+        self.wanted, self._pending = [], []
+
+
+def _key(leaf: Part | Stacked | Derived | Memory) -> int:
+    """What is the same for all that see one memory."""
+    return id(leaf.parts if isinstance(leaf, Stacked) else leaf)
+
+
+def _leaves(parts: tuple[AnyPart, ...]) -> Iterator[Part | Stacked]:
+    """The images and the stacks that need a memory by themselves."""
+    for part in parts:
+        if isinstance(part, torch.Tensor):
+            continue
+        if isinstance(part, Stacked):
+            yield from _leaves(part.parts)
+            continue
+        leaf = part.leaf
+        yield leaf
+        if isinstance(leaf, Stacked):
+            yield from _leaves(leaf.parts)
 
 
 def empty(value: PendingTensor, blocks: Blocks) -> torch.Tensor:

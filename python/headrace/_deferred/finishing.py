@@ -15,7 +15,7 @@ from typing import Any
 import PIL.Image
 import torch
 
-from headrace._deferred import numeric, pixels, recording
+from headrace._deferred import numeric, operators, pixels, recording
 from headrace._deferred.chain import Form, Op
 from headrace._deferred.image import DeferredImage, native_chain
 from headrace._deferred.parts import Part
@@ -93,7 +93,7 @@ def _in_form(value: Any, change: Callable[[Form], Form | None]) -> tuple[Part, .
     """The images of a tensor, of one or stacked, each in another form; None where one has none."""
     parts = value.parts if isinstance(value, PendingTensor) else ()
     made = []
-    for part in parts:
+    for part in map(operators.before_a_stack, parts):
         form = change(part.form) if isinstance(part, Part) else None
         if form is None or not isinstance(part, Part):
             return None

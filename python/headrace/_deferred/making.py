@@ -19,7 +19,7 @@ from headrace._deferred.derived import Derivations, empty, is_derived
 from headrace._deferred.image import DeferredImage
 from headrace._deferred.leftover import Pillows
 from headrace._deferred.memory import Blocks
-from headrace._deferred.parts import AnyPart, Part
+from headrace._deferred.parts import AnyPart, Part, Stacked
 from headrace._deferred.source import Source
 from headrace._deferred.tensor import PendingTensor
 from headrace._engine import decoder
@@ -257,8 +257,12 @@ def _wanted(parts: tuple[AnyPart, ...], made: torch.Tensor) -> Iterator[_Wanted]
     for place, part in enumerate(parts):
         if isinstance(part, torch.Tensor):
             made[place] = part
+        elif isinstance(part, Stacked):
+            yield from _wanted(part.parts, made[place])
         else:
-            yield part.leaf, address + place * size, size
+            leaf = part.leaf
+            assert isinstance(leaf, Part), "what operators make is given to Derivations"
+            yield leaf, address + place * size, size
 
 
 def _together(wanted: list[_Wanted], mode: str, limits: str) -> tuple[list[Part], list[AnyTask]]:

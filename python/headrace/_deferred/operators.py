@@ -14,7 +14,16 @@ import torch
 
 from headrace._deferred import pixels, tensorops
 from headrace._deferred.chain import Form, Op
-from headrace._deferred.parts import AnyPart, Derived, Part, TensorOp, called
+from headrace._deferred.parts import (
+    AnyPart,
+    Derived,
+    OnePart,
+    Part,
+    Stacked,
+    TensorOp,
+    called,
+    form_of,
+)
 
 # The engine's ops by the axes of (channels, height, width) along which they turn an image round.
 _FLIPS = {
@@ -25,20 +34,20 @@ _NAMED_FLIPS = {"flipud": [0], "fliplr": [1]}
 
 
 def ops_on(
-    part: Part | Derived, name: str, arguments: tuple[Any, ...], named: dict[str, Any]
+    part: OnePart, name: str, arguments: tuple[Any, ...], named: dict[str, Any]
 ) -> tuple[TensorOp, ...] | None:
-    """As ``tensorops.ops_of``, of an image."""
+    """As ``tensorops.ops_of``, of an image or a stack."""
     stride = part.last.stride if isinstance(part, Derived) else None
     return tensorops.ops_of(name, (*part.described(), stride), arguments, named)
 
 
-def behind(part: Part | Derived, ops: tuple[TensorOp, ...]) -> Derived:
-    """The image with operators more."""
+def behind(part: OnePart, ops: tuple[TensorOp, ...]) -> Derived:
+    """The image or the stack with operators more."""
     return (part if isinstance(part, Derived) else Derived(part, ())).then(ops)
 
 
 def by_the_engine(
-    part: Part | Derived, name: str, arguments: tuple[Any, ...], named: dict[str, Any]
+    part: OnePart, name: str, arguments: tuple[Any, ...], named: dict[str, Any]
 ) -> Part | None:
     """The image of an operator's result, a copy, where the engine makes that as it decodes."""
     if name == "div":
@@ -58,14 +67,14 @@ def by_the_engine(
     return part._replace(chain=part.chain.then(turned, part.chain.size))
 
 
-def _fractions(part: Part | Derived, arguments: Any) -> Part | None:
+def _fractions(part: OnePart, arguments: Any) -> Part | None:
     """The image whose bytes are divided by 255."""
     if len(arguments) != 1 or type(arguments[0]) not in (int, float) or arguments[0] != 255:
         return None
     leaf = part.leaf
-    if leaf.form != Form(channels=leaf.form.channels):
+    if isinstance(leaf, Stacked) or leaf.form != Form(channels=leaf.form.channels):
         return None
-    if isinstance(part, Part):
+    if not isinstance(part, Derived):
         floats = torch.get_default_dtype() == torch.float32
     else:
         made = [op.name in tensorops.CONVERSIONS and op.dtype for op in part.ops]
@@ -155,15 +164,19 @@ def of_each(
 
 
 def rows_of(parts: list[AnyPart]) -> list[AnyPart] | None:
-    """Images without their first axis, of one: ``torch.cat`` makes of them what ``torch.stack``
-    makes of these. None where one has another first axis."""
+    """The images of stacks, and images without their first axis, of one: ``torch.cat`` makes of
+    these and those what ``torch.stack`` makes of the rows. None where one has another first
+    axis."""
     rows: list[AnyPart] = []
     for part in parts:
-        if shape_of(part)[:1] != (1,) or len(shape_of(part)) < 2:
-            return None
-        if isinstance(part, torch.Tensor):
-            rows.append(part[0])
+        if isinstance(part, Stacked):
+            rows += part.parts
             continue
+        if isinstance(part, torch.Tensor) and part.dim() > 1:
+            rows += part
+            continue
+        if isinstance(part, torch.Tensor) or len(shape_of(part)) < 2 or shape_of(part)[0] != 1:
+            return None
         if (inside := _before_an_axis(part)) is not None:
             rows.append(inside)
             continue
@@ -177,14 +190,55 @@ def rows_of(parts: list[AnyPart]) -> list[AnyPart] | None:
 _AXES = (("unsqueeze", (0,), ()), ("unsqueeze", (), (("dim", 0),)), ("__getitem__", (None,), ()))
 
 
-def _before_an_axis(part: Part | Derived) -> Part | Derived | None:
+def _before_an_axis(part: Part | Derived) -> OnePart | None:
     """What the last operator gave a first axis; None: it did something else."""
     views = part.views if isinstance(part, Derived) else ()
     if not views or (views[-1].name, views[-1].arguments, views[-1].named) not in _AXES:
         return None
     assert isinstance(part, Derived), "it has views"
-    before = Derived(part.memory, views[:-1])
-    return part.memory if not before.ops and isinstance(part.memory, Part) else before
+    if len(views) > 1 or not isinstance(part.memory, Part | Stacked):
+        return Derived(part.memory, views[:-1])
+    return part.memory
+
+
+def before_a_stack(part: AnyPart) -> AnyPart:
+    """Of one of a stack's images, seen in it, the image by itself; else the part."""
+    if not isinstance(part, Derived) or not isinstance(part.memory, Stacked):
+        return part
+    if len(part.views) != 1:
+        return part
+    name, given, named = part.views[0].name, part.views[0].arguments, part.views[0].named
+    number = given[-1] if given else None
+    by_number = (name == "select" and given[:-1] == (0,)) or name == "__getitem__"
+    if not by_number or named or type(number) is not int:
+        return part
+    return part.memory.parts[number]
+
+
+def all_in_rows(parts: list[AnyPart]) -> bool:
+    """Whether each is contiguous."""
+    return {*map(type, parts)} == {Part} or all(map(_in_rows, parts))
+
+
+def _in_rows(part: AnyPart) -> bool:
+    if isinstance(part, torch.Tensor):
+        return part.is_contiguous()
+    return not isinstance(part, Derived) or part.last.contiguous
+
+
+def stack_in_rows(parts: list[AnyPart]) -> bool:
+    """Whether torch's stack is contiguous: it may lay out what all its tensors lay out so."""
+    rows = []
+    for part in parts:
+        shape, dtype = form_of(part)
+        row = torch.empty(shape, dtype=dtype, device="meta")
+        stride = part.last.stride if isinstance(part, Derived) else None
+        if isinstance(part, torch.Tensor):
+            stride = part.stride()
+        if stride is not None:
+            row = torch.empty_strided(shape, stride, dtype=dtype, device="meta")
+        rows.append(row)
+    return torch.stack(rows).is_contiguous()
 
 
 def _row_of(arguments: tuple[Any, ...], place: int, parts: Any) -> tuple[Any, ...] | None:
@@ -227,6 +281,10 @@ def _of_row(
     made = by_the_engine(part, name, arguments, named)
     if made is not None:
         return made
+    if isinstance(part, Stacked) and not any(isinstance(one, torch.Tensor) for one in arguments):
+        inside = of_each(part.parts, name, arguments, named)
+        if inside is not None:
+            return part if inside is part.parts else Stacked(inside)
     layout = (*part.described(), part.last.stride if isinstance(part, Derived) else None)
     if layout not in known:
         known[layout] = tensorops.ops_of(name, layout, arguments, named)
@@ -234,13 +292,6 @@ def _of_row(
     if not ops:
         return None if ops is None else part
     return behind(part, ops)
-
-
-def form_of(part: AnyPart) -> tuple[tuple[int, ...], torch.dtype]:
-    """Shape and dtype."""
-    if isinstance(part, torch.Tensor):
-        return tuple(part.shape), part.dtype
-    return part.described()
 
 
 def shape_of(part: AnyPart) -> tuple[int, ...]:

@@ -90,37 +90,57 @@ def called(name: str, tensor: torch.Tensor, given: Any, named: Any = ()) -> torc
     return made
 
 
-class Memory(NamedTuple):
-    """Values that operators make of an image's, in memory of their own.
+class Stacked(NamedTuple):
+    """Several of one shape and dtype, one behind another in one memory.
 
     Attributes:
-        leaf: the image.
+        parts: in their order. It is one object for all that see this memory.
+    """
+
+    parts: tuple[AnyPart, ...]
+
+    def described(self) -> tuple[tuple[int, ...], torch.dtype]:
+        """Shape and dtype."""
+        shape, dtype = form_of(self.parts[0])
+        return (len(self.parts), *shape), dtype
+
+    @property
+    def leaf(self) -> Stacked:
+        """Itself, as of an image."""
+        return self
+
+
+class Memory(NamedTuple):
+    """Values that operators make of an image's or a stack's, in memory of their own.
+
+    Attributes:
+        leaf: the image or the stack.
         ops: the last one is no view.
     """
 
-    leaf: Part
+    leaf: Part | Stacked
     ops: tuple[TensorOp, ...]
 
 
 class Derived(NamedTuple):
-    """What operators make of an image: a memory, and how it is seen.
+    """What operators make of an image or a stack: a memory, and how it is seen.
 
     Attributes:
-        memory: the image's own, or another.
+        memory: the image's own or the stack's, or another.
         views: of it; each is seen in the one before.
     """
 
-    memory: Part | Memory
+    memory: Part | Stacked | Memory
     views: tuple[TensorOp, ...]
 
     @property
-    def leaf(self) -> Part:
-        """The image."""
+    def leaf(self) -> Part | Stacked:
+        """The image or the stack."""
         return self.memory.leaf
 
     @property
     def ops(self) -> tuple[TensorOp, ...]:
-        """All that is done to the image's values."""
+        """All that is done to the values of the image or the stack."""
         return (self.memory.ops if isinstance(self.memory, Memory) else ()) + self.views
 
     @property
@@ -139,12 +159,27 @@ class Derived(NamedTuple):
         return Derived(Memory(self.leaf, self.ops + ops), ())
 
 
-AnyPart = Part | Derived | torch.Tensor
+OnePart = Part | Stacked | Derived
+AnyPart = OnePart | torch.Tensor
+
+
+def form_of(part: AnyPart) -> tuple[tuple[int, ...], torch.dtype]:
+    """Shape and dtype."""
+    if isinstance(part, torch.Tensor):
+        return tuple(part.shape), part.dtype
+    return part.described()
 
 
 def leaves_of(parts: tuple[AnyPart, ...]) -> list[Part]:
     """The images among parts."""
-    return [part.leaf for part in parts if not isinstance(part, torch.Tensor)]
+    found = []
+    for part in parts:
+        leaf = None if isinstance(part, torch.Tensor) else part.leaf
+        if isinstance(leaf, Stacked):
+            found += leaves_of(leaf.parts)
+        elif leaf is not None:
+            found.append(leaf)
+    return found
 
 
 def values(

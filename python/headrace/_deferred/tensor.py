@@ -16,8 +16,7 @@ import torch
 from headrace._deferred import operators, pixels, recording, tensorops
 from headrace._deferred import parts as made_of
 from headrace._deferred.chain import Chain, Form
-from headrace._deferred.operators import form_of
-from headrace._deferred.parts import DTYPES, AnyPart, Derived, Part
+from headrace._deferred.parts import DTYPES, AnyPart, Derived, OnePart, Part, Stacked, form_of
 from headrace._deferred.shared import Making, Shared, whole
 
 if TYPE_CHECKING:
@@ -88,27 +87,52 @@ class PendingTensor(torch.Tensor):
         made.shared = shared
         return made
 
-    def _derived(self, func: Any, args: Any, kwargs: Any) -> PendingTensor | None:
-        """What an operator of torch's gives; None: it needs values."""
+    @property
+    def part(self) -> OnePart:
+        """What it is as one of others."""
+        if self.stacked:
+            return Stacked(self.parts)
+        (part,) = self.parts
+        assert not isinstance(part, torch.Tensor), "which only stacks have"
+        return part
+
+    def _made_of_it(self, func: Any, args: Any, kwargs: Any) -> Any:
+        """What an operator of torch's gives, a tensor or some; None: it needs values."""
         name, in_place = tensorops.NAMES.get(func), tensorops.IN_PLACE.get(func)
-        found = recording.current()
-        if not (name or in_place) or found is None or found.eager or self.pinned:
+        found, cuts = recording.current(), func in tensorops.CUTTING
+        if not (name or in_place or cuts) or found is None or found.eager or self.pinned:
             return None
         if found.number != self.recorded or torch.is_inference_mode_enabled():
             return None
+        if cuts:
+            return self._cut(func, args[1:], kwargs)
         if name is None:
             return self._changed(in_place, args[1:], kwargs)
+        return self._derived(func, name, args[1:], kwargs)
+
+    def _cut(self, func: Any, arguments: Any, named: Any) -> tuple[PendingTensor, ...] | None:
+        """The views that ``unbind``, ``chunk`` and ``split`` give."""
+        made = []
+        for method, given in tensorops.cuts_of(func, self.form, arguments, named):
+            view = self._derived(getattr(torch.Tensor, method), method, given, {})
+            if view is None:
+                return None
+            made.append(view)
+        return tuple(made) or None
+
+    def _derived(self, func: Any, name: str, arguments: Any, named: Any) -> PendingTensor | None:
+        """What a method gives; None: it needs values."""
         if self.stacked:
-            parts = operators.of_each(self.parts, name, args[1:], kwargs)
-            return None if parts is None else self._with_parts(parts)
-        kind, (part,) = self._kind_behind(func), self.parts
-        assert not isinstance(part, torch.Tensor), "which only stacks have"
+            parts = operators.of_each(self.parts, name, arguments, named)
+            if parts is not None:
+                return self._with_parts(parts)
+        kind, part = self._kind_behind(func), self.part
         if kind is None:
             return None
-        image = operators.by_the_engine(part, name, args[1:], kwargs)
+        image = operators.by_the_engine(part, name, arguments, named)
         if image is not None:
             return kind((image,), *image.described())
-        ops = operators.ops_on(part, name, args[1:], kwargs)
+        ops = operators.ops_on(part, name, arguments, named)
         if not ops:
             return None if ops is None else self.of_kind(kind)
         behind = operators.behind(part, ops)
@@ -130,10 +154,8 @@ class PendingTensor(torch.Tensor):
         if self.stacked:
             parts = operators.of_each(self.parts, name, arguments, named)
         else:
-            (part,) = self.parts
-            assert not isinstance(part, torch.Tensor), "which only stacks have"
-            ops = operators.ops_on(part, name, arguments, named)
-            parts = (operators.behind(part, ops),) if ops else None
+            ops = operators.ops_on(self.part, name, arguments, named)
+            parts = (operators.behind(self.part, ops),) if ops else None
         if not parts:
             return None
         shape, dtype = form_of(parts[0])
@@ -183,7 +205,7 @@ class PendingTensor(torch.Tensor):
             args[0].pinned = True
             return args[0]
         elif args and isinstance(args[0], PendingTensor):
-            made = args[0]._derived(func, args, kwargs)
+            made = args[0]._made_of_it(func, args, kwargs)
             if made is not None:
                 return made
         for value in (*args, *kwargs.values()):
@@ -291,15 +313,17 @@ def _stacked(tensors: Any, dim: int = 0, *, out: Any = None, **named: Any) -> Pe
         return None
     in_rows, _NO_STORAGE.asked = _NO_STORAGE.asked, False
     parts = _parts_of(tensors)
-    if parts is None or not (in_rows or _all_in_rows(parts) or _stacks_in_rows(parts)):
+    if parts is None or not (
+        in_rows or operators.all_in_rows(parts) or operators.stack_in_rows(parts)
+    ):
         return None
     return _stack_of(parts)
 
 
 def _joined(tensors: Any, dim: int = 0, **named: Any) -> PendingTensor | None:
-    """Pending tensors with a first axis of one as one tensor, as ``_stacked``."""
+    """Pending tensors with a first axis of one, or stacks, as one tensor, as ``_stacked``."""
     parts = None if dim or named or isinstance(tensors, torch.Tensor) else _parts_of(tensors)
-    rows = parts and _all_in_rows(parts) and operators.rows_of(parts)
+    rows = parts and operators.all_in_rows(parts) and operators.rows_of(parts)
     return _stack_of(rows) if rows else None
 
 
@@ -320,9 +344,12 @@ def _parts_of(tensors: Any) -> list[AnyPart] | None:
     """The images of tensors of one shape and dtype; None where values are needed."""
     parts: list[AnyPart] = []
     first: Any = None
+    part: AnyPart
     for tensor in tensors:
-        if isinstance(tensor, PendingTensor) and not tensor.stacked:
-            part, found = tensor.parts[0], tensor.form
+        if isinstance(tensor, PendingTensor):
+            part, found = tensor.part, tensor.form
+            if type(part) is not Part:
+                part = operators.before_a_stack(part)
         elif (
             type(tensor) is torch.Tensor
             and not tensor.requires_grad
@@ -336,31 +363,6 @@ def _parts_of(tensors: Any) -> list[AnyPart] | None:
             return None
         parts.append(part)
     return parts
-
-
-def _all_in_rows(parts: list[AnyPart]) -> bool:
-    return {*map(type, parts)} == {Part} or all(map(_in_rows, parts))
-
-
-def _in_rows(part: AnyPart) -> bool:
-    if isinstance(part, torch.Tensor):
-        return part.is_contiguous()
-    return isinstance(part, Part) or part.last.contiguous
-
-
-def _stacks_in_rows(parts: list[AnyPart]) -> bool:
-    """Whether torch's stack is contiguous: it may lay out what all its tensors lay out so."""
-    rows = []
-    for part in parts:
-        shape, dtype = form_of(part)
-        row = torch.empty(shape, dtype=dtype, device="meta")
-        stride = part.last.stride if isinstance(part, Derived) else None
-        if isinstance(part, torch.Tensor):
-            stride = part.stride()
-        if stride is not None:
-            row = torch.empty_strided(shape, stride, dtype=dtype, device="meta")
-        rows.append(row)
-    return torch.stack(rows).is_contiguous()
 
 
 def _materialise(value: Any) -> None:
@@ -402,22 +404,34 @@ def _values_of(
     if found is not None:
         found.refuse()
     altering, engine = pixels.note(), pixels.engine_here()
-    rows = (
-        part if isinstance(part, torch.Tensor) else _value_of(part, engine, altering)
-        for part in parts
-    )
     if not stacked:
-        (made,) = rows
-        return made
+        return _value_of(parts[0], engine, altering)
+    return _rows_of(parts, form, engine, altering)
+
+
+def _rows_of(
+    parts: tuple[AnyPart, ...],
+    form: tuple[tuple[int, ...], torch.dtype],
+    engine: bool,
+    altering: Altering | None,
+) -> torch.Tensor:
     made = torch.empty(form[0], dtype=form[1], device="cpu")  # not the program's default
-    for place, row in enumerate(rows):
-        made[place] = row
+    for place, part in enumerate(parts):
+        made[place] = _value_of(part, engine, altering)
     return made
 
 
-def _value_of(part: Part | Derived, engine: bool, altering: Altering | None) -> torch.Tensor:
-    leaf = part.leaf
+def _value_of(part: AnyPart, engine: bool, altering: Altering | None) -> torch.Tensor:
+    if isinstance(part, torch.Tensor):
+        return part
+    made = _of_leaf(part.leaf, engine, altering)
+    return made_of.values(part.ops, made) if isinstance(part, Derived) else made
+
+
+def _of_leaf(leaf: Part | Stacked, engine: bool, altering: Altering | None) -> torch.Tensor:
     shape, dtype = leaf.described()
+    if isinstance(leaf, Stacked):
+        return _rows_of(leaf.parts, (shape, dtype), engine, altering)
     made = torch.empty(shape, dtype=dtype, device="cpu")
     if engine:
         _, data = pixels.decoded(leaf.chain, leaf.form)
@@ -425,9 +439,7 @@ def _value_of(part: Part | Derived, engine: bool, altering: Altering | None) -> 
         row.copy_(torch.frombuffer(bytearray(data), dtype=torch.uint8))
     else:
         made.copy_(pixels.values_of(leaf.chain, leaf.form).reshape(shape))
-    if altering is not None:
-        made = altering.of_tensor(made)
-    return made_of.values(part.ops, made) if isinstance(part, Derived) else made
+    return made if altering is None else altering.of_tensor(made)
 
 
 def replace(value: PendingTensor, made: torch.Tensor) -> None:

@@ -33,6 +33,7 @@ _LAYOUTS = {
     *("unsqueeze", "squeeze", "view", "reshape", "flatten", "__getitem__", "contiguous", "clone"),
     *("select", "narrow", "expand", "repeat", "flip", "fliplr", "flipud", "rot90"),
 }
+_FORMED = {"contiguous", "clone", "to"}  # they may say how the axes lie in memory
 _NAMED = {
     *("dim", "dims", "dim0", "dim1", "start_dim", "end_dim", "shape", "size"),
     *("index", "start", "length", "repeats", "k"),
@@ -72,6 +73,40 @@ IN_PLACE = {
     )
     if hasattr(torch.Tensor, name)
 }
+
+
+# Functions that give several views, each with what it is and where its axis stands among the
+# arguments behind the tensor.
+CUTTING = {
+    getattr(owner, name): (name, place)
+    for owner in (torch, torch.Tensor)
+    for name, place in (("unbind", 0), ("chunk", 1), ("split", 1))
+}
+
+
+def cuts_of(
+    function: Any, form: tuple[tuple[int, ...], torch.dtype], arguments: Any, named: dict[str, Any]
+) -> list[tuple[str, tuple[int, ...]]]:
+    """The method and its arguments that give each view; empty where values are needed."""
+    name, place = CUTTING[function]
+    axis = named.get("dim", arguments[place] if len(arguments) > place else 0)
+    numbers = [axis]
+    for one in arguments:
+        numbers += one if isinstance(one, list | tuple) else [one]
+    if {*named} - {"dim"} or any(type(one) is not int for one in numbers):
+        return []
+    try:
+        views = function(torch.empty(form[0], dtype=form[1], device="meta"), *arguments, **named)
+    except Exception:
+        return []  # which torch raises again of values
+    if name == "unbind":
+        return [("select", (axis, number)) for number in range(len(views))]
+    found: list[tuple[str, tuple[int, ...]]] = []
+    at = 0
+    for view in views:
+        found.append(("narrow", (axis, at, view.shape[axis])))
+        at += view.shape[axis]
+    return found
 
 
 class _NotPlainError(Exception):
@@ -123,6 +158,8 @@ def _plain(name: str, value: Any, inside: bool = False) -> Any:
     """An argument as plain data, or what stands inside of a tuple of them."""
     kind = type(value)
     if kind is int:
+        return value
+    if kind is torch.memory_format and name in _FORMED:
         return value
     if name in _LAYOUTS:
         # A tuple inside an index says which of them, and tensors without memory do not check that.
@@ -244,14 +281,14 @@ def _found(
 
 def _as_expected(name: str, arguments: tuple[Any, ...], named: tuple[tuple[str, Any], ...]) -> bool:
     """Whether arguments are of the kind that is known to need no values."""
+    if name in _FORMED:
+        kinds = [*map(type, arguments), *(type(value) for _, value in named)]
+        keys = {key for key, _ in named}
+        if name != "to":
+            return not arguments and keys <= {"memory_format"}
+        return bool(kinds) and len({*kinds}) == len(kinds) and keys <= {"dtype", "memory_format"}
     if name in _LAYOUTS:
-        return all(key in _NAMED for key, _ in named) and (
-            name not in ("contiguous", "clone") or not (arguments or named)
-        )
-    if name == "to":
-        given = (*arguments, *(value for _, value in named))
-        is_dtype = len(given) == 1 and type(given[0]) is torch.dtype
-        return is_dtype and all(key == "dtype" for key, _ in named)
+        return all(key in _NAMED for key, _ in named)
     if name in CONVERSIONS:
         return not arguments and not named
     return not named and len(arguments) == (name != "neg")
