@@ -151,10 +151,66 @@ def test_a_collate_function_that_needs_an_images_pixels_finds_its_samples_as_the
     paths: list[str], workers: int
 ) -> None:
     dataset = Opens(paths, of_an_image_alone)
-    random.seed(1)
-    expected = list(data.DataLoader(dataset, 5, collate_fn=processed))
-    random.seed(1)
-    compared(dataset, expected=expected, collate_fn=processed, num_workers=workers, ahead=0)
+    options = {"collate_fn": processed, "num_workers": workers}
+    for seed in (random.seed, torch.manual_seed):
+        seed(1)
+    expected = list(data.DataLoader(dataset, 5, **options))
+    for seed in (random.seed, torch.manual_seed):
+        seed(1)
+    compared(dataset, expected=expected, strict=not workers, ahead=0, **options)
+
+
+def where(samples: list[Any]) -> Any:
+    """The images' pixels, and which process has them."""
+    worker = data.get_worker_info()
+    names = [sample.pop("name") for sample in samples]
+    arrays = [np.asarray(sample["image"].resize((20, 20))) for sample in samples]
+    return np.stack(arrays), names, len(samples[0]), None if worker is None else worker.id
+
+
+def test_a_collate_function_that_needs_an_images_pixels_runs_in_its_worker_process(
+    paths: list[str],
+) -> None:
+    dataset = Opens(paths, lambda path, index: {"image": opened(path), "name": index})
+    expected = list(data.DataLoader(dataset, 2, collate_fn=where, num_workers=2))
+    assert {batch[3] for batch in expected} == {0, 1}
+    compared(
+        dataset,
+        expected=expected,
+        strict=False,
+        batch_size=2,
+        collate_fn=where,
+        num_workers=2,
+    )
+
+
+def test_a_bad_file_that_it_meets_there_is_the_programs_to_catch_where_it_loads_it(
+    paths: list[str], tmp_path: Path
+) -> None:
+    cut = tmp_path / "cut.jpg"
+    content = Path(paths[0]).read_bytes()
+    cut.write_bytes(content[: len(content) // 2])
+
+    def loaded(path: str, index: int) -> Any:
+        for tried in (path, paths[0]):
+            image = Image.open(tried)
+            try:
+                image.load()
+                return {"image": image.convert("RGB"), "name": tried}
+            except OSError:
+                continue
+        raise AssertionError("the second file is whole")
+
+    dataset = Opens([paths[1], str(cut), *paths[2:5], str(cut)], loaded)
+    expected = list(data.DataLoader(dataset, 2, collate_fn=where, num_workers=2))
+    compared(
+        dataset,
+        expected=expected,
+        strict=False,
+        batch_size=2,
+        collate_fn=where,
+        num_workers=2,
+    )
 
 
 @WORKERS

@@ -306,8 +306,9 @@ class Collating:
                 self._fetching.keeping.end(found.asked.number)
 
     def _collated(self, found: Recording, samples: Any) -> Recorded | Sent:
-        data = samples if self._needs_values else self._early(found, samples)
-        collated = not self._needs_values
+        data, collated = samples, False
+        if not self._needs_values:
+            data, collated = self._early(found, samples)
         reasons = list(found.reasons)
         pending, found.pending = found.pending, []  # which are not kept as long as the recording
         made = Recorded(data, pending, reasons, found.opened, found.asked, found.limits, collated)
@@ -321,34 +322,41 @@ class Collating:
         except Exception as failure:
             raise sendable(failure)  # noqa: B904  # which has its cause
 
-    def _early(self, found: Recording, samples: Any) -> Any:
-        """What it makes of pending tensors; the samples, as they were, where it needs values."""
+    def _early(self, found: Recording, samples: Any) -> tuple[Any, bool]:
+        """What it makes of pending tensors, and true; or the samples, as they were, where it needs
+        values or has met a file that cannot be decoded."""
         tried = self._own and (bool(found.pending) or undoing.waits(samples))
         before = (undoing.Before(samples, self._collate), states()) if tried else None
         if before is not None and before[0].opaque:
             if not found.travels or pickles(samples):
                 self._needs_values = True
-                return samples
+                return samples, False
             before = None
         # Else values are made where they are needed: the function cannot be called twice.
         found.waits, found.collating = before is not None or not self._own, True
+        failures, data = recording.failures(), None
         try:
             with Recorder(found):
                 data = self._collate(samples)
         except ValuesNeeded:
             pass
         except Exception:  # may have come of what it was not given
-            if not found.refused:
+            if not found.refused and not self._may_be_made_again(before, failures, samples):
                 raise
         finally:
             found.settle()  # the files that it opened
-        if not found.refused:
-            return data
+        if not found.refused and not self._may_be_made_again(before, failures, samples):
+            return data, True
         if before is not None:
             before[0].restore()
             go_back(before[1])
-        self._needs_values = True
-        return samples
+        self._needs_values = found.refused
+        return samples, False
+
+    def _may_be_made_again(self, before: Any, failures: int, samples: Any) -> bool:
+        """Whether it met a bad file since, which the code of a sample would have met with torch's
+        loader, and that one can be told."""
+        return recording.failures() > failures and before is not None and pickles(samples)
 
 
 class WorkerStart:

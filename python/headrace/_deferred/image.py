@@ -195,8 +195,13 @@ class DeferredImage(RecordedImage):
         return self._twin if altering is None else altering.of_image(self._twin)
 
     def _asked(self, what: str) -> Altering | None:
-        """As ``pixels.asked``."""
-        if (found := recording.current()) is not None:
+        """As ``pixels.asked``, but for collate functions in worker processes.
+
+        Those that ask images for pixels, as processors of Hugging Face's, mostly do much to them in
+        Python. So they get them where torch's loader has them run, in as many processes.
+        """
+        found = recording.current()
+        if found is not None and not found.travels:
             found.refuse()
         return self._note(what)
 
