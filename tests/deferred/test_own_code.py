@@ -505,3 +505,15 @@ def test_seeds_that_the_dataset_sets_are_those_of_torchvisions_draws(paths: list
 
     compared(Opens(paths, by_index))
     compared(Opens(paths, twice))
+
+
+def test_an_image_has_the_name_of_pillows_class(paths: list[str]) -> None:
+    """Programs that take arrays as well ask for it, and make an image of whatever is none."""
+
+    def asked(path: str, index: int) -> Any:
+        image: Any = Image.open(path).convert("RGB")
+        if type(image).__name__ != "Image":
+            image = Image.fromarray(image)
+        return F.to_tensor(image), str(type(image)), repr(image).partition(" at ")[0]
+
+    compared(Opens(paths[:3], asked), batch_size=None)

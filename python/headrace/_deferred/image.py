@@ -352,6 +352,10 @@ _READING = (
 for _name in _READING:
     setattr(DeferredImage, _name, _of_the_twin(_name))
 
+# Programs ask for the name of an image's class, and treat what is called otherwise as an array.
+DeferredImage.__name__ = DeferredImage.__qualname__ = PIL.Image.Image.__qualname__
+DeferredImage.__module__ = PIL.Image.Image.__module__
+
 
 class _Access:
     """What ``load`` returns of an image that is deferred: Pillow's pixels, once one is touched."""
