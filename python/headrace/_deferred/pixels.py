@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import operator
 from collections.abc import Callable
 from ctypes import c_char
 from functools import partial, wraps
@@ -22,6 +23,9 @@ from headrace._engine import _lib, abi
 from headrace._torch.failures import joined
 from headrace._torch.foreign import limits_of_decoded
 from headrace.errors import ChangedError, HeadraceError, LimitError
+
+# An op, or what stands before the first one, and what it has made.
+Step = tuple[Any, PIL.Image.Image]
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -77,8 +81,9 @@ def image_of(chain: Chain) -> PIL.Image.Image:
     if chain.native and engine_here():
         size, data = decoded(chain, Form(layout="NHWC", channels=chain.channels))
         return PIL.Image.frombytes(chain.mode, size, data)
+    steps = _steps()
     with recording.paused():
-        image = _with_pillow(chain)
+        image = _with_pillow(chain, steps=steps)
         return PIL.Image.Image._new(image, image.im)
 
 
@@ -114,8 +119,9 @@ def values_of(chain: Chain, form: Form) -> torch.Tensor:
     Raises:
         OSError, PIL.UnidentifiedImageError: the file is bad, as Pillow says it.
     """
+    steps = _steps()
     with recording.paused():
-        return finished(_with_pillow(chain), form)
+        return finished(_with_pillow(chain, steps=steps), form)
 
 
 def finished(value: Any, form: Form) -> torch.Tensor:
@@ -215,24 +221,46 @@ def _of_tensor(function: Callable[[Any], Any], value: Any) -> Any:
     return function(_tensor(value))
 
 
-def _with_pillow(chain: Chain, info: dict[Any, Any] | None = None) -> Any:
+def _steps() -> list[Step]:
+    """What Pillow has made of the sample's last image; a list of no use without a recording."""
+    found = recording.current()
+    return [] if found is None else found.steps
+
+
+def _with_pillow(
+    chain: Chain, info: dict[Any, Any] | None = None, steps: list[Step] | None = None
+) -> Any:
     """An image, or the tensor that an op made of it.
 
     Args:
         info: of the file, where it is another than the file's own.
+        steps: the images on the way to the last one, which parts of one image have in common; they
+            become those on the way to this one.
     """
-    data = bytes_of(chain.source)
-    image: Any = PIL.Image.open(io.BytesIO(data))
-    if info is not None:
-        image.info = info
-    ops = chain.ops
-    if chain.drafts:
-        assert ops[0].replay is not None
-        image, ops = ops[0].replay(image), ops[1:]
-    if chain.native:
-        image = image.convert("RGB")  # which the ops begin with
-    image.load()
-    for op in ops:
+    steps = [] if steps is None else steps
+    known, left = 0, chain.ops[chain.drafts :]
+    begins = (chain.source, chain.native, chain.drafts and chain.ops[0])
+    if steps and all(map(operator.is_, steps[0][0], begins)):
+        while known < min(len(steps) - 1, len(left)) and steps[known + 1][0] is left[known]:
+            known += 1
+        del steps[known + 1 :]
+        image: Any = steps[-1][1].copy()  # which may be changed
+    else:
+        image = PIL.Image.open(io.BytesIO(bytes_of(chain.source)))
+        if info is not None:
+            image.info = info
+        if chain.drafts:
+            assert chain.ops[0].replay is not None
+            image = chain.ops[0].replay(image)
+        if chain.native:
+            image = image.convert("RGB")  # which the ops begin with
+        image.load()
+        steps.clear()
+        if left:
+            steps.append((begins, image))
+    for number, op in enumerate(left[known:], known + 1):
         assert op.replay is not None
         image = op.replay(image)
+        if len(steps) == number < len(left) and isinstance(image, PIL.Image.Image):
+            steps.append((op, image))
     return image

@@ -109,6 +109,7 @@ class Recording:
         repeated: of a process without the engine, what draws the sample's transforms in its place
             where pixels are needed at once; and ``images``, the sample's that were drawn.
         made: every deferred image of the batch.
+        steps: of the sample's image that Pillow has made last, ``pixels.Step``.
     """
 
     def __init__(
@@ -139,6 +140,7 @@ class Recording:
         self.repeated: list[Repeated] = []
         self.images: list[Any] = []
         self.made: list[weakref.ref[Any]] = []
+        self.steps: list[Any] = []
         self._calls, self._seed = 0, _initial_seed()
         # The keys of this batch, and how many places of the engine's lists calls of each may have.
         self._places: dict[Key, int] = {}
@@ -200,6 +202,7 @@ class Recording:
         Returns:
             false where one was written to meanwhile, and its images are yet to be decoded.
         """
+        self.steps.clear()
         if not self.files:
             return True
         kept = [file.settle() for file in self.files]
