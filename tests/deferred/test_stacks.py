@@ -75,6 +75,8 @@ OF_FLOATS: dict[str, Callable[[Any], Any]] = {
     "other dtypes": lambda x: (x.double() * 2.1, x.half(), x.to(torch.bfloat16)),
     "itself": lambda x: (x.float() is x, x.contiguous() is x, x),
     "copies": lambda x: (x.clone(), x * 2, x + 1, x),
+    "a memory format": lambda x: x.to(memory_format=torch.contiguous_format).float(),
+    "compared": lambda x: ((x > 0.5).float(), x.clamp(min=0.3), (x == 0)),
     "of copies": lambda x: ((y := x * 2), x.sub_(1), y + 1, y.mul_(3)),
 }
 OF_BYTES: dict[str, Callable[[Any], Any]] = {

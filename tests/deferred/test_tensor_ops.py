@@ -128,6 +128,76 @@ FLOATS: dict[str, Callable[[Any], Any]] = {
         x.narrow(1, 2, length=3),
         x.narrow(0, 0, 1),
     ),
+    "results normalised": lambda x: (
+        F.normalize(x[:1].expand(3, -1, -1), [0.5, 0.4, 0.3], [0.2, 0.3, 0.4]),
+        F.normalize(x[:1].repeat(3, 1, 1), [0.5], [0.2]),
+        v2.normalize(x * 2, [0.5, 0.4, 0.3], [0.2, 0.3, 0.4]),
+        NORMALIZED(NORMALIZED(x)),
+    ),
+    "a tensor whose values repeat": lambda x: (
+        x.add(MEAN.expand_as(x)) * STD.expand(3, *x.shape[1:])
+    ),
+    "compared": lambda x: (x > 0.5, (x >= 0.5).float(), x.lt(0.25), torch.ne(x, 0), x == 1),
+    "compared, then converted": lambda x: ((x > 0.5).long(), x.le(1).byte(), x[0].bool()),
+    "bounded": lambda x: (x.clamp(0.2, 0.6), (x * 2 - 1).clamp(min=0), torch.clip(x, max=0.5)),
+    "without a sign": lambda x: ((x - 0.5).abs(), torch.abs(x * -3)),
+    "bounded in place": lambda x: x.sub_(0.5).clamp_(-0.2, 0.3).abs_(),
+    "as another tensor": lambda x: (
+        MEAN.expand_as(x) * 2,
+        x[:1].expand_as(x),
+        x.reshape_as(x.view(-1)),
+        x.view_as(torch.empty(x.numel())),
+        x.type_as(STD.double()),
+        STD.long().type_as(x),
+    ),
+    "of the same form": lambda x: (
+        torch.zeros_like(x),
+        torch.full_like(x.permute(1, 2, 0), 0.3),
+        torch.ones_like(x, dtype=torch.uint8),
+        tuple(torch.randn_like(x).shape),
+        x.new_ones(2, 3),
+        x.new_tensor([1, 2]),
+        x.new(2, 3).zero_(),
+        x.new().resize_(3).zero_(),
+    ),
+    "former names of dtypes": lambda x: (
+        x.type(torch.DoubleTensor),
+        x.type("torch.HalfTensor"),
+        x.type(torch.float64) * 3,
+        x.type(),
+    ),
+    "a memory format that it has": lambda x: (
+        x.to(memory_format=torch.contiguous_format),
+        x.to(torch.float64, memory_format=torch.preserve_format),
+        x.contiguous(memory_format=torch.contiguous_format),
+        x.permute(1, 2, 0).clone(memory_format=torch.preserve_format),
+    ),
+    "numbers of NumPy": lambda x: (
+        x * np.float64(0.3),
+        np.float64(0.3) - x,
+        x[np.int64(1), np.int32(2) : np.int64(9)],
+        x.narrow(1, np.int64(2), np.int64(3)),
+    ),
+}
+
+
+def erased(x: Any) -> Any:
+    """As programs write it that were there before torchvision's RandomErasing."""
+    x[0, 3:9, 2:7] = 0.4914
+    x[1, 3:9, 2:7] = 0
+    x[2, np.int64(3) : np.int64(9), 2:7] = torch.tensor(0.25)
+    return x
+
+
+ASSIGNED: dict[str, Callable[[Any], Any]] = {
+    "a number": erased,
+    "then computed with": lambda x: erased(x) * 2 - 1,
+    "then seen": lambda x: (erased(x).permute(1, 2, 0), x[1:]),
+    "of what was computed": lambda x: erased(x.mul_(2)),
+    "a row": lambda x: x.__setitem__((slice(None), 3, slice(15)), torch.arange(15) / 3) or x,
+    "all of a channel": lambda x: x.__setitem__(..., MEAN) or x,
+    "behind a normalization": lambda x: erased(NORMALIZED(x)),
+    "nothing": lambda x: x.__setitem__((0, slice(5, 5)), 1.0) or x,
 }
 OF_BYTES: dict[str, Callable[[Any], Any]] = {
     "fractions": lambda x: (x / 255, x / 255.0, x.float() / 255, x.to(torch.float32).div(255)),
@@ -149,6 +219,9 @@ def of_bytes(path: str, of: Callable[[Any], Any], resize: Any) -> Any:
 
 MADE = {name: (of_tensor, of) for name, of in FLOATS.items()}
 MADE |= {name: (of_bytes, of) for name, of in OF_BYTES.items()}
+
+
+MADE |= {f"assigned: {name}": (of_tensor, of) for name, of in ASSIGNED.items()}
 
 
 @pytest.mark.parametrize(("resize", "workers"), [(LARGE, 0), (SMALL, 1)])
@@ -394,6 +467,12 @@ WRONG: dict[str, Callable[[Any], Any]] = {
     "a step": lambda x: x[::-1],
     "a large number": lambda x: x.mul(2**70),
     "shapes": lambda x: x + torch.ones(5),
+    "a place to assign to": lambda x: x.__setitem__((0, 99), 1),
+    "a shape to assign": lambda x: x.__setitem__(0, torch.ones(5)),
+    "a number too large to assign": lambda x: x.to(torch.uint8).__setitem__(0, 2**40),
+    "bounds": lambda x: x.clamp(),
+    "a form": lambda x: torch.ones(2, 1, 1).expand_as(x),
+    "a former name": lambda x: x.type("torch.NoTensor"),
 }
 
 

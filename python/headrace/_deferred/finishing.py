@@ -154,13 +154,29 @@ def normalize(
 ) -> Any:
     parts = _in_form(tensor, partial(_normalized, mean, std))
     if parts is None or any("Normalize" in part.chain.finished for part in parts):
-        return NOT_RECORDED
+        return NOT_RECORDED if inplace else _by_operators(tensor, mean, std)
     if not inplace:
         return PendingTensor(parts, *tensor.form, tensor.stacked)
     if "shared" in tensor.__dict__:  # views of it would have to change, too
         return NOT_RECORDED
     tensor.parts = parts
     return tensor
+
+
+def _by_operators(tensor: Any, mean: Any, std: Any) -> Any:
+    """The same by torch's operators, which are recorded for what others have made of an image."""
+    if not isinstance(tensor, PendingTensor) or tensor.ndim < 3 or not tensor.is_floating_point():
+        return NOT_RECORDED
+    numbers = []
+    for values in (mean, std):
+        try:
+            made = torch.as_tensor(values, dtype=tensor.dtype, device="cpu")
+        except Exception:  # which torchvision meets as well
+            return NOT_RECORDED
+        numbers.append(made.view(-1, 1, 1) if made.ndim == 1 else made)
+    if not numbers[1].all() or numbers[0].requires_grad or numbers[1].requires_grad:
+        return NOT_RECORDED
+    return tensor.sub(numbers[0]).div(numbers[1])
 
 
 def _normalized(mean: Any, std: Any, form: Form) -> Form | None:

@@ -80,12 +80,20 @@ class TensorOp(NamedTuple):
 
     def of(self, tensor: torch.Tensor) -> torch.Tensor:
         """What it makes of a tensor."""
-        given = [one.tensor() if type(one) is Constant else one for one in self.arguments]
-        return called(self.name, tensor, given, self.named)
+        return called(self.name, tensor, [*map(_given, self.arguments)], self.named)
+
+
+def _given(argument: Any) -> Any:
+    """An argument as torch takes it."""
+    return argument.tensor() if type(argument) is Constant else argument
 
 
 def called(name: str, tensor: torch.Tensor, given: Any, named: Any = ()) -> torch.Tensor:
-    """What a method of a tensor gives."""
+    """What a method of a tensor gives; of an assignment, a tensor with what is assigned."""
+    if name == "__setitem__":
+        changed = tensor.clone()
+        changed[given[0]] = given[1]
+        return changed
     made: torch.Tensor = getattr(tensor, name)(*given, **dict(named))
     return made
 
@@ -191,13 +199,23 @@ def values(
         row: where the result goes, of its shape and dtype; None: to memory of its own, but a view
             stays where it is.
     """
-    place = 0
+    place, own = 0, False
     while place < len(ops):
         end = place
+        if ops[place].name == "__setitem__":
+            if not own:
+                only = row is not None and all(op.name == "__setitem__" for op in ops[place:])
+                tensor = row.copy_(tensor) if only and row is not None else tensor.clone()
+                own = True
+            index, value = (_given(one) for one in ops[place].arguments)
+            tensor[index] = value
+            place += 1
+            continue
         while end < len(ops) and ops[end].pointwise:
             end += 1
         if end == place:
             tensor = ops[place].of(tensor)
+            own |= not ops[place].view
             place += 1
             continue
         last = ops[end - 1]
@@ -205,7 +223,7 @@ def values(
         if made is None:
             made = torch.empty_strided(last.shape, last.stride, dtype=last.dtype, device="cpu")
         fill(made, tensor, ops[place:end])
-        tensor, place = made, end
+        tensor, place, own = made, end, True
     if row is None or tensor is row:
         return tensor
     fill(row, tensor)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from headrace._deferred import operators, pixels, recording, tensorops
+from headrace._deferred import asking, operators, pixels, recording, tensorops
 from headrace._deferred import parts as made_of
 from headrace._deferred.chain import Chain, Form
 from headrace._deferred.parts import DTYPES, AnyPart, Derived, OnePart, Part, Stacked, form_of
@@ -54,9 +54,7 @@ class PendingTensor(torch.Tensor):
         stacked: bool = False,
     ) -> PendingTensor:
         make: Any = torch.Tensor._make_wrapper_subclass
-        first = None if stacked else parts[0]
-        stride = first.last.stride if isinstance(first, Derived) else None
-        made: PendingTensor = make(cls, shape, strides=stride, dtype=dtype)
+        made: PendingTensor = make(cls, shape, strides=_stride(parts, stacked), dtype=dtype)
         made.parts, made.form, made.stacked = parts, (shape, dtype), stacked
         _set_message(made, _TO_COME)
         if (found := recording.current()) is not None:
@@ -99,10 +97,8 @@ class PendingTensor(torch.Tensor):
     def _made_of_it(self, func: Any, args: Any, kwargs: Any) -> Any:
         """What an operator of torch's gives, a tensor or some; None: it needs values."""
         name, in_place = tensorops.NAMES.get(func), tensorops.IN_PLACE.get(func)
-        found, cuts = recording.current(), func in tensorops.CUTTING
-        if not (name or in_place or cuts) or found is None or found.eager or self.pinned:
-            return None
-        if found.number != self.recorded or torch.is_inference_mode_enabled():
+        cuts = func in tensorops.CUTTING
+        if not (name or in_place or cuts) or not self._waits_on:
             return None
         if cuts:
             return self._cut(func, args[1:], kwargs)
@@ -139,6 +135,14 @@ class PendingTensor(torch.Tensor):
         made = kind((behind,), *behind.described())
         return self._together_with(made, partial(made_of.values, ops), not ops[-1].view)
 
+    @property
+    def _waits_on(self) -> bool:
+        """Whether what is made of it may wait as well."""
+        found = recording.current()
+        if found is None or found.eager or self.pinned:
+            return False
+        return found.number == self.recorded and not torch.is_inference_mode_enabled()
+
     def _with_parts(self, parts: tuple[AnyPart, ...]) -> PendingTensor:
         """A stack of what an operator made of this one's images."""
         if parts is self.parts:
@@ -159,10 +163,20 @@ class PendingTensor(torch.Tensor):
         if not parts:
             return None
         shape, dtype = form_of(parts[0])
-        if ((len(parts), *shape) if self.stacked else shape, dtype) != self.form:
+        form = ((len(parts), *shape) if self.stacked else shape, dtype)
+        if name not in tensorops.RESHAPED and form != self.form:
             return None  # torch raises
-        self.parts = parts
+        self.become(parts, form)
         return self
+
+    def become(self, parts: tuple[AnyPart, ...], form: tuple[tuple[int, ...], torch.dtype]) -> None:
+        """Has other images from now on, or the same ones in another shape."""
+        stride = _stride(parts, self.stacked)
+        laid_out = self.is_contiguous() if stride is None else stride == self.stride()
+        if form != self.form or not laid_out:
+            # The same object takes the shape and the strides of another without memory.
+            torch._C._swap_tensor_impl(self, PendingTensor(parts, *form, self.stacked))
+        self.parts, self.form = parts, form
 
     def _kind_behind(self, func: Any) -> type[PendingTensor] | None:
         """The class of what an operator gives; None: it is not known.
@@ -204,6 +218,10 @@ class PendingTensor(torch.Tensor):
         elif func is torch.Tensor.pin_memory:
             args[0].pinned = True
             return args[0]
+        elif func in asking.FUNCTIONS:
+            made = asking.asked(func, args, kwargs)
+            if made is not None:
+                return made
         elif args and isinstance(args[0], PendingTensor):
             made = args[0]._made_of_it(func, args, kwargs)
             if made is not None:
@@ -228,8 +246,18 @@ class PendingTensor(torch.Tensor):
     def new(self, *arguments: Any) -> Any:  # type: ignore[override]
         if arguments and arguments[0] is _NO_STORAGE:
             return _NO_STORAGE
+        if self.plain is torch.Tensor and not any(
+            isinstance(one, PendingTensor) for one in arguments
+        ):
+            return torch.empty(0, dtype=self.dtype, device="cpu").new(*arguments)
         _materialise(self)
         return self.new(*arguments)
+
+
+def _stride(parts: tuple[AnyPart, ...], stacked: bool) -> tuple[int, ...] | None:
+    """The strides of a tensor; None: it is contiguous."""
+    first = None if stacked else parts[0]
+    return first.last.stride if isinstance(first, Derived) else None
 
 
 _TO_COME = (

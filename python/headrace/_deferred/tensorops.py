@@ -6,10 +6,14 @@ each gives, of a tensor without memory; where it raises, or may, the operator ge
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from itertools import repeat
 from typing import Any
 
+import numpy as np
 import torch
 
+from headrace._deferred import numeric
 from headrace._deferred.parts import Constant, TensorOp, called
 
 # By the names of methods, each with another that does the same.
@@ -27,7 +31,20 @@ _ARITHMETIC = {
     "rsub": "__rsub__",  # of torch alone
 }
 _TAKEN = {*_ARITHMETIC.values()} - {"neg"}  # a number, or a small tensor
-CONVERSIONS = {"to", "float", "double", "half", "bfloat16", "int", "long"}
+# Comparisons with a number, whose results are true or false.
+_COMPARISONS = {
+    **{name: name for name in ("gt", "ge", "lt", "le", "eq", "ne")},
+    **{f"__{name}__": name for name in ("gt", "ge", "lt", "le", "eq", "ne")},
+    "greater": "gt",
+    "greater_equal": "ge",
+    "less": "lt",
+    "less_equal": "le",
+    "not_equal": "ne",
+}
+_COMPARED = {*_COMPARISONS.values()}
+_BOUNDS = {"clamp": "clamp", "clip": "clamp", "abs": "abs", "absolute": "abs"}
+_BOUNDED = {*_BOUNDS.values()}
+CONVERSIONS = {"to", "float", "double", "half", "bfloat16", "int", "long", "bool", "byte"}
 _LAYOUTS = {
     *("permute", "transpose", "swapaxes", "swapdims", "movedim", "moveaxis"),
     *("unsqueeze", "squeeze", "view", "reshape", "flatten", "__getitem__", "contiguous", "clone"),
@@ -38,8 +55,10 @@ _NAMED = {
     *("dim", "dims", "dim0", "dim1", "start_dim", "end_dim", "shape", "size"),
     *("index", "start", "length", "repeats", "k"),
 }
+RESHAPED = ("unsqueeze", "squeeze", "transpose", "swapaxes", "swapdims")  # also in place
 _KEEPING = {*CONVERSIONS, "contiguous", "clone"}
-POINTWISE = {*_ARITHMETIC.values(), *_KEEPING}
+_COMPUTED = {*_ARITHMETIC.values(), *_COMPARED, *_BOUNDED}
+POINTWISE = {*_COMPUTED, *_KEEPING}
 
 # Of narrower floats torch rounds more than once in an operator.
 _COUNTED = {torch.uint8, torch.int32, torch.int64, torch.float32, torch.float64}
@@ -53,7 +72,8 @@ Layout = tuple[tuple[int, ...], torch.dtype, tuple[int, ...] | None]
 
 
 def _names() -> dict[Any, str]:
-    same = {**_ARITHMETIC, **{name: name for name in (*CONVERSIONS, *_LAYOUTS)}}
+    same = {**_ARITHMETIC, **_COMPARISONS, **_BOUNDS}
+    same |= {name: name for name in (*CONVERSIONS, *_LAYOUTS)}
     found = {
         getattr(owner, name, None): method
         for name, method in same.items()
@@ -70,6 +90,8 @@ IN_PLACE = {
         *((f"{one}_", one) for one in ("add", "sub", "mul", "div", "neg")),
         *(("subtract_", "sub"), ("multiply_", "mul"), ("divide_", "div"), ("true_divide_", "div")),
         *(("__iadd__", "add"), ("__isub__", "sub"), ("__imul__", "mul"), ("__itruediv__", "div")),
+        *(("clamp_", "clamp"), ("clip_", "clamp"), ("abs_", "abs"), ("__setitem__", "__setitem__")),
+        *((f"{one}_", one) for one in RESHAPED),
     )
     if hasattr(torch.Tensor, name)
 }
@@ -129,8 +151,10 @@ def ops_of(
         operators, each with what it gives; none of them: it gives the tensor itself. None: values
         are needed.
     """
+    if name in _TAKEN:
+        arguments = tuple(_narrowed(one, layout[0]) for one in arguments)
     try:
-        plain = tuple(_plain(name, value) for value in arguments)
+        plain = tuple(map(_plain, _kinds(name), arguments))
         plain_named = tuple((key, _plain(name, value)) for key, value in named.items())
     except _NotPlainError:
         return None
@@ -154,6 +178,21 @@ def ops_of(
     return found
 
 
+def _narrowed(value: Any, shape: tuple[int, ...]) -> Any:
+    """A tensor without the dimensions along which its values are repeated, as ``expand_as`` does
+    it: operators repeat them as well."""
+    if type(value) is not torch.Tensor or value.shape != shape or 0 not in value.stride():
+        return value
+    for dim, stride in enumerate(value.stride()):
+        value = value.narrow(dim, 0, 1) if stride == 0 else value
+    return value
+
+
+def _kinds(name: str) -> Iterable[str]:
+    """The operators whose arguments an operator's are alike, one after another."""
+    return ("__getitem__", "mul") if name == "__setitem__" else repeat(name)
+
+
 def _plain(name: str, value: Any, inside: bool = False) -> Any:
     """An argument as plain data, or what stands inside of a tuple of them."""
     kind = type(value)
@@ -161,6 +200,9 @@ def _plain(name: str, value: Any, inside: bool = False) -> Any:
         return value
     if kind is torch.memory_format and name in _FORMED:
         return value
+    # torch takes NumPy's numbers for Python's, but for the narrow ones.
+    if (number := numeric.whole(value)) is not None:
+        return number
     if name in _LAYOUTS:
         # A tuple inside an index says which of them, and tensors without memory do not check that.
         if name == "__getitem__" and kind is tuple and not inside:
@@ -172,14 +214,16 @@ def _plain(name: str, value: Any, inside: bool = False) -> Any:
                 return value
             if (numbers := listed(value)) is not None:
                 return numbers
-            bounds = (value.start, value.stop, value.step) if kind is slice else (0.0,)
-            if all(bound is None or type(bound) is int for bound in bounds):
-                return value
+            if kind is slice:
+                bounds = (value.start, value.stop, value.step)
+                whole = [bound if bound is None else numeric.whole(bound) for bound in bounds]
+                if [one is None for one in whole] == [bound is None for bound in bounds]:
+                    return slice(*whole)
     elif name in CONVERSIONS:
         if kind is torch.dtype:
             return value
-    elif kind is float:
-        return value
+    elif kind in (float, np.float64):
+        return float(value)
     elif kind is torch.Tensor:
         return _constant(value)
     raise _NotPlainError
@@ -231,22 +275,24 @@ def _kind(value: Any) -> Any:
 def _found(
     name: str, layout: Layout, arguments: tuple[Any, ...], named: tuple[tuple[str, Any], ...]
 ) -> tuple[TensorOp, ...] | None:
-    arithmetic = name in _TAKEN or name == "neg"
+    arithmetic, computed = name in _ARITHMETIC.values(), name in _COMPUTED
     shape, dtype, stride = layout
     if not _as_expected(name, arguments, named):
         return None
-    if name == "__getitem__" and not _is_inside(arguments[0], shape):
+    if name in ("__getitem__", "__setitem__") and not _is_inside(arguments[0], shape):
         return None
     known = torch.empty(shape, dtype=dtype, device="meta")
     if stride is not None:
         in_rows = known.stride()
         known = torch.empty_strided(shape, stride, dtype=dtype, device="meta")
-        if arithmetic and 1 in shape and known.stride() != in_rows:
+        if computed and 1 in shape and known.stride() != in_rows:
             return None  # of a dimension of one value it has other strides than with memory
     try:
         given = [_without_memory(one) for one in arguments]
         result = called(name, known, given, named)
-        if arithmetic and _of_one(name, layout, arguments, named) != result.dtype:
+        if name == "__setitem__":
+            torch.zeros((), dtype=dtype, device="cpu")[...] = _number_in(given[1])
+        if computed and _of_one(name, layout, arguments, named) != result.dtype:
             return None
     except Exception:
         return None  # which torch raises again of values
@@ -257,7 +303,7 @@ def _found(
         arguments,
         named,
         result._is_view(),
-        arithmetic or name in _KEEPING,
+        computed or name in _KEEPING,
         tuple(result.shape),
         result.dtype,
         tuple(result.stride()),
@@ -267,6 +313,12 @@ def _found(
         return None
     if made.pointwise and (made.view or made.shape != shape):
         return None
+    if name in _COMPARED or name in _BOUNDED:
+        # Of bytes and a fraction torch goes by its default dtype, which may be another by then.
+        whole = all(type(value) is int for value in (*arguments, *(value for _, value in named)))
+        known_type = dtype in _COUNTED and (dtype in _FLOATS or whole)
+        wanted = torch.bool if name in _COMPARED else dtype
+        return (made,) if known_type and made.dtype == wanted else None
     if made.dtype == dtype:
         return (made,) if not arithmetic or dtype in _COUNTED else None
     if not arithmetic:
@@ -289,8 +341,15 @@ def _as_expected(name: str, arguments: tuple[Any, ...], named: tuple[tuple[str, 
         return bool(kinds) and len({*kinds}) == len(kinds) and keys <= {"dtype", "memory_format"}
     if name in _LAYOUTS:
         return all(key in _NAMED for key, _ in named)
-    if name in CONVERSIONS:
+    if name in CONVERSIONS or name == "abs":
         return not arguments and not named
+    if name == "__setitem__":
+        return not named and len(arguments) == 2
+    given = (*arguments, *(value for _, value in named))
+    if name in _COMPARED or name == "clamp":
+        numbers = all(type(value) in (int, float) for value in given)
+        bounds = all(key in ("min", "max") for key, _ in named) and len(given) <= 2
+        return numbers and (bounds if name == "clamp" else not named and len(arguments) == 1)
     return not named and len(arguments) == (name != "neg")
 
 
@@ -313,6 +372,11 @@ def _is_inside(index: Any, shape: tuple[int, ...]) -> bool:
     return bool(inside) and all(-shape[axis] <= one < shape[axis] for one in numbers)
 
 
+def _number_in(value: Any) -> Any:
+    """A number that is put into a tensor; of a tensor, whose values are converted, none."""
+    return value if type(value) in (int, float) else 0
+
+
 def _without_memory(value: Any) -> Any:
     if type(value) is not Constant:
         return value
@@ -331,6 +395,8 @@ def _of_one(
 
 def _converts(before: torch.dtype, behind: torch.dtype) -> bool:
     """Whether a conversion is the same for any values: not of fractions to whole numbers."""
+    if torch.bool in (before, behind):
+        return True
     if before in _FLOATS:
         return behind in _FLOATS
     return before == torch.uint8 or behind in (torch.float32, torch.float64, torch.int64)

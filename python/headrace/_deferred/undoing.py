@@ -81,7 +81,7 @@ class Before:
         elif isinstance(value, _LEFT):
             return
         elif isinstance(value, PendingTensor):
-            self._undo.append(partial(_put_parts_back, value, value.parts))
+            self._undo.append(partial(_put_parts_back, value, value.parts, value.form))
         elif isinstance(value, torch.Tensor):
             self._keep_tensor(value)
         elif isinstance(value, np.ndarray):
@@ -254,9 +254,9 @@ def _refill(container: Any, copied: Any) -> None:
     (container.extend if isinstance(copied, list | deque) else container.update)(copied)
 
 
-def _put_parts_back(value: PendingTensor, parts: Any) -> None:
+def _put_parts_back(value: PendingTensor, parts: Any, form: Any) -> None:
     if isinstance(value, PendingTensor):
-        value.parts = parts
+        value.become(parts, form)
 
 
 def _refill_tensor(value: torch.Tensor, kept: torch.Tensor) -> None:
