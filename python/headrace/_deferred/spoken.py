@@ -66,10 +66,10 @@ def _classes(dataset: Any) -> list[type]:
 
 def _inside(value: Any) -> list[Any]:
     """What an object holds, or a container, or what a function refers to."""
-    if isinstance(value, MethodType):
-        return [value.__self__, value.__func__]
     try:
-        if isinstance(value, FunctionType):
+        if type(value) is MethodType:
+            return [value.__self__, value.__func__]
+        if type(value) is FunctionType:
             names, cells = value.__globals__, value.__closure__ or ()
             inside: Any = [names[name] for name in value.__code__.co_names if name in names]
             inside += [cell.cell_contents for cell in cells] + [*(value.__defaults__ or ())]
