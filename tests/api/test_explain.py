@@ -20,6 +20,7 @@ from torch.utils import data
 from torchvision import datasets
 from torchvision import transforms as tv
 from torchvision.io import read_image
+from torchvision.utils import make_grid
 
 import forking
 import headrace as hr
@@ -102,6 +103,22 @@ def of_several_lines(path: Path) -> Any:
         "of none": np.zeros((8, 8, 3), np.uint8),
         "another each time": np.random.default_rng().integers(0, 255, (8, 8, 3), np.uint8),
     }
+
+
+@pytest.mark.parametrize(
+    ("function", "name"),
+    [
+        (lambda image: make_grid([image, image]), "torchvision.utils.make_grid "),
+        (lambda image: torch.unique(image), "torch.functional."),
+    ],
+)
+def test_a_function_is_named_and_not_what_is_wrapped_around_it(
+    root: Path, function: Any, name: str
+) -> None:
+    dataset = Listed(root, lambda path: function(F.to_tensor(opened(path))))
+    with contextlib.closing(hr.DataLoader(dataset)) as loader:
+        (reason,) = loader.explain().reasons
+    assert reason.text.startswith(name)
 
 
 def test_each_image_has_its_own_line_where_several_lines_needed_pixels(root: Path) -> None:

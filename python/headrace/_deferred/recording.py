@@ -330,8 +330,12 @@ SWITCHED = "<headrace>"  # the file of the code that takes the place of a functi
 # torchvision's are: they are what it runs.
 _LIBRARIES = ("headrace.", "PIL.", "torch.", "torchvision.", "numpy.", "timm.", "datasets.")
 _DATASETS = "torchvision.datasets."
-# How each transform that is a Module is called, and what torch writes in Python of its operators.
-_BEHIND_CALLS = ("torch.nn.modules.module.", "torch._tensor.", "torch.overrides.")
+# How each transform that is a Module is called, what torch writes in Python of its operators, and
+# what stands around functions that switch gradients off or have other forms.
+_BEHIND_CALLS = (
+    *("torch.nn.modules.module.", "torch._tensor.", "torch.overrides."),
+    *("torch.utils._contextlib.", "torch._jit_internal."),
+)
 
 
 def _name(frame: Any) -> str:
