@@ -13,12 +13,16 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import torchvision.transforms.functional as F
 from PIL import Image
 from torch.utils import data
 from torchvision import transforms as T
 
 import headrace as hr
+from deferred.test_own_code import Opens, paths
 from headrace.errors import UnsupportedError
+
+__all__ = ["paths"]  # a fixture
 
 
 class Longer(data.IterableDataset[int]):
@@ -198,3 +202,22 @@ def test_the_end_of_a_loader_ends_its_persistent_workers(folder: Path, kind: Any
     loader.close()
     assert not first.is_alive()
     assert loader._iterator is None
+
+
+@pytest.mark.parametrize("options", [{}, {"num_workers": 1}, {"batch_size": None}])
+def test_a_dataset_goes_with_its_loader(paths: list[str], options: dict[str, Any]) -> None:
+    """At once, as with torch's: an LMDB is not opened twice in one process."""
+
+    def made(path: str, index: int) -> Any:
+        return F.to_tensor(Image.open(path).convert("RGB").resize((9, 9)))
+
+    dataset = Opens(paths[:4], made)
+    known = weakref.ref(dataset)
+    gc.disable()
+    try:
+        loader = hr.DataLoader(dataset, **options)
+        assert sum(1 for _ in loader) == 4
+        del dataset, loader
+        assert known() is None
+    finally:
+        gc.enable()

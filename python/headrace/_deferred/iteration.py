@@ -152,7 +152,8 @@ class Deferring:
             inner.generator = own
         choices.began(getattr(batches, "_base_seed", 0))
         self._pins = getattr(batches, "_pin_memory", False)
-        return Epoch(self, batches, choices.latest, self._state.standing)
+        latest, choices.latest = choices.latest, None  # whose cycle would keep the dataset
+        return Epoch(self, batches, latest, self._state.standing)
 
     @property
     def persistent(self) -> Any:
