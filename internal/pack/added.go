@@ -49,17 +49,33 @@ func firstAdded(d *catalog.Dataset, indexDir string) string {
 		if err != nil || !info.ModTime().After(written.ModTime()) {
 			continue
 		}
-		entries, _ := os.ReadDir(dir)
-		for i, e := range entries {
-			if i%64 == 0 && time.Since(begin) > longestLook {
-				return ""
-			}
+		if path := firstAddedIn(d, folder, begin.Add(longestLook)); path != "" {
+			return path
+		}
+	}
+	return ""
+}
+
+// firstAddedIn looks into one class folder, some entries at a time: os.ReadDir would read and sort all of a large one.
+func firstAddedIn(d *catalog.Dataset, folder string, end time.Time) string {
+	dir := filepath.Join(d.Root(), folder)
+	f, err := os.Open(dir)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	for time.Now().Before(end) {
+		entries, err := f.ReadDir(64)
+		for _, e := range entries {
 			if !formats.HasImageExtension(e.Name()) || formats.IsDir(dir, e) {
 				continue
 			}
 			if _, found, err := d.Find(folder + "/" + e.Name()); err == nil && !found {
 				return filepath.Join(dir, e.Name())
 			}
+		}
+		if err != nil { // io.EOF behind the last
+			break
 		}
 	}
 	return ""

@@ -3,6 +3,8 @@ package scan
 import (
 	"bytes"
 	"math"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -81,6 +83,18 @@ func TestAColumnWithoutANameIsNoFieldAndLeavesTheRestReadable(t *testing.T) {
 	require.Equal(t, []int64{1, 2, 3}, labels(t, d))
 	require.Len(t, d.Fields(), 1)
 	require.Equal(t, []string{`a.arrow: a column is called "", which no field can be called, so it is none`}, d.Warnings())
+}
+
+func TestAWarningThatSeveralContainersGiveIsSaidOnce(t *testing.T) {
+	one := oneTable(t, "", unsigned(7, 8, 9), "image", threeImages(), "label", unsigned(1, 2, 3))
+	data, err := os.ReadFile(one)
+	require.NoError(t, err)
+	for _, name := range []string{"b.arrow", "c.arrow"} {
+		require.NoError(t, os.WriteFile(filepath.Join(filepath.Dir(one), name), data, 0o600))
+	}
+	d := open(t, filepath.Dir(one), Options{})
+	require.EqualValues(t, 9, d.Len())
+	require.Equal(t, []string{`a.arrow: a column is called "", which no field can be called, so it is none (and so in 2 more files)`}, d.Warnings())
 }
 
 func TestOfTwoColumnsOfOneNameNoneIsAFieldImageOrLabel(t *testing.T) {

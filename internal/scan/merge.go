@@ -12,6 +12,25 @@ import (
 	"github.com/headrace/headrace/internal/formats"
 )
 
+// warningsOf are the warnings of all containers. What several have in common, as a column of a thousand files, is said once.
+func warningsOf(shards []catalog.ShardInfo, parts []*part) (said []string) {
+	place, again := make(map[string]int), make(map[int]int)
+	for i, p := range parts {
+		for _, warning := range p.warnings {
+			if at, known := place[warning]; known {
+				again[at]++
+				continue
+			}
+			place[warning] = len(said)
+			said = append(said, shards[i].Name+": "+warning)
+		}
+	}
+	for at, count := range again {
+		said[at] += fmt.Sprintf(" (and so in %d more files)", count)
+	}
+	return said
+}
+
 // merge makes one table of what the containers hold, in their order.
 // Rows are in the order of the files, and inside of each in that of its samples, so that a sample has the same number each
 // time.
@@ -20,10 +39,8 @@ func merge(root, format string, shards []catalog.ShardInfo, parts []*part, o *Op
 	t.Source.Format = format
 	// What becomes of a column depends on what it is in all containers together.
 	all := sumColumns(parts)
+	t.Warnings = warningsOf(shards, parts)
 	for i, p := range parts {
-		for _, warning := range p.warnings {
-			t.Warnings = append(t.Warnings, shards[i].Name+": "+warning)
-		}
 		for range p.rows() {
 			t.Shard = append(t.Shard, uint32(i))
 		}

@@ -141,8 +141,8 @@ def of_index(index: dict[str, Any]) -> list[str]:
         said.append(f"the index is of {index['written_by']}, an older version: {again}")
     if index["changed"]:
         said.append(
-            f"{index['changed']} has changed since the index was written: new files are not in "
-            "it, headrace index writes it anew"
+            f"{index['changed']} has changed since the index was written: if files are new, they "
+            "are not in it, and headrace index writes it anew"
         )
     return said
 
