@@ -29,6 +29,7 @@ type TarMember struct {
 type TarWalker struct {
 	r         io.ReaderAt
 	size, at  int64
+	begin     int64 // of an archive in another one; its end is at size
 	ended     bool
 	namesOnly bool
 	links     bool
@@ -48,7 +49,7 @@ func NewForeignTarWalker(r io.ReaderAt, size int64) *TarWalker {
 
 // Inner walks an archive that is a member of this one. Its places are those in the outer file.
 func (w *TarWalker) Inner(m *TarMember) *TarWalker {
-	return &TarWalker{r: w.r, at: m.Offset, size: m.Offset + m.Size, namesOnly: w.namesOnly}
+	return &TarWalker{r: w.r, at: m.Offset, begin: m.Offset, size: m.Offset + m.Size, namesOnly: w.namesOnly}
 }
 
 // KeepLinks has Next yield hard and symbolic links as well, which have no content.
@@ -97,7 +98,7 @@ func (w *TarWalker) Next() (TarMember, error) {
 		content := at + TarBlock
 		// No sum of two numbers from the file: it could wrap around.
 		if size > w.size-content || padding(size) > w.size-content-size {
-			return TarMember{}, w.wrong(at, fmt.Errorf("%w: a content of %d bytes ends behind the archive's %d", ErrTruncated, size, w.size))
+			return TarMember{}, w.wrong(at, fmt.Errorf("%w: a content of %d bytes ends behind the archive's %d", ErrTruncated, size, w.size-w.begin))
 		}
 		w.at = content + size + padding(size)
 		switch kind {

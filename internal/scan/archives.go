@@ -1,6 +1,7 @@
 package scan
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -10,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/headrace/headrace/internal/catalog"
+	"github.com/headrace/headrace/internal/fault"
 	"github.com/headrace/headrace/internal/formats"
 )
 
@@ -19,85 +21,209 @@ import (
 // tarEnding is that of an archive which is read inside of another one.
 const tarEnding = ".tar"
 
-// noteArchive remembers the first member that is an archive by its name.
+// noteArchive remembers the first member that is an archive by its name, and that there is one which is none.
 func (p *part) noteArchive(name string) {
-	if p.inner == "" && isArchive(name) && !isDesktops(name) {
-		p.inner = strings.Clone(name)
+	switch {
+	case p.inner != "" && p.loose: // nothing more is to be found out
+	case isArchive(name):
+		if p.inner == "" && !isDesktops(name) {
+			p.inner = strings.Clone(name)
+		}
+	case !p.loose:
+		p.loose = !isDesktops(name)
 	}
 }
 
-// isArchive is true of a file by what its name ends with.
+// isArchive is true of a file by what its name ends with, in capitals or not.
+// It is asked for every member of a tar, so the length of the last ending and its first letter answer for most.
 func isArchive(name string) bool {
-	for _, ending := range []string{"tar", "tgz", "tar.gz", "zip"} {
-		if name == ending || strings.HasSuffix(name, "."+ending) {
-			return true
-		}
+	dot := strings.LastIndexByte(name, '.')
+	switch ext := name[dot+1:]; {
+	case len(ext) == 3 && ext[0]|0x20 == 't':
+		return strings.EqualFold(ext, "tar") || strings.EqualFold(ext, "tgz")
+	case len(ext) == 3 && ext[0]|0x20 == 'z':
+		return strings.EqualFold(ext, "zip")
+	case dot >= 0 && strings.EqualFold(ext, "gz"):
+		return strings.EqualFold(name[:dot], "tar") || withoutTar(name[:dot]) != name[:dot]
 	}
 	return false
 }
 
-// holdArchives is true of archives that hold archives and no image.
-func holdArchives(parts []*part) bool {
-	for _, p := range parts {
-		if p.inner == "" || p.hasImages() {
-			return false
-		}
+// withoutTar is a name without the ending of a tar, which may be in capitals; the name itself where it has none.
+func withoutTar(name string) string {
+	if stem := len(name) - len(tarEnding); stem >= 0 && strings.EqualFold(name[stem:], tarEnding) {
+		return name[:stem]
 	}
-	return true
+	return name
 }
 
-// hasImages is true where a sample has an image, or a file is one.
-func (p *part) hasImages() bool {
-	if len(p.order) == 0 { // scanImageFiles has rows for images alone
-		return p.rows() > 0
-	}
-	return slices.ContainsFunc(p.order, func(name string) bool { return p.columns[name].images > 0 })
+// holdArchives is true of archives that hold archives and nothing else: beside other files these are values of samples of
+// WebDataset, whose labels may stand there.
+func holdArchives(parts []*part) bool {
+	return !slices.ContainsFunc(parts, func(p *part) bool { return !p.holdsArchives() })
 }
+
+func (p *part) holdsArchives() bool { return p.inner != "" && !p.loose }
 
 // archivesInside refuses archives in an archive that are not read.
-const archivesInside = "its members are archives (%.200s), of which those are read that are tars of images in a tar; " +
-	"extract each into a folder of its own name, which is a folder of classes then"
+const archivesInside = "its members are archives (%.200s), which are read only as class folders: uncompressed tars of images in a tar, " +
+	"opened without image=, label= and format=\"webdataset\"; extract each into a folder of its own name, which is a folder of classes then"
+
+// scanClassFolders is the walk where format="tar" says that folders are classes, or the archives in an archive, beside
+// which other files than images may lie then.
+func scanClassFolders(p *part) error {
+	if err := scanImageFiles(p); err != nil || p.inner == "" || p.rows() > 0 {
+		return err
+	}
+	p.warnings = nil // the second walk finds them again
+	return scanInnerTars(p)
+}
+
+// counted is how often something was met that is warned of, and the name of the first.
+type counted struct {
+	times int
+	first string
+}
+
+func (c *counted) add(times int, name string) {
+	if c.times += times; c.first == "" && times > 0 {
+		c.first = strings.Clone(name)
+	}
+}
 
 // scanInnerTars notes the images of all tars in a tar, where they lie in the outer file: what each one holds is as if it had
 // been extracted into a folder of its name. Archives in these are files like others.
 func scanInnerTars(p *part) error {
+	p.inner = "" // which is of archives that are not read, from here on
+	last, err := lastInner(p)
+	if err != nil {
+		return err
+	}
 	w := formats.NewForeignTarWalker(p.file, p.size)
-	links, first := 0, ""
+	w.KeepLinks()
+	var links, imageLinks, replaced, behind counted
 	for {
 		m, err := w.Next()
 		if errors.Is(err, io.EOF) {
 			break
 		}
-		switch {
-		case err != nil:
+		if err != nil {
 			return err
-		case isDesktops(m.Name) || !isArchive(m.Name):
+		}
+		if isDesktops(m.Name) || !isArchive(m.Name) {
 			continue
-		case path.Ext(m.Name) != tarEnding:
+		}
+		if m.Link != "" {
+			links.add(1, m.Name)
+			continue
+		}
+		folder := folderOf(m.Name)
+		if folder == "" {
 			return at(fmt.Errorf("%w: "+archivesInside, formats.ErrUnsupported, strconv.Quote(m.Name)), m.Header)
 		}
-		passed, err := p.addInner(w.Inner(&m), strings.TrimSuffix(m.Name, tarEnding)+"/")
-		if err != nil {
-			if place := (*formats.WalkError)(nil); errors.As(err, &place) {
-				return &formats.WalkError{Offset: place.Offset, Err: fmt.Errorf("%w (in the archive %.80q in it)", place.Err, m.Name)}
-			}
-			return at(fmt.Errorf("%w (in the archive %.80q in it)", err, m.Name), m.Header)
+		if last[folder].header != m.Header {
+			replaced.add(1, m.Name)
+			continue
 		}
-		if links += passed; first == "" && passed > 0 {
-			first = m.Name
+		if m.Size == 0 {
+			return at(fmt.Errorf("%w: the archive %.80q in it has no bytes", formats.ErrTruncated, m.Name), m.Header)
+		}
+		inner := w.Inner(&m)
+		passed, err := p.addInner(inner, folder)
+		if err != nil {
+			return p.insideOf(&m, err)
+		}
+		imageLinks.add(passed, m.Name)
+		if inner.Behind() >= 0 {
+			behind.add(1, m.Name)
 		}
 	}
-	if links > 0 {
-		p.warnings = append(p.warnings, fmt.Sprintf("%d images are links in archives of the archive and passed over, as in %.80q", links, first))
+	for _, c := range []struct {
+		counted
+		says string
+	}{
+		{links, "%d archives in the archive are links and passed over, as %.80q"},
+		{imageLinks, "%d images are links in archives of the archive and passed over, as in %.80q"},
+		{replaced, "%d archives in the archive are passed over, for it has another of their name behind them, which takes their place once it is extracted, as %.80q"},
+		{behind, "%d archives in the archive have something behind their end, perhaps another archive, as %.80q; like Python's tarfile, this reads the first alone"},
+	} {
+		if c.times > 0 {
+			p.warnings = append(p.warnings, fmt.Sprintf(c.says, c.times, c.first))
+		}
 	}
 	p.behind(w)
 	return nil
+}
+
+// folderOf is the folder that a tar in a tar stands for, with its slash; "" of an archive of another kind, and of one
+// whose name is no more than its ending.
+func folderOf(name string) string {
+	stem := withoutTar(name)
+	if base := stem[strings.LastIndexByte(stem, '/')+1:]; stem == name || base == "" || base == "." {
+		return ""
+	}
+	return insideName(stem) + "/"
+}
+
+// innerTar is one of the tars in a tar.
+type innerTar struct {
+	name   string
+	header int64 // where its header stands
+}
+
+// lastInner are the tars in a tar by their folders, of several of one name the last: extraction puts it in the place of
+// those before, as a whole. tar --append writes it behind them.
+func lastInner(p *part) (map[string]innerTar, error) {
+	last := make(map[string]innerTar)
+	w := formats.NewForeignTarWalker(p.file, p.size)
+	for {
+		m, err := w.Next()
+		if errors.Is(err, io.EOF) {
+			return last, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		folder := folderOf(m.Name)
+		if folder == "" || isDesktops(m.Name) {
+			continue
+		}
+		name := insideName(m.Name)
+		switch other, twice := last[folder]; {
+		case twice && other.name != name: // a.tar and a.TAR
+			return nil, at(fmt.Errorf("%w: the archives %.80q and %.80q in it would both be the folder %.80q", formats.ErrUnsupported, other.name, name, folder), m.Header)
+		case len(last) == maxLinks:
+			return nil, at(fmt.Errorf("%w: more than %d archives in the archive", formats.ErrLimit, maxLinks), m.Header)
+		}
+		last[strings.Clone(folder)] = innerTar{strings.Clone(name), m.Header}
+	}
+}
+
+// insideOf says in which archive of the archive an error is, and that it is no tar, if its first bytes show what it is.
+func (p *part) insideOf(m *formats.TarMember, err error) error {
+	var place *formats.WalkError
+	if !errors.As(err, &place) {
+		return at(fmt.Errorf("%w (in the archive %.80q in it)", err, m.Name), m.Header)
+	}
+	head := make([]byte, min(m.Size, formats.TarBlock))
+	if n, _ := p.file.ReadAt(head, m.Offset); n == len(head) && place.Offset == m.Offset {
+		found := kindOfHead(head)
+		if found.name == "" {
+			found = kindOfUnread(string(head))
+		}
+		if found.name != "" && found.name != "tar" {
+			says := cmp.Or(found.refused, "extract it")
+			return &formats.WalkError{Offset: m.Offset, Err: fmt.Errorf("%w: the archive %.80q in it is %s and no tar; %s", formats.ErrUnsupported, m.Name, found.name, says)}
+		}
+	}
+	return &formats.WalkError{Offset: place.Offset, Err: fmt.Errorf("%w (in the archive %.80q in it)", place.Err, m.Name)}
 }
 
 // addInner notes the images of an archive in an archive, and says how many links it passed over. One with other files
 // beside its images holds samples of WebDataset, whose labels may stand there.
 func (p *part) addInner(w *formats.TarWalker, folder string) (links int, err error) {
 	var folders tarFolders
+	archive := ""
 	w.KeepLinks()
 	for {
 		m, err := w.Next()
@@ -109,6 +235,9 @@ func (p *part) addInner(w *formats.TarWalker, folder string) (links int, err err
 		}
 		name := folder + insideName(m.Name)
 		if folders.note(name); !formats.HasImageExtension(name) || isDesktops(m.Name) {
+			if archive == "" && isArchive(m.Name) && !isDesktops(m.Name) {
+				archive = strings.Clone(m.Name)
+			}
 			continue
 		}
 		if m.Link != "" {
@@ -119,6 +248,9 @@ func (p *part) addInner(w *formats.TarWalker, folder string) (links int, err err
 			return links, at(err, m.Header)
 		}
 	}
+	if len(folders.images) == 0 && archive != "" {
+		return links, fmt.Errorf("%w: it holds archives, as %.80q, and archives inside of archives inside of an archive are not read; extract it and open it by itself", formats.ErrUnsupported, archive)
+	}
 	if len(folders.images) > 0 && !folders.arePlain() {
 		return links, fmt.Errorf("%w: other files lie beside its images, as in samples of WebDataset; extract it and open it by itself", formats.ErrUnsupported)
 	}
@@ -127,18 +259,21 @@ func (p *part) addInner(w *formats.TarWalker, folder string) (links int, err err
 
 // archiveClasses are the folders that several archives without any stand for, where format="tar" says that they hold
 // classes: each archive is one, by its name. nil where they are no such.
-func archiveClasses(parts []*part, shards []catalog.ShardInfo, o *Options) []string {
-	if o.Format != "tar" || len(parts) < 2 {
-		return nil
+func archiveClasses(root string, parts []*part, shards []catalog.ShardInfo, o *Options) ([]string, error) {
+	if o.Format != "tar" || len(parts) < 2 || slices.ContainsFunc(parts, (*part).hasFolders) {
+		return nil, nil
 	}
-	classes := make([]string, len(parts))
-	for n, p := range parts {
-		if p.hasFolders() {
-			return nil
+	classes, of := make([]string, len(parts)), make(map[string]string, len(parts))
+	for n := range parts {
+		name := shards[n].Name
+		class := withoutTar(path.Base(name))
+		// Of cat/0.tar and dog/0.tar the folders may be the classes, or the archives shards of WebDataset.
+		if other, twice := of[class]; twice {
+			return nil, catalog.NewError(fault.KindUnsupported, where(root, shards), "the archives %q and %q would both be the class %q; each needs a name of its own, as %q", other, name, class, "CLASS.tar")
 		}
-		classes[n] = strings.TrimSuffix(path.Base(shards[n].Name), tarEnding) + "/"
+		of[class], classes[n] = name, class+"/"
 	}
-	return classes
+	return classes, nil
 }
 
 // hasFolders is true where a key has a slash.

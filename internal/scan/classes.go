@@ -179,15 +179,20 @@ func imageFiles(root, format string, shards []catalog.ShardInfo, parts []*part, 
 	if o.Image != "" || o.Label != "" || len(o.Fields) > 0 {
 		return nil, catalog.NewError(fault.KindArgument, where(root, shards), "image, label and fields name columns, and an archive of image files has none")
 	}
+	// Also of one among others with images: its own would be missing in silence.
+	if i := slices.IndexFunc(parts, func(p *part) bool { return p.inner != "" && p.rows() == 0 }); i >= 0 {
+		return nil, catalog.NewError(fault.KindUnsupported, where(root, shards[i:i+1]), archivesInside, strconv.Quote(parts[i].inner))
+	}
 	// Of all archives together, for the folders of one class may lie in several.
-	entries := entriesBelow(topFolder(parts), archiveClasses(parts, shards, o), parts)
+	classes, err := archiveClasses(root, parts, shards, o)
+	if err != nil {
+		return nil, err
+	}
+	entries := entriesBelow(topFolder(parts), classes, parts)
 	if len(entries) == 0 {
-		if i := slices.IndexFunc(parts, func(p *part) bool { return p.inner != "" }); i >= 0 {
-			return nil, catalog.NewError(fault.KindUnsupported, where(root, shards), archivesInside, strconv.Quote(parts[i].inner))
-		}
 		return nil, catalog.NewError(fault.KindEmpty, where(root, shards), "the containers hold no image")
 	}
-	entries, err := chooseFolder(where(root, shards), entries, o)
+	entries, err = chooseFolder(where(root, shards), entries, o)
 	if err != nil {
 		return nil, err
 	}

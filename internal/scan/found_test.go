@@ -60,7 +60,25 @@ func TestArchivesInAnArchiveAreRefusedWithAWayOut(t *testing.T) {
 	for name, data := range map[string][]byte{"a.tar": tarOf(t, "n01440764.zip", "n01443537.zip"), "b.zip": zipped.Bytes(),
 		"c.tar": tarOf(t, "n01440764.tar.gz", "n01443537.tar.gz")} {
 		_, err := Open(filepath.Join(put(t, map[string][]byte{name: data}), name), Options{})
-		require.ErrorContains(t, err, "of which those are read that are tars of images in a tar; extract each into a folder of its own name", name)
+		require.ErrorContains(t, err, "which are read only as class folders: uncompressed tars of images in a tar, opened without image=, label= and format=\"webdataset\"; extract each into a folder of its own name", name)
+		require.Equal(t, fault.KindUnsupported, fault.KindOf(err))
+	}
+}
+
+func TestAnArchiveIsToldByItsLastEndingInAnyCase(t *testing.T) {
+	for _, name := range []string{"a.tar", "a.TAR", "a.Tgz", "a.tar.gz", "a.TAR.GZ", "x.y/a.1.zip", "tar", "tgz", "zip", "tar.gz", "1.tar.gz", ".tar"} {
+		require.True(t, isArchive(name), name)
+	}
+	for _, name := range []string{"", ".", "a", "a.", "gz", "a.gz", ".gz", "atar.gz", "a.tar.jpg", "atar", "a.txt", "a.tax", "a.zi", "a.zip/b", "dir.tar/gz"} {
+		require.False(t, isArchive(name), name)
+	}
+}
+
+func TestAnArchiveInATarNeedsANameBeforeItsEnding(t *testing.T) {
+	for _, name := range []string{".tar", "a/.tar", "..tar"} {
+		data := archive("b.tar", string(archive("1.jpg", "x")), name, string(archive("1.jpg", "x")))
+		_, err := Open(put(t, map[string][]byte{"a.tar": data})+"/a.tar", Options{Format: "tar"})
+		require.ErrorContains(t, err, "its members are archives (\""+name+"\")", name)
 		require.Equal(t, fault.KindUnsupported, fault.KindOf(err))
 	}
 }

@@ -18,7 +18,7 @@ import (
 
 // keptVersion stands in every key. It rises when a walker finds anything else in a file than before.
 // A version of Headrace is in the key as well (catalog.CreatedBy); this number is for changes between two of them.
-const keptVersion = 9
+const keptVersion = 10
 
 // settled is how old a file must be for its scan to be kept: one that was written to in the same tick of the
 // file system's clock would have the same size and time, and other bytes.

@@ -46,6 +46,7 @@ type part struct {
 	keyed    bool     // there is a file of keys beside the container
 	plain    bool     // an archive of folders in which nothing but images lies
 	inner    string   // the first archive in the archive
+	loose    bool     // something else lies in the archive
 	late     error    // of a sample of WebDataset's, where the archive may yet be one of class folders
 	held     int64    // bytes of texts in memory
 	gaps     int64    // rows that columns lack before the last that has them

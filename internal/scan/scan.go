@@ -39,14 +39,14 @@ func scan(files []string, kind string, o Options) (*catalog.Table, error) {
 	// format="tar" asks for class folders where "webdataset" asks for samples: both are tars.
 	walk := walkers[kind]
 	if o.Format == "tar" {
-		walk = scanImageFiles
+		walk = scanClassFolders
 	}
 	parts, shards, err := walkAll(files, names, walk, &o)
 	if err != nil {
 		return nil, err
 	}
 	format, images := kind, kind == "zip" || o.Format == "tar"
-	if kind == "tar" && (o.Format == "" || o.Format == "tar") && o.Image == "" && o.Label == "" && holdArchives(parts) {
+	if kind == "tar" && o.Format == "" && o.Image == "" && o.Label == "" && holdArchives(parts) {
 		if parts, shards, err = walkAll(files, names, scanInnerTars, &o); err != nil {
 			return nil, err
 		}

@@ -74,7 +74,7 @@ func scanWebDataset(p *part) error {
 			return err
 		}
 	}
-	if p.plain = folders.arePlain(); p.late != nil && !p.plain {
+	if p.plain = folders.arePlain(); p.late != nil && !p.plain && !p.holdsArchives() {
 		return p.late
 	}
 	p.behind(w)
@@ -158,10 +158,10 @@ func (f *tarFolders) arePlain() bool {
 }
 
 // putOff keeps an error of a sample while its archive may be one of class folders, where two files of one stem are two
-// images.
+// images, or one of archives, where the last of two counts.
 // In a store the first error counts: to read on would fetch the rest of an archive that most likely is wrong.
 func (p *part) putOff(err error, folders *tarFolders) error {
-	if err == nil || p.beside != nil || !folders.arePlain() {
+	if err == nil || p.beside != nil || !folders.arePlain() && !p.holdsArchives() {
 		return err
 	}
 	p.late = err
