@@ -164,7 +164,7 @@ def test_archives_of_one_name_in_two_folders_are_no_two_classes(tmp_path: Path) 
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "0.tar").write_bytes(archive({"1.jpg": images.jpeg(20, 20)}))
     with pytest.raises(
-        errors.UnsupportedError, match='"cat/0.tar" and "dog/0.tar" would both be the class "0"'
+        errors.UnsupportedError, match=r'"cat/0.tar" and "dog/0.tar" would both be the class "0"'
     ):
         hr.Dataset([tmp_path / "cat" / "0.tar", tmp_path / "dog" / "0.tar"], format="tar")
 
