@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torchvision.transforms.functional as F
 from PIL import Image, ImageDraw
 from torch.utils import data
 
@@ -38,6 +39,10 @@ PARTS: dict[str, Callable[[Any], list[Any]]] = {
         *(image.crop(box) for box in CORNERS[:2]),
         drawn_on(image),
         image.crop(CORNERS[2]),
+    ],
+    "one that went through a tensor, drawn on": lambda image: [
+        drawn_on(F.to_pil_image(F.to_tensor(smaller := image.resize((40, 40))))),
+        smaller,
     ],
     "a crop, then all of it": lambda image: [image.crop(CORNERS[0]), image.copy(), drawn_on(image)],
     "grey and coloured": lambda image: [

@@ -258,9 +258,11 @@ def _with_pillow(
         steps.clear()
         if left:
             steps.append((begins, image))
+            image = image.copy()
     for number, op in enumerate(left[known:], known + 1):
         assert op.replay is not None
         image = op.replay(image)
         if len(steps) == number < len(left) and isinstance(image, PIL.Image.Image):
             steps.append((op, image))
+            image = image.copy()  # an op may change it, or give it to the program as it is
     return image
