@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -214,3 +215,41 @@ def test_outside_of_a_loader_the_call_is_the_programs_own(paths: list[str]) -> N
             list(hr.DataLoader(dataset, 3, strict=True))
     finally:
         hr.register(Counts, None)
+
+
+class Turned(tv.Resize):
+    """A class of torchvision's whose method does more, and says so."""
+
+    def forward(self, image: Any) -> Any:
+        return super().forward(image.convert("RGB")).transpose(Image.Transpose.FLIP_LEFT_RIGHT)
+
+    def __headrace__(self) -> list[Any]:
+        return [tv.Resize((20, 24)), tv.RandomHorizontalFlip(1.0)]
+
+
+class ByForward:
+    def forward(self, image: Any) -> Any:
+        return image.convert("RGB").transpose(Image.Transpose.FLIP_LEFT_RIGHT)
+
+    def __call__(self, image: Any) -> Any:
+        return self.forward(image).transpose(Image.Transpose.FLIP_TOP_BOTTOM)
+
+    def __headrace__(self) -> list[Any]:
+        return [tv.RandomHorizontalFlip(1.0), tv.RandomVerticalFlip(1.0)]
+
+
+@WORKERS
+@pytest.mark.parametrize("kind", [lambda: Turned((20, 24)), ByForward])
+def test_what_its_own_code_calls_of_it_is_a_part_of_it(
+    tmp_path: Path, kind: Any, workers: int
+) -> None:
+    for number in range(3):  # palettes: the engine does not take the whole of them
+        image = Image.fromarray(np.arange(1200, dtype=np.uint8).reshape(30, 40) + number)
+        image.convert("P").save(tmp_path / f"{number}.png")
+    op = kind()
+
+    def made(path: str, index: int) -> Any:
+        return TENSOR(op(Image.open(path)))
+
+    files = [str(path) for path in sorted(tmp_path.iterdir())]
+    compared(Opens(files, made), strict=False, num_workers=workers)

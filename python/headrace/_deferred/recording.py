@@ -110,6 +110,7 @@ class Recording:
             where pixels are needed at once; and ``images``, the sample's that were drawn.
         made: every deferred image of the batch.
         steps: of the sample's image that Pillow has made last, ``pixels.Step``.
+        inside: the ids of transforms that say what they equal, and whose own code runs.
     """
 
     def __init__(
@@ -141,6 +142,7 @@ class Recording:
         self.images: list[Any] = []
         self.made: list[weakref.ref[Any]] = []
         self.steps: list[Any] = []
+        self.inside: set[int] = set()
         self._calls, self._seed = 0, _initial_seed()
         # The keys of this batch, and how many places of the engine's lists calls of each may have.
         self._places: dict[Key, int] = {}

@@ -17,7 +17,7 @@ from headrace._deferred.recording import Recording
 from headrace._deferred.switches import NOT_RECORDED
 from headrace._deferred.tensor import pending
 from headrace._deferred.tensorfunctions import image_kind
-from headrace._translate import replaced
+from headrace._translate import registered, replaced
 
 # The modules whose classes the translation knows, and the methods through which they are called.
 _CLASSES = (
@@ -108,7 +108,26 @@ def _asking(function: Any) -> Any:
 
 
 def _transform(found: Recording, original: Any, self: Any, *inputs: Any) -> Any:
-    """A transform or a Compose, called with a deferred image."""
+    """A transform or a Compose, called with a deferred image.
+
+    Where the program says what an object equals and that is not recorded, its own code runs. What
+    that calls of the object itself, as ``super().forward``, is a part of it and not the whole.
+    """
+    if not registered.is_spoken_of(self):
+        return _recorded(found, original, self, *inputs)
+    if id(self) in found.inside:
+        return NOT_RECORDED
+    made = _recorded(found, original, self, *inputs)
+    if made is not NOT_RECORDED:
+        return made
+    found.inside.add(id(self))
+    try:
+        return original(self, *inputs)
+    finally:
+        found.inside.discard(id(self))
+
+
+def _recorded(found: Recording, original: Any, self: Any, *inputs: Any) -> Any:
     image: Any = inputs[0] if len(inputs) == 1 else None
     chain = image.chain if type(image) is DeferredImage else None
     chain = chain if chain is not None and chain.native else None
