@@ -165,6 +165,15 @@ SHARING: dict[str, Callable[[Any, Any], Any]] = {
     "a result": lambda x, y: ((s := torch.stack([x, y]).permute(1, 0, 2, 3)), s * 2, zeroed(s[0])),
     "nothing": lambda x, y: ((s := torch.stack([x, y * 2])), s[1], s.flatten(), torch.stack([s])),
     "a view alone": lambda x, y: (torch.stack([x * 2, y])[0], x, y[0]),
+    "a view of a stack of it": lambda x, y: (
+        (s := torch.stack([x * 2, y])),
+        torch.stack([s])[..., :10],
+    ),
+    "stacks of rows, twice": lambda x, y: (
+        (s := torch.stack([x[0], y[1]])),
+        (t := torch.stack([s, s])),
+        t[0],
+    ),
     "a stack beside what it has": lambda x, y: (torch.stack([x[0], y[0]])[:, 1:], x, x[0], y * 2),
 }
 

@@ -127,7 +127,7 @@ class Derivations:
                 made = values(part.views, self._memory(part.memory))
                 # One of its own: it is exchanged for what waits.
                 made = made.pin_memory() if value.pinned else made[...]
-            elif value.pinned or _key(part) not in self._memories:
+            elif value.pinned or _key(part) not in self._own:
                 made = empty(value, self._blocks)
                 self._fill(made, parts)
             else:
