@@ -470,6 +470,11 @@ WRONG: dict[str, Callable[[Any], Any]] = {
     "a place to assign to": lambda x: x.__setitem__((0, 99), 1),
     "a shape to assign": lambda x: x.__setitem__(0, torch.ones(5)),
     "a number too large to assign": lambda x: x.to(torch.uint8).__setitem__(0, 2**40),
+    "a shape to assign to a list": lambda x: x.__setitem__([0, 1], torch.ones(3, 1, 1)),
+    "a dtype to assign to a list": lambda x: x.to(torch.uint8).__setitem__(
+        [0, 1], torch.tensor(0.5)
+    ),
+    "three means of one channel": lambda x: F.normalize(x[:1], [0.5] * 3, [0.5] * 3),
     "bounds": lambda x: x.clamp(),
     "a form": lambda x: torch.ones(2, 1, 1).expand_as(x),
     "a former name": lambda x: x.type("torch.NoTensor"),

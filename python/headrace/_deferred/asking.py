@@ -60,13 +60,13 @@ def _as(method: str, one: Any, others: list[Any]) -> Any:
     (other,) = others
     if method != "to":
         return getattr(one, method)(other.size())
-    plain = other.device.type == "cpu" and other.layout == torch.strided
+    plain = all(x.device.type == "cpu" and x.layout == torch.strided for x in (one, other))
     return one.to(other.dtype) if plain else None
 
 
-def _type(one: Any, dtype: Any = None, **named: Any) -> Any:
+def _type(one: Any, dtype: Any = None, *more: Any, **named: Any) -> Any:
     """``type()``, and a conversion to a dtype, a former class of tensors, or such a one's name."""
-    if named:
+    if more or named:
         return None
     if dtype is None:
         return torch.empty(0, dtype=one.dtype, device="cpu").type()

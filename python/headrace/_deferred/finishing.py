@@ -173,10 +173,22 @@ def _by_operators(tensor: Any, mean: Any, std: Any) -> Any:
             made = torch.as_tensor(values, dtype=tensor.dtype, device="cpu")
         except Exception:  # which torchvision meets as well
             return NOT_RECORDED
-        numbers.append(made.view(-1, 1, 1) if made.ndim == 1 else made)
+        made = made.view(-1, 1, 1) if made.ndim == 1 else made
+        if not _fits(made.shape, tensor.shape):
+            return NOT_RECORDED  # torchvision works in place, and raises
+        numbers.append(made)
     if not numbers[1].all() or numbers[0].requires_grad or numbers[1].requires_grad:
         return NOT_RECORDED
     return tensor.sub(numbers[0]).div(numbers[1])
+
+
+def _fits(shape: torch.Size, into: torch.Size) -> bool:
+    """Whether values of a shape are repeated along another one, which stays as it is."""
+    spread: Any = torch.broadcast_shapes
+    try:
+        return bool(spread(shape, into) == into)
+    except RuntimeError:
+        return False
 
 
 def _normalized(mean: Any, std: Any, form: Form) -> Form | None:

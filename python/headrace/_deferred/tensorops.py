@@ -344,7 +344,10 @@ def _as_expected(name: str, arguments: tuple[Any, ...], named: tuple[tuple[str, 
     if name in CONVERSIONS or name == "abs":
         return not arguments and not named
     if name == "__setitem__":
-        return not named and len(arguments) == 2
+        # With a list in the index tensors without memory do not check the values' shape and dtype.
+        index = arguments[0] if arguments else None
+        lists = [one for one in (index if type(index) is tuple else (index,)) if type(one) is list]
+        return not named and len(arguments) == 2 and not lists
     given = (*arguments, *(value for _, value in named))
     if name in _COMPARED or name == "clamp":
         numbers = all(type(value) in (int, float) for value in given)
