@@ -13,6 +13,7 @@ import itertools
 import os
 import pickle
 import random
+import weakref
 from array import array
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -578,3 +579,57 @@ def test_an_opened_image_knows_its_file_after_its_pixels_were_needed(
         return told
 
     compared(Opens(paths, make), strict=False, collate_fn=list, num_workers=workers)
+
+
+def with_views(path: str, index: int) -> Any:
+    boxes = torch.tensor([[0.0, 1.0], [4.0, 5.0]])
+    return EVALUATION(opened(path)), boxes, boxes[:, :1]
+
+
+def doubles_and(change: Callable[[Any], Any]) -> Callable[[list[Any]], Any]:
+    def collate(samples: list[Any]) -> Any:
+        image, boxes, corners = samples[0]
+        boxes.mul_(2)
+        change(boxes)
+        return corners.clone(), boxes, boxes.stride(), image.sin()
+
+    return collate
+
+
+@pytest.mark.parametrize("change", [lambda x: x.unsqueeze_(0), lambda x: x.t_(), lambda x: x])
+def test_tensors_that_see_one_memory_still_do_in_the_second_call(
+    paths: list[str], change: Callable[[Any], Any]
+) -> None:
+    dataset = Opens(paths[:4], with_views)
+    found = list(hr.DataLoader(dataset, 2, collate_fn=doubles_and(change)))
+    assert equal(found, list(data.DataLoader(dataset, 2, collate_fn=doubles_and(change))))
+
+
+class Named:
+    pass
+
+
+def with_a_closed_image(path: str, index: int) -> Any:
+    image = Image.open(path)
+    made = EVALUATION(image.convert("RGB"))
+    image.close()
+    return made, image
+
+
+def with_a_dead_proxy(path: str, index: int) -> Any:
+    return EVALUATION(opened(path)), weakref.proxy(Named())
+
+
+def with_a_dead_proxy_alone(path: str, index: int) -> Any:
+    return index, weakref.proxy(Named())
+
+
+def without_the_second(samples: list[Any]) -> Any:
+    return [one for one, _ in samples]
+
+
+@pytest.mark.parametrize("make", [with_a_closed_image, with_a_dead_proxy, with_a_dead_proxy_alone])
+def test_what_cannot_be_looked_at_is_left_alone(paths: list[str], make: Any) -> None:
+    dataset = Opens(paths[:4], make)
+    found = list(hr.DataLoader(dataset, 2, collate_fn=without_the_second))
+    assert equal(found, list(data.DataLoader(dataset, 2, collate_fn=without_the_second)))

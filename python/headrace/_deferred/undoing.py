@@ -15,10 +15,12 @@ from collections.abc import Callable
 from functools import lru_cache, partial
 from types import FunctionType, MemberDescriptorType, MethodType, ModuleType
 from typing import Any, NamedTuple
+from weakref import ProxyTypes
 
 import numpy as np
 import PIL.Image
 import torch
+from PIL._util import DeferredError
 
 from headrace._deferred.tensor import PendingTensor
 
@@ -75,18 +77,19 @@ class Before:
             self.opaque |= self._of_samples
             return
         self._seen.add(id(value))
-        if isinstance(value, tuple):
+        of: Any = type(value)  # isinstance asks a proxy for its object, which may be gone
+        if issubclass(of, tuple):
             for part in value:
                 self._look(part, depth + 1)
-        elif isinstance(value, _LEFT):
+        elif issubclass(of, _LEFT) or issubclass(of, ProxyTypes):
             return
-        elif isinstance(value, PendingTensor):
+        elif issubclass(of, PendingTensor):
             self._undo.append(partial(_put_parts_back, value, value.parts, value.form))
-        elif isinstance(value, torch.Tensor):
+        elif issubclass(of, torch.Tensor):
             self._keep_tensor(value)
-        elif isinstance(value, np.ndarray):
+        elif issubclass(of, np.ndarray):
             self._keep_array(value)
-        elif isinstance(value, list | dict | set | deque):
+        elif issubclass(of, list | dict | set | deque):
             self._keep_container(value, depth)
         else:
             self._keep_object(value, depth)
@@ -112,7 +115,7 @@ class Before:
             self._look(kept, depth + 1)
         if isinstance(value, PIL.Image.Image):
             self.opaque = before  # it may have its file, which is read when Pillow decodes
-            if value._im is not None:
+            if value._im is not None and not isinstance(value._im, DeferredError):  # closed
                 self._undo.append(partial(setattr, value, "_im", value._im.copy()))
 
     def _look_at_function(self, function: Any) -> None:
@@ -148,8 +151,8 @@ class Before:
     def _keep_tensor(self, value: torch.Tensor) -> None:
         plain = value.layout == torch.strided and value.device.type == "cpu"
         if plain and not value.requires_grad and value.nbytes <= self._largest:
-            kept = value.detach().clone()
-            self._undo.append(partial(_refill_tensor, value, kept))
+            kept, seen = value.detach().clone(), value.detach()
+            self._undo.append(partial(_refill_tensor, value, kept, seen))
 
     def _keep_array(self, value: Any) -> None:
         if value.flags.writeable and not value.dtype.hasobject and value.nbytes <= self._largest:
@@ -189,17 +192,22 @@ def waits(samples: Any) -> bool:
 
 
 def _is_to_come(value: Any) -> bool:
-    if isinstance(value, PIL.Image.Image):
+    of = type(value)  # isinstance asks a proxy for its object, which may be gone
+    if issubclass(of, PIL.Image.Image):
         return getattr(value, "chain", None) is not None
-    return isinstance(value, PendingTensor)
+    return issubclass(of, PendingTensor)
 
 
 def _inside(value: Any) -> Any:
-    if isinstance(value, dict):
+    of = type(value)
+    if issubclass(of, dict):
         return value.values()
-    if isinstance(value, list | tuple | set | deque):
+    if issubclass(of, list | tuple | set | deque):
         return value
-    own = None if isinstance(value, (*_LEFT, torch.Tensor)) else getattr(value, "__dict__", None)
+    try:
+        own = None if issubclass(of, (*_LEFT, torch.Tensor)) else getattr(value, "__dict__", None)
+    except Exception:  # of a proxy whose object is gone
+        return ()
     return own.values() if isinstance(own, dict) else ()
 
 
@@ -259,11 +267,15 @@ def _put_parts_back(value: PendingTensor, parts: Any, form: Any) -> None:
         value.become(parts, form)
 
 
-def _refill_tensor(value: torch.Tensor, kept: torch.Tensor) -> None:
+def _refill_tensor(value: torch.Tensor, kept: torch.Tensor, seen: torch.Tensor) -> None:
+    """Args:
+    kept: the values that it had.
+    seen: it as it lay in its memory, which other tensors may see.
+    """
     with torch.no_grad():
-        if value.shape != kept.shape:  # unsqueeze_ and its like
-            value.data = kept
-        elif not torch.equal(value, kept):
+        if value.shape != seen.shape or value.stride() != seen.stride():  # unsqueeze_, t_, ...
+            value.data = seen
+        if not torch.equal(value, kept):
             value.copy_(kept)
 
 
