@@ -35,10 +35,6 @@ class File:
         self.path, self._held, self.identity = path, held, identity
         self.data: bytes | None = None
 
-    def __del__(self, close: Callable[[Any], None] = header.close) -> None:
-        if self._held is not None:
-            close(self._held)
-
     @staticmethod
     def known(path: bytes, identity: Identity) -> File:
         """A file that another process opened."""
@@ -61,7 +57,8 @@ class File:
             self.data = _read(descriptor)
             whole = header.leads_to(_name(descriptor), self.identity)
             header.close(held)
-        self._held = None  # last: what an exception leaves open is closed with this
+        # Last: what an exception leaves open is closed with this.
+        self._held, self.__class__ = None, File
         return whole
 
     def read(self) -> bytes:
@@ -108,6 +105,21 @@ class File:
         return joined(ChangedError(text, file=name), OSError())
 
 
+class _OpenFile(File):
+    """A file that is open, and is closed with this; a plain one once it was let go of.
+
+    Python swallows what is raised in ``__del__``, as an interrupt is that comes just then; so
+    there is one for as short a time as may be.
+    """
+
+    __slots__ = ()
+
+    def __del__(self, close: Callable[[Any], None] = header.close) -> None:
+        held = getattr(self, "_held", None)  # an interrupt may have come first
+        if held is not None:
+            close(held)
+
+
 Source = File | bytes
 
 
@@ -133,7 +145,7 @@ def opened(path: bytes, name: bytes) -> tuple[File, Header] | None:
         name: what to open: the path, or that of an open descriptor in /proc.
     """
     held = header.Answer()
-    made = File(path, held, _UNKNOWN)
+    made = _OpenFile(path, held, _UNKNOWN)
     found = header.opened(name, held)
     if found is None:
         return None
