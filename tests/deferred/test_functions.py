@@ -172,6 +172,7 @@ RECORDED: dict[str, Callable[[Any], Any]] = {
     "finished, then cropped": lambda image: F2.crop(NORMALIZED(image), 3, 4, 20, 30),
     "not scaled": of_bytes(F2.to_dtype, torch.float32),
     "doubles": of_bytes(F.convert_image_dtype, torch.float64),
+    "erased in place": lambda image: F.erase(F.to_tensor(image), 3, 4, 5, 6, filled(0), True),
 }
 
 
@@ -243,7 +244,6 @@ MATERIALISED: dict[str, Callable[[Any], Any]] = {
     "erased by noise": lambda image: F.erase(
         F.to_tensor(image), 3, 4, 10, 12, torch.arange(360.0).view(3, 10, 12)
     ),
-    "erased in place": lambda image: F.erase(F.to_tensor(image), 3, 4, 5, 6, filled(0), True),
     "bytes, erased": lambda image: F.erase(F.pil_to_tensor(image), 3, 4, 5, 6, filled(0)),
     "erased from the other end": lambda image: F.erase(F.to_tensor(image), -9, 4, 5, 6, filled(0)),
     "finished, then cropped beyond": lambda image: F2.crop(NORMALIZED(image), -3, 4, 20, 30),

@@ -15,12 +15,11 @@ import collections
 import contextlib
 import ctypes
 import threading
-import warnings
 from collections.abc import Callable
 from typing import Any
 
 from headrace._batch import views
-from headrace._engine import _lib, abi
+from headrace._engine import _lib, abi, containers
 from headrace.errors import ArgumentError
 
 Allocate = Callable[[int], Any]  # bytes to a uint8 tensor
@@ -44,9 +43,8 @@ def allocator() -> Allocate | None:
     import torch
 
     if not available():
-        warnings.warn(
-            "pin_memory=True, but PyTorch finds no accelerator: batches stay in ordinary memory",
-            stacklevel=4,
+        containers.warn(
+            "pin_memory=True, but PyTorch finds no accelerator: batches stay in ordinary memory"
         )
         return None
     return lambda size: torch.empty(size, dtype=torch.uint8, device="cpu", pin_memory=True)
