@@ -113,12 +113,10 @@ def _transform(found: Recording, original: Any, self: Any, *inputs: Any) -> Any:
     Where the program says what an object equals and that is not recorded, its own code runs. What
     that calls of the object itself, as ``super().forward``, is a part of it and not the whole.
     """
-    if not registered.is_spoken_of(self):
-        return _recorded(found, original, self, *inputs)
-    if id(self) in found.inside:
+    if found.inside and id(self) in found.inside:
         return NOT_RECORDED
     made = _recorded(found, original, self, *inputs)
-    if made is not NOT_RECORDED:
+    if made is not NOT_RECORDED or not registered.is_spoken_of(self):
         return made
     found.inside.add(id(self))
     try:
