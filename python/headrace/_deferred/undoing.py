@@ -115,8 +115,10 @@ class Before:
             self._look(kept, depth + 1)
         if isinstance(value, PIL.Image.Image):
             self.opaque = before  # it may have its file, which is read when Pillow decodes
-            if value._im is not None and not isinstance(value._im, DeferredError):  # closed
-                self._undo.append(partial(setattr, value, "_im", value._im.copy()))
+            name = "_im" if hasattr(value, "_im") else "im"  # of Pillow 10's own
+            pixels: Any = getattr(value, name)
+            if pixels is not None and not isinstance(pixels, DeferredError):  # it is closed
+                self._undo.append(partial(setattr, value, name, pixels.copy()))
 
     def _look_at_function(self, function: Any) -> None:
         """What the second call shall find of the function's own as the first one did."""
