@@ -341,11 +341,11 @@ class Collating:
         except ValuesNeeded:
             pass
         except Exception:  # may have come of what it was not given
-            if not found.refused and not self._may_be_made_again(before, failures, samples):
+            if not found.refused and not self._may_be_made_again(found, before, failures, samples):
                 raise
         finally:
             found.settle()  # the files that it opened
-        if not found.refused and not self._may_be_made_again(before, failures, samples):
+        if not found.refused and not self._may_be_made_again(found, before, failures, samples):
             return data, True
         if before is not None:
             before[0].restore()
@@ -353,10 +353,15 @@ class Collating:
         self._needs_values = found.refused
         return samples, False
 
-    def _may_be_made_again(self, before: Any, failures: int, samples: Any) -> bool:
+    def _may_be_made_again(
+        self, found: Recording, before: Any, failures: int, samples: Any
+    ) -> bool:
         """Whether it met a bad file since, which the code of a sample would have met with torch's
         loader, and that one can be told."""
-        return recording.failures() > failures and before is not None and pickles(samples)
+        if recording.failures() == failures or before is None:
+            return False
+        # To pickle tensors moves them to shared memory: not where nothing is sent.
+        return not found.travels or pickles(samples)
 
 
 class WorkerStart:
