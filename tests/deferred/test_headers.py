@@ -145,3 +145,24 @@ def test_a_file_that_nobody_settles_is_closed_with_its_owner(tmp_path: Path) -> 
     before = len(os.listdir("/proc/self/fd"))
     del opened
     assert len(os.listdir("/proc/self/fd")) == before - 1
+
+
+def test_a_file_that_cannot_be_read_any_more_is_closed_and_settled_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = os.fsencode(tmp_path / "image")
+    (tmp_path / "image").write_bytes(images.jpeg(20, 10))
+    os.utime(path, ns=(0, 1))
+    before = len(os.listdir("/proc/self/fd"))
+    opened = source.opened(path, path)
+    assert opened is not None
+    os.unlink(path)
+
+    def fails(descriptor: int) -> bytes:
+        raise OSError(5, "a disk fails")
+
+    monkeypatch.setattr(source, "_read", fails)
+    with pytest.raises(OSError, match="a disk fails"):
+        opened[0].settle()
+    assert len(os.listdir("/proc/self/fd")) == before
+    assert opened[0].settle()

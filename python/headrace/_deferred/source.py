@@ -53,11 +53,14 @@ class File:
         if self.data is not None:
             header.close(held)
         elif not header.settle(self.path, held):
-            descriptor = header.descriptor(held)
-            self.data = _read(descriptor)
-            whole = header.leads_to(_name(descriptor), self.identity)
-            header.close(held)
-        # Last: what an exception leaves open is closed with this.
+            try:
+                descriptor = header.descriptor(held)
+                self.data = _read(descriptor)
+                whole = header.leads_to(_name(descriptor), self.identity)
+            finally:
+                header.close(held)
+                self._held = None
+        # Last: what an interrupt leaves open is closed with this.
         self._held, self.__class__ = None, File
         return whole
 
