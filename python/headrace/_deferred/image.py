@@ -49,7 +49,6 @@ class DeferredImage(RecordedImage):
         pyaccess = None  # of Pillow 10's images, without which it sets no pixel
     loaded = True
     opened_from: Any = None
-    place = 0
 
     def __init__(self, chain: Chain, format: str | None = None, place: int | None = None) -> None:
         """An image that was opened, if it has a format; else what was made of another one.

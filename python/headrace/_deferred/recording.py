@@ -165,9 +165,8 @@ class Recording:
         self.opened |= eager  # of which nothing is seen
         self.place += 1
         self._calls, self.drawing, self._seed = 0, True, _initial_seed()
-        if self.repeated or self.images:
-            self.repeated.clear()
-            self.images.clear()
+        self.repeated.clear()
+        self.images.clear()
 
     def new_key(self) -> Key:
         """The key of the next call of transforms that the engine draws; each draws its own."""
