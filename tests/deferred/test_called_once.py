@@ -169,20 +169,19 @@ def where(samples: list[Any]) -> Any:
     return np.stack(arrays), names, len(samples[0]), None if worker is None else worker.id
 
 
+def compared_in_workers(dataset: Any) -> list[Any]:
+    """The batches of torch's loader, which ours has as well, by ``where`` in two processes."""
+    expected = list(data.DataLoader(dataset, 2, collate_fn=where, num_workers=2))
+    options = {"batch_size": 2, "collate_fn": where, "num_workers": 2}
+    compared(dataset, expected=expected, strict=False, **options)
+    return expected
+
+
 def test_a_collate_function_that_needs_an_images_pixels_runs_in_its_worker_process(
     paths: list[str],
 ) -> None:
     dataset = Opens(paths, lambda path, index: {"image": opened(path), "name": index})
-    expected = list(data.DataLoader(dataset, 2, collate_fn=where, num_workers=2))
-    assert {batch[3] for batch in expected} == {0, 1}
-    compared(
-        dataset,
-        expected=expected,
-        strict=False,
-        batch_size=2,
-        collate_fn=where,
-        num_workers=2,
-    )
+    assert {batch[3] for batch in compared_in_workers(dataset)} == {0, 1}
 
 
 def test_a_bad_file_that_it_meets_there_is_the_programs_to_catch_where_it_loads_it(
@@ -203,15 +202,7 @@ def test_a_bad_file_that_it_meets_there_is_the_programs_to_catch_where_it_loads_
         raise AssertionError("the second file is whole")
 
     dataset = Opens([paths[1], str(cut), *paths[2:5], str(cut)], loaded)
-    expected = list(data.DataLoader(dataset, 2, collate_fn=where, num_workers=2))
-    compared(
-        dataset,
-        expected=expected,
-        strict=False,
-        batch_size=2,
-        collate_fn=where,
-        num_workers=2,
-    )
+    compared_in_workers(dataset)
 
 
 @WORKERS
