@@ -9,18 +9,17 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
-from headrace._deferred import asking, operators, pixels, recording, tensorops
+from headrace._deferred import asking, operators, recording, stacking, tensorops
 from headrace._deferred import parts as made_of
 from headrace._deferred.chain import Chain, Form
 from headrace._deferred.parts import DTYPES, AnyPart, Derived, OnePart, Part, Stacked, form_of
 from headrace._deferred.shared import Making, Shared, whole
-
-if TYPE_CHECKING:
-    from headrace._deferred.altering import Altering
+from headrace._deferred.stacking import NO_STORAGE
+from headrace._deferred.values import made_now
 
 
 class PendingTensor(torch.Tensor):
@@ -79,7 +78,7 @@ class PendingTensor(torch.Tensor):
     def _together_with(self, made: PendingTensor, making: Making, copies: bool) -> PendingTensor:
         shared = self.__dict__.get("shared")
         if shared is None:
-            first = partial(_values_of, self.parts, self.form, self.stacked)
+            first = partial(made_now, self.parts, self.form, self.stacked)
             self.shared = shared = Shared(self, first, replace, PendingTensor)
         shared.add(self, made, making, copies)
         made.shared = shared
@@ -211,10 +210,11 @@ class PendingTensor(torch.Tensor):
         if func in _OF_THE_FORM:
             # Not DisableTorchFunctionSubclass, which an exception from outside could leave on.
             return torch._C._disabled_torch_function_impl(func, types, args, kwargs)
-        if (stacks := _STACKING.get(func)) is not None:
-            made = stacks(*args, **kwargs) if args else None
-            if made is not None:
-                return made
+        if (stacks := stacking.FUNCTIONS.get(func)) is not None:
+            parts = stacks(PendingTensor, *args, **kwargs) if args else None
+            if parts is not None:
+                shape, dtype = form_of(parts[0])
+                return PendingTensor(tuple(parts), (len(parts), *shape), dtype, True)
         elif func is torch.Tensor.pin_memory:
             args[0].pinned = True
             return args[0]
@@ -241,11 +241,11 @@ class PendingTensor(torch.Tensor):
     # What default_collate asks of the first of a batch in a worker process, to reserve shared
     # memory for the stack of them (torch/utils/data/_utils/collate.py): of these, none.
     def _typed_storage(self) -> Any:
-        return _NO_STORAGE
+        return NO_STORAGE
 
     def new(self, *arguments: Any) -> Any:  # type: ignore[override]
-        if arguments and arguments[0] is _NO_STORAGE:
-            return _NO_STORAGE
+        if arguments and arguments[0] is NO_STORAGE:
+            return NO_STORAGE
         if self.plain is torch.Tensor and not any(
             isinstance(one, PendingTensor) for one in arguments
         ):
@@ -299,30 +299,6 @@ def swap(found: recording.Recording, original: Any, t1: Any, t2: Any) -> Any:
     return original(t1, t2)
 
 
-class _NoStorage:
-    """Stands for the memory of a stack that needs none.
-
-    Attributes:
-        asked: the next stack is to lie in it, and so to be contiguous.
-    """
-
-    asked = False
-
-    def _new_shared(self, *_: Any, **__: Any) -> _NoStorage:
-        return self
-
-    def _is_shared(self) -> bool:
-        """As memory that is not shared yet."""
-        return False
-
-    def resize_(self, *_: Any) -> None:
-        """As the ``out`` of a stack, None: it makes a tensor of its own."""
-        self.asked = True
-
-
-_NO_STORAGE = _NoStorage()
-
-
 def pending(chain: Chain, form: Form, place: int | None = None) -> PendingTensor:
     """The tensor of an image that the program has now.
 
@@ -332,65 +308,6 @@ def pending(chain: Chain, form: Form, place: int | None = None) -> PendingTensor
     part = Part(chain, form, recording.place_of(place))
     width, height = chain.size
     return PendingTensor((part,), (form.channels, height, width), DTYPES[form.dtype])
-
-
-def _stacked(tensors: Any, dim: int = 0, *, out: Any = None, **named: Any) -> PendingTensor | None:
-    """Pending tensors of one shape and dtype as one, others among them; None where values are
-    needed."""
-    if dim or out is not None or named:  # axis, which torch takes for dim
-        return None
-    in_rows, _NO_STORAGE.asked = _NO_STORAGE.asked, False
-    parts = _parts_of(tensors)
-    if parts is None or not (
-        in_rows or operators.all_in_rows(parts) or operators.stack_in_rows(parts)
-    ):
-        return None
-    return _stack_of(parts)
-
-
-def _joined(tensors: Any, dim: int = 0, **named: Any) -> PendingTensor | None:
-    """Pending tensors with a first axis of one, or stacks, as one tensor, as ``_stacked``."""
-    parts = None if dim or named or isinstance(tensors, torch.Tensor) else _parts_of(tensors)
-    rows = parts and operators.all_in_rows(parts) and operators.rows_of(parts)
-    return _stack_of(rows) if rows else None
-
-
-_STACKING: dict[Any, Callable[..., PendingTensor | None]] = {
-    torch.stack: _stacked,
-    **dict.fromkeys((torch.cat, torch.concat, torch.concatenate), _joined),
-}
-
-
-def _stack_of(parts: list[AnyPart]) -> PendingTensor:
-    shape, dtype = form_of(parts[0])
-    # torch's stack is a copy: what becomes of a tensor later is not seen in it.
-    kept = [part.clone() if isinstance(part, torch.Tensor) else part for part in parts]
-    return PendingTensor(tuple(kept), (len(parts), *shape), dtype, True)
-
-
-def _parts_of(tensors: Any) -> list[AnyPart] | None:
-    """The images of tensors of one shape and dtype; None where values are needed."""
-    parts: list[AnyPart] = []
-    first: Any = None
-    part: AnyPart
-    for tensor in tensors:
-        if isinstance(tensor, PendingTensor):
-            part, found = tensor.part, tensor.form
-            if type(part) is not Part:
-                part = operators.before_a_stack(part)
-        elif (
-            type(tensor) is torch.Tensor
-            and not tensor.requires_grad
-            and tensor.device.type == "cpu"
-        ):
-            part, found = tensor, form_of(tensor)
-        else:
-            return None
-        first = found if first is None else first
-        if found != first:
-            return None
-        parts.append(part)
-    return parts
 
 
 def _materialise(value: Any) -> None:
@@ -422,52 +339,7 @@ def _values(value: Any) -> Any:
     """The values of a pending tensor, decoded one after the other in this thread."""
     if not isinstance(value, PendingTensor):
         return value
-    return _values_of(value.parts, value.form, value.stacked)
-
-
-def _values_of(
-    parts: tuple[AnyPart, ...], form: tuple[tuple[int, ...], torch.dtype], stacked: bool
-) -> torch.Tensor:
-    found = recording.current()
-    if found is not None:
-        found.refuse()
-    altering, engine = pixels.note(), pixels.engine_here()
-    if not stacked:
-        return _value_of(parts[0], engine, altering)
-    return _rows_of(parts, form, engine, altering)
-
-
-def _rows_of(
-    parts: tuple[AnyPart, ...],
-    form: tuple[tuple[int, ...], torch.dtype],
-    engine: bool,
-    altering: Altering | None,
-) -> torch.Tensor:
-    made = torch.empty(form[0], dtype=form[1], device="cpu")  # not the program's default
-    for place, part in enumerate(parts):
-        made[place] = _value_of(part, engine, altering)
-    return made
-
-
-def _value_of(part: AnyPart, engine: bool, altering: Altering | None) -> torch.Tensor:
-    if isinstance(part, torch.Tensor):
-        return part
-    made = _of_leaf(part.leaf, engine, altering)
-    return made_of.values(part.ops, made) if isinstance(part, Derived) else made
-
-
-def _of_leaf(leaf: Part | Stacked, engine: bool, altering: Altering | None) -> torch.Tensor:
-    shape, dtype = leaf.described()
-    if isinstance(leaf, Stacked):
-        return _rows_of(leaf.parts, (shape, dtype), engine, altering)
-    made = torch.empty(shape, dtype=dtype, device="cpu")
-    if engine:
-        _, data = pixels.decoded(leaf.chain, leaf.form)
-        row = made.view(-1).view(torch.uint8)
-        row.copy_(torch.frombuffer(bytearray(data), dtype=torch.uint8))
-    else:
-        made.copy_(pixels.values_of(leaf.chain, leaf.form).reshape(shape))
-    return made if altering is None else altering.of_tensor(made)
+    return made_now(value.parts, value.form, value.stacked)
 
 
 def replace(value: PendingTensor, made: torch.Tensor) -> None:
