@@ -17,22 +17,22 @@ import (
 	"github.com/headrace/headrace/internal/fault"
 )
 
-// azureStore opens containers of Azure's blobs. Account and credentials come from the environment
-// variables of the Go CDK and Azure's own tools, else from Azure's default chain.
-// It is asked once for each container; the client is kept by bucketStore.
+// azureStore opens containers of Azure's blobs. Account and credentials come from the environment variables of the Go
+// CDK and of Azure's own tools, otherwise from Azure's default chain.
+// It is asked once for each container, because bucketStore keeps the client.
 type azureStore struct{ client *client }
 
-// bucket makes the container's client with our transport and hands it to the CDK.
+// bucket makes the container's client with our transport and passes it to the CDK.
 func (z *azureStore) bucket(_ context.Context, name string, writing bool) (*blob.Bucket, error) {
 	s := z.client.storage
 	options := azureblob.NewDefaultServiceURLOptions()
-	// The defaults are read from the environment by the CDK: AZURE_STORAGE_ACCOUNT, _DOMAIN, _PROTOCOL, _SAS_TOKEN.
+	// The CDK reads the defaults from the environment: AZURE_STORAGE_ACCOUNT, _DOMAIN, _PROTOCOL, _SAS_TOKEN.
 	if s.Endpoint != "" {
 		u, err := url.Parse(s.Endpoint)
 		if err != nil {
 			return nil, &failure{kind: fault.KindArgument, text: "the endpoint is no address"}
 		}
-		// An emulator has the account in the path, and not in the host's name.
+		// An emulator has the account in the path instead of in the host's name.
 		options.StorageDomain, options.Protocol, options.IsLocalEmulator = u.Host, u.Scheme, s.PathStyle
 	}
 	if s.Anonymous {
@@ -49,17 +49,18 @@ func (z *azureStore) bucket(_ context.Context, name string, writing bool) (*blob
 	return azureblob.OpenBucket(context.Background(), c, nil)
 }
 
-// container is the SDK's client. It tries again only what try cannot: the blocks of an upload.
-// The transport is ours, so the client is made here and not by the CDK's opener, and with it the credentials are chosen.
+// container makes the SDK's client. The SDK retries only what try cannot: the blocks of an upload.
+// The client is made here and not by the CDK's opener, because it needs our transport. So credentials are chosen here
+// too.
 func (z *azureStore) container(service, name string, o *azureblob.ServiceURLOptions, writing bool) (*container.Client, error) {
 	var options container.ClientOptions
-	// The same connections, limits and refusals of addresses as for all other stores.
+	// All stores use the same connections and limits, and refuse the same addresses.
 	options.Transport = &http.Client{Transport: z.client.web, CheckRedirect: stay}
-	// Below 0 is never; 0 would be the SDK's default of 3 (azcore/policy, RetryOptions).
+	// A negative number means no retries; 0 would mean the SDK's default of 3 (azcore/policy, RetryOptions).
 	if !writing {
 		options.Retry = policy.RetryOptions{MaxRetries: -1}
 	}
-	// The library's error may quote a key or a connection string.
+	// The library's error is not shown, because it may quote a key or a connection string.
 	denied := func(err error) error {
 		if err == nil {
 			return nil
@@ -70,7 +71,7 @@ func (z *azureStore) container(service, name string, o *azureblob.ServiceURLOpti
 	if err != nil {
 		return nil, &failure{kind: fault.KindArgument, text: "the container's name makes no address"}
 	}
-	// In the order in which azureblob takes them itself (newCredInfoFromEnv): a key, a token, a connection string, the chain.
+	// The order is that of azureblob itself (newCredInfoFromEnv): a key, a token, a connection string, the chain.
 	key, connection := os.Getenv("AZURE_STORAGE_KEY"), os.Getenv("AZURE_STORAGE_CONNECTION_STRING")
 	var c *container.Client
 	switch {

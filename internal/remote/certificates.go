@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Where Go looks for certificates: in the first of these files that can be read, and in these folders, unless the variables
+// Go looks for certificates in the first of these files that can be read, and in these folders, unless the variables
 // name others (crypto/x509, root_linux.go).
 var certificateFiles = []string{
 	"/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/ca-bundle.pem",
@@ -18,15 +18,15 @@ var certificateFiles = []string{
 
 const certificateFolders = "/etc/ssl/certs:/etc/pki/tls/certs"
 
-// trust is which certificates a server may have: those that SSL_CERT_FILE and SSL_CERT_DIR name now. It is nil where
-// neither is set: then they are the library's, which looks for them at the first handshake of the process and never again.
+// trust returns the certificates that are trusted: those that SSL_CERT_FILE and SSL_CERT_DIR name now. It returns nil
+// if neither is set. Then Go's library looks for them, at the first handshake of the process and never again.
 func trust() *tls.Config {
 	file, folders := os.Getenv("SSL_CERT_FILE"), os.Getenv("SSL_CERT_DIR")
 	if file == "" && folders == "" {
 		return nil
 	}
 	pool := x509.NewCertPool()
-	// As in Go, what cannot be read is passed over: a server that is not trusted then is an error that says so.
+	// As in Go, a file that cannot be read is ignored. A server that is then not trusted gives an error that says so.
 	add := func(path string) bool {
 		text, err := os.ReadFile(path)
 		pool.AppendCertsFromPEM(text)

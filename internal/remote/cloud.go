@@ -23,23 +23,23 @@ import (
 	"github.com/headrace/headrace/internal/fault"
 )
 
-// bucketStore is a store through the Go CDK's blob package. What tells an object's versions apart is not
-// the same everywhere: S3 and Azure have the ETag, Google the generation.
-// It serves Google and Azure wholly. Of S3 it does lists, uploads and removals; s3.go reads.
+// bucketStore is a store that is reached through the Go CDK's blob package. Stores distinguish an object's versions by
+// different values: S3 and Azure by the ETag, Google by the generation.
+// It does all for Google and Azure. For S3 it does lists, uploads and removals; s3.go reads.
 type bucketStore struct {
 	client *client
-	// open makes a bucket; writing asks for one whose uploads are tried again by the library.
+	// open makes a bucket. With writing, the library retries the bucket's uploads.
 	open func(ctx context.Context, name string, writing bool) (*blob.Bucket, error)
-	// clear removes the parts of a failed upload, where the library leaves them; nil where none are left.
+	// clear removes the parts of a failed upload if the library leaves them; nil if it leaves none.
 	clear func(ctx context.Context, a address, err error) error
-	// renew has credentials looked for anew, where those of the store may end; nil where the library does that.
+	// renew makes the store look for credentials again if its own may expire; nil if the library does that.
 	renew   func()
 	opening sync.Mutex
 	buckets map[string]*blob.Bucket
 }
 
-// newCloudStore is the store of a scheme, nil of one that is not known.
-// Credentials are not looked for before a bucket is.
+// newCloudStore returns the store of a scheme, or nil if the scheme is not known.
+// Credentials are looked for only when a bucket is opened.
 func newCloudStore(c *client, scheme string) store {
 	switch scheme {
 	case "s3":
@@ -52,8 +52,8 @@ func newCloudStore(c *client, scheme string) store {
 	return nil
 }
 
-// bucket is that of an address, whose key the library leaves as it is.
-// A bucket for reading and one for writing differ in who tries again, so both are kept.
+// bucket returns the bucket of an address. It refuses keys that the library would change.
+// A bucket for reading and one for writing differ in who retries, so both are kept.
 func (s *bucketStore) bucket(ctx context.Context, a address, writing bool) (*blob.Bucket, error) {
 	if err := spelled(a); err != nil {
 		return nil, err
@@ -65,7 +65,7 @@ func (s *bucketStore) bucket(ctx context.Context, a address, writing bool) (*blo
 	if writing {
 		key += " writing"
 	}
-	// One for all objects: each would look for credentials anew.
+	// One bucket serves all objects, because each new one would look for credentials again.
 	if b := s.buckets[key]; b != nil {
 		return b, nil
 	}
@@ -80,10 +80,10 @@ func (s *bucketStore) bucket(ctx context.Context, a address, writing bool) (*blo
 	return b, nil
 }
 
-// spelled refuses a key of which the library makes another one, such as "x..__0x2f__y" of "x../y" (escapeKey of
-// s3blob, gcsblob and azureblob): what other programs wrote would not be found, nor they what is written here. S3's
-// objects are read without the library.
-// It is an error, because otherwise a dataset would lack the object in silence.
+// spelled refuses a key that the library would change, as "x../y" to "x..__0x2f__y" (escapeKey of s3blob, gcsblob and
+// azureblob). Otherwise we would not find what other programs wrote, and they would not find what we write. Reading
+// S3's objects does not use the library.
+// It is an error, because otherwise a dataset would silently lack the object.
 func spelled(a address) error {
 	expected := ""
 	switch {
@@ -99,17 +99,17 @@ func spelled(a address) error {
 	return &failure{kind: fault.KindArgument, text: "the store's library spells this key in another way (expected " + expected + " in it)"}
 }
 
-// guard makes an error of a panic: the libraries take some of what a server says for granted, such as
-// Azure's x-ms-creation-time, and a wrong server must not end a training.
-// The text of the panic is not repeated: it may hold what the server said.
+// guard turns a panic into an error. The libraries assume that a server sends some values, such as Azure's
+// x-ms-creation-time, and a faulty server must not end a training.
+// The panic's text is not repeated, because it may hold what the server said.
 func guard(err *error) {
 	if recover() != nil {
 		*err = &failure{kind: fault.KindBadFile, text: "the server's answer is none that the store's library understands"}
 	}
 }
 
-// failure is the failure behind an error of the library. Where the credentials have ended, the next try has others.
-// Of requests that fail at once each comes here; renew does it once in a second.
+// failure finds the failure behind an error of the library. If the credentials have expired, the next attempt uses new
+// ones. If several requests fail at once, each comes here, but renew acts at most once in a second.
 func (s *bucketStore) failure(ctx context.Context, err error) error {
 	found := cloudFailure(ctx, err)
 	if f := (*failure)(nil); errors.As(found, &f) && f.ended && s.renew != nil {
@@ -121,7 +121,7 @@ func (s *bucketStore) failure(ctx context.Context, err error) error {
 	return found
 }
 
-// head asks for an object's attributes. A generation of Google's tells versions apart as an ETag does elsewhere.
+// head asks for an object's attributes. Google's generation distinguishes versions as an ETag does elsewhere.
 func (s *bucketStore) head(ctx context.Context, a address) (size int64, version string, err error) {
 	defer guard(&err)
 	b, err := s.bucket(ctx, a, false)
@@ -140,7 +140,7 @@ func (s *bucketStore) head(ctx context.Context, a address) (size int64, version 
 	return found.Size, version, nil
 }
 
-// read writes nothing more into p once it has returned, for the reads of fill have ended then.
+// read writes nothing into p after it has returned, because all reads of fill have ended by then.
 func (s *bucketStore) read(ctx context.Context, a address, version string, size int64, p []byte, offset int64) (n int, err error) {
 	defer guard(&err)
 	b, err := s.bucket(ctx, a, false)
@@ -154,24 +154,24 @@ func (s *bucketStore) read(ctx context.Context, a address, version string, size 
 		return 0, s.failure(ctx, err)
 	}
 	defer reader.Close()
-	// A store that knows no condition sends another version as readily.
-	// The size is that of the whole object, which each answer to a range says as well.
+	// A store that ignores conditions sends another version without an error.
+	// reader.Size is the size of the whole object; each answer to a range states it as well.
 	if reader.Size() != size {
 		return 0, changedSize(size, reader.Size())
 	}
 	if found := versionOf(reader); found != "" && version != "" && found != version {
 		return 0, changedVersion(version, found)
 	}
-	// The library's own reader waits without an end for a server that is silent.
+	// The library's own reader would wait forever for a server that sends nothing.
 	if n, err = fill(reader, p, s.client.stall(), stop); err != nil {
 		return n, s.failure(ctx, err)
 	}
 	return n, nil
 }
 
-// versionOf is the version that an answer says it is of, empty where it says none: a server may not know what a
-// condition is.
-// An empty one is not compared, for the condition was sent with the request.
+// versionOf returns the version that an answer states, or an empty text if it states none: a server may not know
+// conditions.
+// An empty version is not compared, because the condition was sent with the request.
 func versionOf(reader *blob.Reader) string {
 	var google *storage.Reader
 	if reader.As(&google) {
@@ -187,8 +187,8 @@ func versionOf(reader *blob.Reader) string {
 	return ""
 }
 
-// pinned asks for one version: an answer of another is 412.
-// It knows nothing of S3, whose objects are read without the library.
+// pinned asks for one version; for any other one the answer is 412.
+// It does not handle S3, whose objects are read without the library.
 func pinned(version string) func(func(any) bool) error {
 	return func(as func(any) bool) error {
 		var (
@@ -211,17 +211,17 @@ func pinned(version string) func(func(any) bool) error {
 	}
 }
 
-// pageEntries is how many objects a page of a list has at most: S3's and Google's own bound.
+// pageEntries is the largest number of objects on a page of a list. It is also S3's and Google's own limit.
 const pageEntries = 1000
 
-// list hands each entry on as it comes, so that a list of a million is not held twice.
+// list passes each entry on at once, so that a list of a million objects is not in memory twice.
 func (s *bucketStore) list(ctx context.Context, a address, token string, found func(Entry) error) (next string, err error) {
 	defer guard(&err)
 	b, err := s.bucket(ctx, a, false)
 	if err != nil {
 		return "", err
 	}
-	// The library's own word for the first page is not an empty one.
+	// The library has its own token for the first page, which is not the empty one.
 	at := []byte(token)
 	if token == "" {
 		at = blob.FirstPageToken
@@ -231,7 +231,7 @@ func (s *bucketStore) list(ctx context.Context, a address, token string, found f
 		return "", s.failure(ctx, err)
 	}
 	for _, one := range page {
-		// No object; without a delimiter stores list none.
+		// A folder is no object. Without a delimiter stores list none.
 		if one.IsDir {
 			continue
 		}
@@ -242,10 +242,10 @@ func (s *bucketStore) list(ctx context.Context, a address, token string, found f
 	return string(following), nil
 }
 
-// entryOf is an object of a list with the version that its store tells it by.
-// The library gives keys in its own spelling; the store's own answer behind it has the key as it is.
+// entryOf makes an entry of a listed object, with the value by which its store distinguishes versions.
+// The library changes some keys. The store's own answer, behind it, has the unchanged key.
 func entryOf(a address, one *blob.ListObject) Entry {
-	e, key := Entry{Size: one.Size}, one.Key // in which the library takes some spellings for escapes
+	e, key := Entry{Size: one.Size}, one.Key // the library takes some parts of a key for escapes
 	var (
 		amazon types.Object
 		google storage.ObjectAttrs
@@ -263,9 +263,10 @@ func entryOf(a address, one *blob.ListObject) Entry {
 	return e
 }
 
-// cloudFailure is the failure behind an error of a store's library. Of its text nothing is repeated but
-// the code: it may quote a request.
-// The order matters: our own failures and the caller's end first, then what says a status, then the library's word.
+// cloudFailure finds the failure behind an error of a store's library. Of its text only the code is repeated, because
+// the text may quote a request.
+// The order matters: our own failures and the end of the caller's context come first, then errors with a status, then
+// the library's own code.
 func cloudFailure(ctx context.Context, err error) error {
 	var (
 		known  *failure
@@ -275,15 +276,15 @@ func cloudFailure(ctx context.Context, err error) error {
 		az     *azcore.ResponseError
 	)
 	switch {
-	// The caller's context ended. That can look like an error of the store, and is not one.
+	// Our own failure comes first. The end of the caller's context can look like an error of the store, but is none.
 	case errors.As(err, &known):
 		return known
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case errors.As(err, &google):
 		var word code
-		// Of an object that is missing in a bucket the message is another.
-		if strings.Contains(google.Body, "bucket does not exist") { // JSON's answers have no code for it
+		// If an object is missing in a bucket that exists, the message is another one.
+		if strings.Contains(google.Body, "bucket does not exist") { // answers in JSON have no code for it
 			word = "NoSuchBucket"
 		}
 		return ofStatus(google.Code, word, retryAfter(google.Header.Get("Retry-After")))
@@ -308,5 +309,5 @@ func cloudFailure(ctx context.Context, err error) error {
 	case gcerrors.InvalidArgument:
 		return &failure{kind: fault.KindArgument, text: "the store's library refuses this name"}
 	}
-	return fmt.Errorf("the store's library: %w", err) // classified by what the connection said
+	return fmt.Errorf("the store's library: %w", err) // classify then judges what the connection reported
 }

@@ -2,5 +2,5 @@
 
 package remote
 
-// newCloudStore: this build has no stores but web servers.
+// newCloudStore returns no store, because this build has only web servers.
 func newCloudStore(*client, string) store { return nil }

@@ -10,29 +10,29 @@ import (
 	"gocloud.dev/blob"
 )
 
-// bucketUpload is an upload by the library of a store, which cuts what is written into parts, sends several at once and
-// puts them together at Close. The object is visible from then on.
+// bucketUpload is an upload by a store's library. The library cuts the bytes into parts, sends several at once and
+// joins them at Close. From then on the object is visible.
 type bucketUpload struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	writer *blob.Writer
 	client *client
-	late   atomic.Bool // one of the waits was longer than the caller allows
-	closed bool        // the writer is
-	failed error       // what closing it said
-	// clear removes the parts of an upload that has failed with an error; nil where a store does that itself.
+	late   atomic.Bool // one of the waits took longer than the caller allows
+	closed bool        // the writer was closed
+	failed error       // the error of closing the writer
+	// clear removes the parts of an upload that failed with an error; nil if the store does that itself.
 	clear func(context.Context, error) error
 }
 
-// create begins an upload. It takes part bytes of memory for each part that is on its way.
+// create begins an upload. Each part that is being sent takes part bytes of memory.
 func (s *bucketStore) create(ctx context.Context, a address, part int) (_ upload, err error) {
 	defer guard(&err)
 	b, err := s.bucket(ctx, a, true)
 	if err != nil {
 		return nil, err
 	}
-	// Its end is the only way to leave a write without an object (gocloud.dev/blob, NewWriter: "To abort a write,
-	// cancel ctx").
+	// Ending the context is the only way to end a write without making an object (gocloud.dev/blob, NewWriter: "To abort a
+	// write, cancel ctx").
 	ctx, cancel := context.WithCancel(ctx)
 	w, err := b.NewWriter(ctx, a.path, &blob.WriterOptions{
 		BufferSize: part, MaxConcurrency: partsAtOnce, ContentType: "application/octet-stream",
@@ -48,8 +48,8 @@ func (s *bucketStore) create(ctx context.Context, a address, part int) (_ upload
 	return u, nil
 }
 
-// timely does what waits for the store. Where that takes longer than the caller allows the upload ends.
-// A write may wait for a part to be sent, so that it is bounded as a read is.
+// timely runs a function that waits for the store. If that takes longer than the caller allows, the upload ends.
+// A write may wait until a part is sent, so it is limited like a read.
 func (u *bucketUpload) timely(wait func() error) error {
 	limit := u.client.storage.Timeout
 	if limit > 0 {
@@ -63,7 +63,7 @@ func (u *bucketUpload) timely(wait func() error) error {
 	switch {
 	case err == nil:
 		return nil
-	// First: the error is the cancel's then, and would be taken for the caller's own.
+	// This case comes first, because the error is then that of our own cancel and would look like the caller's.
 	case u.late.Load():
 		return u.client.late(nil)
 	}
@@ -78,7 +78,7 @@ func (u *bucketUpload) write(p []byte) (n int, err error) {
 	return n, err
 }
 
-// commit ends the context as well, as long as which the library keeps what it holds.
+// commit also ends the context, because the library keeps its memory until then.
 func (u *bucketUpload) commit() error {
 	err := u.timely(u.close)
 	if err == nil {
@@ -88,14 +88,15 @@ func (u *bucketUpload) commit() error {
 }
 
 func (u *bucketUpload) close() error {
-	// Once: abort may follow on a commit that failed, and a blob.Writer is not made to be closed again.
+	// The writer is closed once: abort may follow a commit that failed, and a blob.Writer must not be closed twice.
 	if !u.closed {
 		u.closed, u.failed = true, u.writer.Close()
 	}
 	return u.failed
 }
 
-// abort: a writer whose context has ended does not complete. What removes the parts does not end with it.
+// abort ends the upload. A writer whose context has ended does not complete. The parts are removed with another
+// context.
 func (u *bucketUpload) abort(ctx context.Context) error {
 	u.cancel()
 	err := u.close()
@@ -105,7 +106,7 @@ func (u *bucketUpload) abort(ctx context.Context) error {
 	return u.clear(ctx, err)
 }
 
-// remove makes one request; Remove tries again.
+// remove makes one request; Remove retries it.
 func (s *bucketStore) remove(ctx context.Context, a address) (err error) {
 	defer guard(&err)
 	b, err := s.bucket(ctx, a, false)

@@ -7,18 +7,18 @@ import (
 	"time"
 )
 
-// Counts is what was done so far.
-// The numbers rise only; who wants a rate takes two and the time between.
+// Counts says what was done so far.
+// The numbers only rise. For a rate, take two Counts and the time between them.
 type Counts struct {
-	Requests int64         // sent, retries and hedges included; pages of a list and parts of an upload count as one
-	Bytes    int64         // of objects, as they came from the network, hedges included
-	Retries  int64         // requests that were made anew because one had failed
-	Hedges   int64         // duplicate requests, sent because the first was slow
-	Waited   time.Duration // that callers of ReadAt waited, summed over callers
+	Requests int64         // requests that were sent, with retries and hedges; each page of a list counts, and an upload counts once
+	Bytes    int64         // of objects, as they came from the network, with those of hedges
+	Retries  int64         // requests that were repeated because one had failed
+	Hedges   int64         // second requests that were sent because the first was slow
+	Waited   time.Duration // how long callers of ReadAt waited, added up
 }
 
-// counter is Counts while they change.
-// Atomic, because the readers of a loader count beside each other; no two of the numbers are taken at one moment.
+// counter is a Counts that changes.
+// It is atomic, because the readers of a loader count at the same time. The numbers are not read at one moment.
 type counter struct {
 	requests, bytes, retries, hedges, waited atomic.Int64
 }
@@ -36,10 +36,10 @@ func (o *Object) count(add func(*counter)) {
 	add(&o.client.counted)
 }
 
-// Counts of this object.
+// Counts returns the counts of this object.
 func (o *Object) Counts() Counts { return o.counted.counts() }
 
-// Counts of all objects that were opened with this storage in this process.
+// Counts returns the counts of all objects that were opened with this storage in this process.
 func (s Storage) Counts() Counts { return clientOf(s).counted.counts() }
 
 // sortEntries gives all lists one order: stores list in the order of bytes, the hub in that of a tree.

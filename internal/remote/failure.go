@@ -18,22 +18,21 @@ import (
 	"github.com/headrace/headrace/internal/fault"
 )
 
-// Error is what remains of a request when nothing more is tried. It has no secret in it: URL has no
-// query, and the text is from this package, but for what the system says of a connection and the short
-// code of a store's answer.
-// Kind says whose fault it is and what a program can do; Status and Attempts are for people who look into it.
+// Error says why a request failed for good. It holds no secret: URL has no query, and the text comes from this package,
+// except for what the system reports about a connection and the short code in a store's answer.
+// Kind says whose fault it is and what a program can do. Status and Attempts help people to find the cause.
 type Error struct {
 	URL      string // without query, name and password
-	Status   int    // of the last answer, 0 where there was none
-	Attempts int    // requests that were made for it, 0 where none was
+	Status   int    // of the last answer, 0 if there was none
+	Attempts int    // number of requests that were made, may be 0
 	Kind     fault.Kind
-	Text     string // the clause
+	Text     string // the clause of the sentence
 
 	offset int64
 	inner  error // an errno or a context's error, for errors.Is
 }
 
-// Error has the form of all of the engine's sentences (package fault).
+// Error formats the error as all sentences of the engine (package fault).
 func (e *Error) Error() string {
 	return fault.Sentence(e.FaultPlace(), e.Kind.Family(), e.Text)
 }
@@ -45,25 +44,25 @@ func (e *Error) FaultPlace() fault.Place {
 	return fault.Place{File: e.URL, Record: fault.None, Offset: e.offset}
 }
 
-// Unwrap gives an errno or a context's error, never a library's, which may quote a request.
+// Unwrap returns an errno or a context's error, and never a library's error, which may quote a request.
 func (e *Error) Unwrap() error { return e.inner }
 
-// A failure is why one request failed, and whether the next may not.
-// again means that the same request may succeed; the caller's time and the number of attempts bound it (try).
+// A failure says why one request failed, and whether the next one may succeed.
+// With again, the same request may succeed later; try limits the time and the number of attempts.
 type failure struct {
 	kind   fault.Kind
 	status int
 	text   string
-	again  bool          // worth another try
-	ended  bool          // the credentials have
-	after  time.Duration // which the server wants to be left alone for
+	again  bool          // another attempt is worthwhile
+	ended  bool          // the credentials have expired
+	after  time.Duration // how long the server wants no further request
 	inner  error
 }
 
 func (f *failure) Error() string { return f.text }
 
-// code is a store's own word for an answer, such as "SlowDown", which is shown where it is a word.
-// A server may put anything there: what is not a word of letters, digits and dots is left out.
+// code is a store's own code for an answer, such as "SlowDown". It is shown only if it is a word.
+// A server may send anything here. A code with other characters than letters, digits and dots is left out.
 type code string
 
 func (c code) String() string {
@@ -75,24 +74,24 @@ func (c code) String() string {
 	return " " + string(c)
 }
 
-// ErrNoBucket is in the error of an object whose bucket, container or dataset of the hub does not exist, which is a
-// missing file, too.
+// ErrNoBucket is in the error of an object whose bucket, container or hub dataset does not exist. Such an object also
+// counts as a missing file (ENOENT).
 var ErrNoBucket = fmt.Errorf("there is no such bucket: %w", syscall.ENOENT)
 
-// noBucket are codes of answers that say so: S3's and Google's, Azure's.
+// noBucket has the codes of answers that say so: of S3 and Google, and of Azure.
 var noBucket = map[code]bool{"NoSuchBucket": true, "ContainerNotFound": true}
 
-// expired are codes of credentials that were right once: the chain is asked for new ones.
+// expired has the codes for credentials that were valid once. With them the chain is asked for new ones.
 var expired = map[code]bool{"ExpiredToken": true, "ExpiredTokenException": true, "TokenRefreshRequired": true, "RequestExpired": true}
 
-// ofStatus is the failure that an answer's status means. After is its Retry-After.
-// Statuses are RFC 9110's, section 15; codes are the stores' own.
+// ofStatus makes a failure from the status of an answer. after is its Retry-After.
+// Statuses are those of RFC 9110, section 15; codes are the stores' own.
 func ofStatus(status int, word code, after time.Duration) *failure {
 	f := &failure{kind: fault.KindUnreachable, status: status, after: after}
 	f.text = fmt.Sprintf("the server answered %d %s%v", status, http.StatusText(status), word)
 	f.text = strings.Replace(f.text, "  ", " ", 1)
 	switch {
-	// Before the status, which is 400 or 403 for S3: with new credentials the same request may succeed.
+	// This comes before the status, which S3 sets to 400 or 403. With new credentials the same request may succeed.
 	case expired[word]:
 		f.kind, f.again, f.ended = fault.KindDenied, true, true
 	case status == http.StatusUnauthorized || status == http.StatusForbidden || status == http.StatusProxyAuthRequired:
@@ -102,15 +101,15 @@ func ofStatus(status int, word code, after time.Duration) *failure {
 			f.inner = ErrNoBucket
 			f.text = "there is no such bucket or container: " + f.text
 		}
-	// Requests name a version and ranges inside of the size that was found: either answer means that the object is
-	// another one.
+	// Requests name a version, and ranges inside the size that was found. So either answer means that the object was
+	// replaced.
 	case status == http.StatusPreconditionFailed || status == http.StatusRequestedRangeNotSatisfiable:
 		f.kind, f.text = fault.KindChanged, "it was replaced after it was opened or indexed: "+f.text
 	case status == http.StatusRequestTimeout || status == http.StatusTooEarly || status == http.StatusTooManyRequests:
 		f.again = true
 	case status == http.StatusNotImplemented || status == http.StatusHTTPVersionNotSupported:
 		f.kind = fault.KindUnsupported
-	// Of S3 also 503 SlowDown, of Azure ServerBusy.
+	// S3's 503 SlowDown and Azure's ServerBusy are among these.
 	case status >= 500:
 		f.again = true
 	case status >= 400:
@@ -121,8 +120,8 @@ func ofStatus(status int, word code, after time.Duration) *failure {
 	return f
 }
 
-// classify is the failure behind an error of a connection.
-// Anything that is not recognised is worth another try, for the number of tries is bounded.
+// classify finds the failure behind an error of a connection.
+// An unknown error is worth another attempt, because the number of attempts is limited.
 func classify(err error) *failure {
 	var (
 		known    *failure
@@ -138,8 +137,8 @@ func classify(err error) *failure {
 	switch {
 	case errors.As(err, &known):
 		return known
-	// A resolver that does not answer may the next time; one that knows no such name will not.
-	// The text has the name, which the user wrote; errors of the library would have the resolver's address as well.
+	// A resolver that did not answer may answer next time; a name that does not exist will not appear.
+	// The text has the name, which the user wrote. The library's error would show the resolver's address as well.
 	case errors.As(err, &name):
 		text := fmt.Sprintf("the name %.200s was not found", name.Name)
 		if !name.IsNotFound {
@@ -150,7 +149,7 @@ func classify(err error) *failure {
 		return &failure{kind: fault.KindDenied, text: "the server's certificate is not one to trust"}
 	case errors.As(err, &record):
 		return &failure{kind: fault.KindUnsupported, text: "the server does not speak TLS"}
-	// Three ways in which Go says that a time has passed.
+	// Go reports a timeout in three ways.
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded), errors.As(err, &header) && header.Timeout():
 		return answered("the server did not answer in time")
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
@@ -161,12 +160,12 @@ func classify(err error) *failure {
 	case errors.As(err, &system):
 		return answered(system.Error())
 	}
-	// What a library says may quote a header or an address, and is not repeated.
+	// The library's text may quote a header or an address, so it is not repeated.
 	return answered("the connection failed, or what came over it is no answer")
 }
 
-// A goal is what requests are made for, for the sentence of its error.
-// offset is fault.None where nothing is read.
+// A goal says what requests are made for. It is used in the sentence of their error.
+// offset is fault.None if nothing is read.
 type goal struct {
 	what    string // "open"
 	url     string
@@ -174,12 +173,13 @@ type goal struct {
 	retried func()
 }
 
-// finish makes the error of a failure that stays.
-// attempts is 0 for an error that was found without a request, or by a library that does not say how often it tried.
+// finish makes the error of a failure that is final.
+// attempts is 0 if the error was found without a request, or by a library that does not report its attempts.
 func (c *client) finish(ctx context.Context, g goal, err error, attempts int, took time.Duration) *Error {
 	f := classify(err)
 	e := &Error{URL: g.url, Status: f.status, Attempts: attempts, Kind: f.kind, offset: g.offset, inner: f.inner}
-	// The caller's end goes before whatever the last request said: it is why nothing more was tried.
+	// The end of the caller's context takes precedence over the last request's failure, because it is why nothing more was
+	// tried.
 	if ended := ctx.Err(); ended != nil {
 		e.Kind, e.inner = fault.KindClosed, ended
 		f = &failure{text: "the wait for it was ended"}
@@ -195,10 +195,9 @@ func (c *client) finish(ctx context.Context, g goal, err error, attempts int, to
 	return e
 }
 
-// retryAfter is what the header of that name says: seconds or a date. It is hostile, and bounded where
-// it is used.
+// retryAfter reads the value of that header: seconds or a date. The value is hostile; its user limits it further.
 func retryAfter(value string) time.Duration {
-	// RFC 9110, 10.2.3.
+	// The format is that of RFC 9110, 10.2.3.
 	if seconds, err := strconv.Atoi(value); err == nil {
 		return time.Duration(min(max(seconds, 0), 86400)) * time.Second
 	}

@@ -14,20 +14,20 @@ import (
 )
 
 // googleStore opens buckets of Google Cloud Storage with the application's default credentials.
-// A bucket needs no request to be opened; credentials are looked for at the first one.
+// Opening a bucket needs no request; credentials are looked for at the first request.
 type googleStore struct{ client *client }
 
 func (g *googleStore) bucket(ctx context.Context, name string, writing bool) (*blob.Bucket, error) {
 	s := g.client.storage
-	// Without credentials nothing is signed: public buckets answer.
+	// Without credentials nothing is signed; public buckets answer such requests.
 	client := gcp.NewAnonymousHTTPClient(g.client.web)
 	if !s.Anonymous {
 		client = &gcp.HTTPClient{Client: http.Client{Transport: newGoogleTokens(g.client)}}
 	}
-	client.CheckRedirect = stay // it would send the token along
+	client.CheckRedirect = stay // a redirect would receive the token
 	var options gcsblob.Options
 	if s.Endpoint != "" {
-		// The path of the JSON API, which the library adds to its own endpoint alone.
+		// The library adds the path of the JSON API only to its own endpoint.
 		options.ClientOptions = append(options.ClientOptions, option.WithEndpoint(s.Endpoint+"/storage/v1/"))
 	}
 	b, err := gcsblob.OpenBucket(ctx, client, name, &options)
@@ -35,9 +35,9 @@ func (g *googleStore) bucket(ctx context.Context, name string, writing bool) (*b
 		return nil, err
 	}
 	var library *storage.Client
-	// The parts of an upload are the library's to try again, since they are nobody else's to see.
+	// The library retries the parts of an upload, because nobody else sees them.
 	if !writing && b.As(&library) {
-		library.SetRetry(storage.WithPolicy(storage.RetryNever)) // try does
+		library.SetRetry(storage.WithPolicy(storage.RetryNever)) // try retries instead
 	}
 	return b, nil
 }

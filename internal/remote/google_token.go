@@ -16,23 +16,23 @@ import (
 	"github.com/headrace/headrace/internal/fault"
 )
 
-// googleTokens signs requests with the application's default credentials. The library keeps the context that it was
-// given for all tokens to come, and waits for one whatever becomes of the request that needs it (oauth2.Transport), so
-// tokens are asked for beside the requests: with a context of no request, and with a client that has a timeout. All
-// requests that need one share it, and each waits no longer than its own context.
+// googleTokens signs requests with the application's default credentials. The library uses the context that it was
+// given for all later tokens, and waits for a token even after the request that needs it has ended (oauth2.Transport).
+// So tokens are asked for beside the requests, with a context of their own and a client that has a timeout. All
+// requests that need a token share the answer, and each waits no longer than its own context allows.
 type googleTokens struct {
 	web   *http.Transport
 	limit time.Duration // of the wait for one token
 
 	lock    sync.Mutex
-	source  oauth2.TokenSource // nil before credentials were found
-	pending *pendingToken      // nil while nothing is asked for
+	source  oauth2.TokenSource // nil until credentials are found
+	pending *pendingToken      // nil if no token is being asked for
 
-	asked atomic.Pointer[string] // who was asked for a token last
+	asked atomic.Pointer[string] // the server that was last asked for a token
 }
 
-// pendingToken is an answer to come.
-// Its members but done are written once, before done is closed, and read afterwards.
+// pendingToken is an answer that has not come yet.
+// All members except done are written once before done is closed, and are read only after that.
 type pendingToken struct {
 	done   chan struct{}
 	began  time.Time
@@ -41,14 +41,14 @@ type pendingToken struct {
 	source oauth2.TokenSource
 }
 
-// newGoogleTokens bounds the wait for a token, which the library does not.
+// newGoogleTokens sets the limit of the wait for a token, because the library has none.
 func newGoogleTokens(c *client) *googleTokens {
-	// As long as a connection may take. An attempt may take more, so that the sentence is this file's.
+	// The limit is that of a connection. An attempt may take longer, so the error is the one of this file.
 	return &googleTokens{web: c.web, limit: c.storage.patience() / 6}
 }
 
-// RoundTrip is one request of the store's library with a token.
-// The body is closed on every way out, as http.RoundTripper asks for.
+// RoundTrip sends one request of the store's library with a token.
+// It closes the body on every way out, as http.RoundTripper requires.
 func (g *googleTokens) RoundTrip(r *http.Request) (*http.Response, error) {
 	token, err := g.token(r.Context())
 	if err != nil {
@@ -62,9 +62,9 @@ func (g *googleTokens) RoundTrip(r *http.Request) (*http.Response, error) {
 	return g.web.RoundTrip(signed)
 }
 
-// token waits for one. Its error comes before the context's where that has a deadline: the library would take the
-// context's in its place (SendRequest of google.golang.org/api/internal/gensupport).
-// It waits for nine tenths of the time that is left, so that its error comes first.
+// token waits for a token. If the context has a deadline, token's own error has to come first, because the library
+// would replace it by the context's error (SendRequest of google.golang.org/api/internal/gensupport).
+// So it waits for nine tenths of the time that is left.
 func (g *googleTokens) token(ctx context.Context) (*oauth2.Token, error) {
 	limit := g.limit
 	if ends, some := ctx.Deadline(); some {
@@ -83,9 +83,9 @@ func (g *googleTokens) token(ctx context.Context) (*oauth2.Token, error) {
 	}
 }
 
-// ask is the answer that is under way, or a new one. One that is late by the limit is left to itself, source and all,
-// whose lock it holds.
-// The lock is held for a moment only: the request itself runs in fetch.
+// ask returns the answer that is under way, or asks for a new one. An answer that is later than the limit is abandoned,
+// together with its source, whose lock it holds.
+// The lock here is held only for a moment, because fetch makes the request.
 func (g *googleTokens) ask() *pendingToken {
 	g.lock.Lock()
 	defer g.lock.Unlock()
@@ -101,7 +101,7 @@ func (g *googleTokens) ask() *pendingToken {
 	return p
 }
 
-// fetch keeps no source that came late: another answer may have been asked for by then, and its source counts.
+// fetch drops the source of a late answer: another answer may have been asked for since, and then its source is used.
 func (g *googleTokens) fetch(p *pendingToken) {
 	p.token, p.err = g.find(p)
 	g.lock.Lock()
@@ -112,9 +112,9 @@ func (g *googleTokens) fetch(p *pendingToken) {
 	close(p.done)
 }
 
-// find looks for the credentials, where that is still to be done, and has them give a token, which is one of before as
-// long as that counts.
-// A refusal of the token's server is final where its status is: a key that was revoked does not come back.
+// find looks for the credentials, unless that was done, and asks them for a token. They return an earlier token as long
+// as it is valid.
+// A refusal by the token's server is final if its status is final: a key that was revoked does not come back.
 func (g *googleTokens) find(p *pendingToken) (*oauth2.Token, error) {
 	if p.source == nil {
 		lasting := context.WithValue(context.Background(), oauth2.HTTPClient, &http.Client{Transport: tokenWeb{g}, Timeout: g.limit})
@@ -138,7 +138,7 @@ func (g *googleTokens) find(p *pendingToken) (*oauth2.Token, error) {
 	return nil, g.failed("gave none", fault.KindUnreachable, 0, true)
 }
 
-// failed says who gave no token. Nothing of the library's text is repeated: it quotes requests.
+// failed says which server gave no token. The library's text is not repeated, because it quotes requests.
 func (g *googleTokens) failed(what string, kind fault.Kind, status int, again bool) *failure {
 	who := "the server of Google's tokens"
 	if asked := g.asked.Load(); asked != nil {
@@ -151,10 +151,10 @@ func (g *googleTokens) failed(what string, kind fault.Kind, status int, again bo
 	return &failure{kind: kind, status: status, text: text, again: again}
 }
 
-// tokenWeb notes whom the library asks for a token: its errors lose the address.
+// tokenWeb notes which server the library asks for a token, because the library's errors do not say it.
 type tokenWeb struct{ tokens *googleTokens }
 
-// RoundTrip sends a request for a token as it is.
+// RoundTrip sends a request for a token unchanged.
 func (t tokenWeb) RoundTrip(r *http.Request) (*http.Response, error) {
 	asked := r.URL.Scheme + "://" + r.URL.Host
 	t.tokens.asked.Store(&asked)

@@ -18,12 +18,12 @@ import (
 	"github.com/headrace/headrace/internal/fault"
 )
 
-// hubStore reads files of datasets on Hugging Face's hub. A revision is resolved to its commit once, so
-// that all files are of one state. The hub answers a request for a large file with a redirect to where
-// it lies, an address that holds a signature for an hour or so; it is asked for once and used until it
-// ends. The user's token goes to the hub and nowhere else.
-// (https://huggingface.co/docs/hub/api; huggingface_hub's file_download.py and hf_file_system.py)
-// Both maps are bounded or small: commits by what a program names, locations by mostLocations.
+// hubStore reads files of datasets on Hugging Face's hub. A revision is resolved to its commit once, so that all files
+// are of one state. For a large file the hub redirects to where its bytes are, at an address with a signature that is
+// valid for about an hour. The address is asked for once and used until it expires. The user's token is sent to the hub
+// only.
+// (https://huggingface.co/docs/hub/api; huggingface_hub's file_download.py and hf_file_system.py) Both maps stay small:
+// commits has what a program names, and locations has a limit (mostLocations).
 type hubStore struct {
 	client   *client
 	endpoint string
@@ -34,27 +34,27 @@ type hubStore struct {
 	locations map[string]location // "ORG/NAME@COMMIT/PATH" to where its bytes are
 }
 
-// location is where the bytes of a file are, and what the hub says of them.
-// A signature is a secret as long as it lasts: url stands in no text.
+// location is where the bytes of a file are, and what the hub says about them.
+// url may hold a signature, which is a secret until it expires, so no message shows it.
 type location struct {
 	url     string
-	direct  bool // at the hub itself, which wants the token
+	direct  bool // at the hub itself, which needs the token
 	size    int64
 	version string
 	until   time.Time
 }
 
-// Bounds of the hub's answers, and how long what it said is believed.
+// These are limits of the hub's answers, and how long an answer is used.
 const (
 	hubEndpoint   = "https://huggingface.co"
-	mostAnswer    = 16 << 20         // bytes of a page of the hub's list
-	mostLocations = 1 << 16          // kept; then all are asked for anew
-	usualLifetime = 10 * time.Minute // of an address that does not say when it ends
-	spareLifetime = time.Minute      // before its end an address is not used any more
+	mostAnswer    = 16 << 20         // bytes of an answer of the hub, such as a page of its list
+	mostLocations = 1 << 16          // that are kept; when there are more, all are dropped
+	usualLifetime = 10 * time.Minute // of an address that does not say when it expires
+	spareLifetime = time.Minute      // an address is not used any more so long before it expires
 	mostToken     = 4096
 )
 
-// newHubStore takes storage's endpoint, else that of HF_ENDPOINT as huggingface_hub does, else the hub's own.
+// newHubStore uses the endpoint of the storage, otherwise HF_ENDPOINT as huggingface_hub does, otherwise the hub's own.
 func newHubStore(c *client) store {
 	h := &hubStore{client: c, commits: make(map[string]string), locations: make(map[string]location)}
 	h.endpoint = strings.TrimSuffix(c.storage.Endpoint, "/")
@@ -70,8 +70,8 @@ func newHubStore(c *client) store {
 	return h
 }
 
-// hubToken is the user's, from where huggingface_hub takes it.
-// A token is read once a client. What cannot be read is no token: a public dataset needs none.
+// hubToken returns the user's token, from the same places as huggingface_hub.
+// It is read once for each client. If it cannot be read there is no token, because a public dataset needs none.
 func hubToken() string {
 	for _, name := range []string{"HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"} {
 		if token := strings.TrimSpace(os.Getenv(name)); token != "" {
@@ -103,18 +103,18 @@ func hubToken() string {
 	return strings.TrimSpace(string(text))
 }
 
-// hubFile is an address taken apart.
-// revision is a branch, a tag, a commit, or "main".
+// hubFile is an address in its parts.
+// revision is a branch, a tag or a commit; "main" if the address names none.
 type hubFile struct{ repo, revision, path string }
 
 var (
-	// A revision may have slashes only where the hub itself makes such names.
-	// huggingface_hub's rules: SPECIAL_REFS_REVISION_REGEX in hf_file_system.py.
+	// Only the hub's own revisions, such as refs/pr/1, may have slashes.
+	// The rules are huggingface_hub's: SPECIAL_REFS_REVISION_REGEX in hf_file_system.py.
 	hubAddress = regexp.MustCompile(`^([\w.-]+/[\w.-]+)(?:@(refs/(?:convert|pr)/[^/]+|[^/]+))?(?:/(.*))?$`)
 	commitName = regexp.MustCompile(`^[0-9a-f]{40}$`)
 )
 
-// hubFileOf takes names of ORG/NAME alone. The hub's first datasets have no ORG, and are refused.
+// hubFileOf accepts only names of the form ORG/NAME. It refuses the hub's oldest datasets, which have no ORG.
 func hubFileOf(a address) (hubFile, error) {
 	found := hubAddress.FindStringSubmatch(a.path)
 	if found == nil || strings.Contains("/"+found[1]+"/", "/../") {
@@ -130,11 +130,11 @@ func hubFileOf(a address) (hubFile, error) {
 	return f, nil
 }
 
-// escapedPath is a path as a URL has it, slashes left alone.
+// escapedPath escapes a path for a URL, but not its slashes.
 func escapedPath(path string) string { return (&url.URL{Path: path}).EscapedPath() }
 
-// ask makes a request to the hub, with the token, and follows redirects that stay there.
-// The token is added to each request anew, after isHub has seen where a redirect leads.
+// ask makes a request to the hub, with the token, and follows redirects that stay at the hub.
+// It adds the token to each request itself, after isHub has checked where a redirect leads.
 func (h *hubStore) ask(ctx context.Context, address string, prepare func(*http.Request)) (*http.Response, error) {
 	for redirects := 0; ; redirects++ {
 		request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
@@ -153,7 +153,7 @@ func (h *hubStore) ask(ctx context.Context, address string, prepare func(*http.R
 			return nil, transportError(ctx, err)
 		}
 		to, err := answer.Location()
-		// A redirect elsewhere is an answer: it is where the bytes are, and the token is not for it.
+		// A redirect to another host is an answer: the bytes are there, and the token must not be sent there.
 		if answer.StatusCode/100 != 3 || err != nil || !h.isHub(to) {
 			return answer, nil
 		}
@@ -165,17 +165,17 @@ func (h *hubStore) ask(ctx context.Context, address string, prepare func(*http.R
 	}
 }
 
-// isHub says whether an address is one of the hub itself, to which the token may go.
-// The scheme has to be the hub's as well, for over http a token could be read on the way.
+// isHub says whether an address is one of the hub itself, to which the token may be sent.
+// The scheme has to be the hub's as well, because over http anybody on the way could read the token.
 func (h *hubStore) isHub(to *url.URL) bool {
 	hub, err := url.Parse(h.endpoint)
 	return err == nil && to.Scheme == hub.Scheme && strings.EqualFold(to.Host, hub.Host)
 }
 
-// commit is what a revision means, asked for once.
+// commit resolves a revision to a commit. It asks once for each revision.
 // A branch may move while a program runs; its files stay those of the first commit that was seen.
 func (h *hubStore) commit(ctx context.Context, f hubFile) (string, error) {
-	// A commit never means another one.
+	// A commit resolves to itself.
 	if commitName.MatchString(f.revision) {
 		return f.revision, nil
 	}
@@ -199,7 +199,7 @@ func (h *hubStore) commit(ctx context.Context, f hubFile) (string, error) {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	// Of two that asked at once both take what the first was told.
+	// If two goroutines asked at once, both use the first answer.
 	if first := h.commits[f.repo+"@"+f.revision]; first != "" {
 		return first, nil
 	}
@@ -207,7 +207,7 @@ func (h *hubStore) commit(ctx context.Context, f hubFile) (string, error) {
 	return said.SHA, nil
 }
 
-// json reads an answer of bounded length. Members of it that into has no place for are passed over.
+// json reads an answer, up to mostAnswer bytes. Members that have no place in into are ignored.
 func (h *hubStore) json(ctx context.Context, address string, into any) (http.Header, error) {
 	answer, err := h.ask(ctx, address, nil)
 	if err != nil {
@@ -221,7 +221,7 @@ func (h *hubStore) json(ctx context.Context, address string, into any) (http.Hea
 	switch {
 	case err != nil:
 		return nil, transportError(ctx, err)
-	// One byte more was read to tell this from an answer of just that length.
+	// One byte more was read, to distinguish this from an answer of exactly that length.
 	case len(text) > mostAnswer:
 		return nil, &failure{kind: fault.KindLimit, text: fmt.Sprintf("the hub's answer has more than %d bytes (expected at most that)", mostAnswer)}
 	}
@@ -231,8 +231,9 @@ func (h *hubStore) json(ctx context.Context, address string, into any) (http.Hea
 	return answer.Header, nil
 }
 
-// hubRefusal: the hub says 401 of what does not exist, too, so that nobody learns what does.
-// It says so in the text, for the status alone would send the user to look at a token that is right.
+// hubRefusal makes the error of an answer without data. The hub answers 401 also for what does not exist, so that
+// nobody learns what exists. The text says so, because the status alone would make the user doubt a token that is
+// right.
 func hubRefusal(answer *http.Response) error {
 	f := ofStatus(answer.StatusCode, "", retryAfter(answer.Header.Get("Retry-After")))
 	if answer.StatusCode == http.StatusUnauthorized || answer.StatusCode == http.StatusForbidden {
@@ -241,8 +242,8 @@ func hubRefusal(answer *http.Response) error {
 	return f
 }
 
-// locate finds where a file's bytes are; fresh asks anew.
-// Two goroutines may ask for one file at the same time. Both answers are right, and the later one stays.
+// locate finds where a file's bytes are. With fresh it asks again even if it knows.
+// Two goroutines may ask for one file at the same time. Both answers are right, and the later one is kept.
 func (h *hubStore) locate(ctx context.Context, a address, fresh bool) (location, error) {
 	f, err := hubFileOf(a)
 	if err != nil {
@@ -274,7 +275,7 @@ func (h *hubStore) locate(ctx context.Context, a address, fresh bool) (location,
 	if err != nil {
 		return location{}, err
 	}
-	// To its end, so that the connection is used again.
+	// Reading to the end lets the connection be used again.
 	io.CopyN(io.Discard, answer.Body, 1)
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -285,11 +286,11 @@ func (h *hubStore) locate(ctx context.Context, a address, fresh bool) (location,
 	return found, nil
 }
 
-// errNoFirst is of a file that may be empty, for the hub does not give its first byte.
+// errNoFirst means that the hub does not give the file's first byte, so the file may be empty.
 var errNoFirst = unsupported("the hub answered 416 Requested Range Not Satisfiable to a request for the first byte")
 
-// empty is where a file without bytes is, which a request for all of it shows.
-// A range of it would be answered with 416, for it has no first byte (RFC 9110, 14.1.2 and 15.5.17).
+// empty returns the location of a file without bytes. It asks for the whole file to see that it is empty.
+// A request for a range gives 416, because there is no first byte (RFC 9110, 14.1.2 and 15.5.17).
 func (h *hubStore) empty(ctx context.Context, at string) (location, error) {
 	answer, err := h.ask(ctx, at, func(r *http.Request) { setRange(r, "", 0, 0) })
 	if err != nil {
@@ -303,20 +304,20 @@ func (h *hubStore) empty(ctx context.Context, at string) (location, error) {
 }
 
 // locationOf reads the hub's answer to a request for a file's first byte: a redirect, or the byte.
-// It makes no request: what it reads is hostile, and refused piece by piece.
+// It makes no request. The answer is hostile, so every part of it is checked.
 func locationOf(answer *http.Response) (location, error) {
 	found := location{size: -1, version: answer.Header.Get("X-Linked-Etag"), until: time.Now().Add(usualLifetime)}
 	if size, ok := digits(answer.Header.Get("X-Linked-Size")); ok {
 		found.size = size
 	}
-	// X-Linked-Etag is that of the file in LFS, ETag that of a pointer or of a small file itself.
+	// X-Linked-Etag belongs to the file in LFS. ETag belongs to its pointer, or to a small file itself.
 	if found.version == "" {
 		found.version = answer.Header.Get("ETag")
 	}
 	switch answer.StatusCode {
 	case http.StatusFound, http.StatusTemporaryRedirect, http.StatusMovedPermanently, http.StatusPermanentRedirect, http.StatusSeeOther:
 		to, err := answer.Location()
-		// file:// and the like, and https given up: neither is what a hub does.
+		// The hub never redirects to file:// and the like, nor from https to http.
 		if err != nil || (to.Scheme != "https" && to.Scheme != "http") || (to.Scheme == "http" && answer.Request.URL.Scheme == "https") {
 			return location{}, &failure{kind: fault.KindDenied, text: "the hub redirects to what is no web address, or from https to http"}
 		}
@@ -347,9 +348,9 @@ func locationOf(answer *http.Response) (location, error) {
 	return location{}, hubRefusal(answer)
 }
 
-// lifetime is until when a signed address may be used: CloudFront's Expires, or AWS's date and seconds. That is a time of
-// the hub's clock, which says in its answer what it shows: by this machine's, which may be wrong by hours, each range
-// would be asked for anew.
+// lifetime says until when a signed address may be used, by CloudFront's Expires or by AWS's date and seconds. Those
+// are times of the hub's clock. This machine's clock may be wrong by hours, and then every range would be asked for
+// again. So the time is computed from the Date of the hub's answer.
 func lifetime(query url.Values, date string) time.Time {
 	now := time.Now()
 	there, err := http.ParseTime(date)

@@ -9,28 +9,28 @@ import (
 	"github.com/headrace/headrace/internal/fault"
 )
 
-// head asks the hub anew in any case, for a location that was kept may be old.
+// head always asks the hub again, because a location that was kept may be old.
 func (h *hubStore) head(ctx context.Context, a address) (int64, string, error) {
 	found, err := h.locate(ctx, a, true)
 	return found.size, found.version, err
 }
 
-// read is from where the hub says that the bytes lie. That address may have ended, which is no failure of the file.
+// read reads from where the hub says the bytes are. That address may have expired, which is no failure of the file.
 func (h *hubStore) read(ctx context.Context, a address, version string, size int64, p []byte, offset int64) (int, error) {
-	// Twice at most: with a location that was kept, and with a new one.
+	// There are at most two attempts: with a location that was kept, and with a new one.
 	for fresh := false; ; fresh = true {
 		found, err := h.locate(ctx, a, fresh)
 		switch {
 		case err != nil:
 			return 0, err
-		// The hub's own size and version, for where the bytes lie may know neither.
+		// Size and version are compared as the hub states them, because the host that has the bytes may know neither.
 		case found.size != size:
 			return 0, changedSize(size, found.size)
 		case version != "" && found.version != "" && found.version != version:
 			return 0, changedVersion(version, found.version)
 		}
 		n, err := h.readAt(ctx, found, size, p, offset)
-		// A signature may end before it said, and a file move: the hub is asked where it is now, once.
+		// A signature may expire early, and a file may move. So the hub is asked once more where it is now.
 		if f, ok := err.(*failure); !ok || fresh || found.direct ||
 			(f.kind != fault.KindDenied && f.status != http.StatusNotFound && f.status != http.StatusGone) {
 			return n, err
@@ -38,7 +38,8 @@ func (h *hubStore) read(ctx context.Context, a address, version string, size int
 	}
 }
 
-// readAt reads from a location. The commit pins the bytes; where they lie has versions of its own.
+// readAt reads from a location. It names no version: the commit fixes the bytes, and their host has versions of its
+// own.
 func (h *hubStore) readAt(ctx context.Context, from location, size int64, p []byte, offset int64) (int, error) {
 	to, err := url.Parse(from.url)
 	if err != nil {
@@ -47,7 +48,7 @@ func (h *hubStore) readAt(ctx context.Context, from location, size int64, p []by
 	web := newWebStore(h.client)
 	if from.direct {
 		web.follow = stay
-		// The token is sent where the hub has the bytes itself, and to no other host.
+		// The token is sent only if the hub has the bytes itself, and to no other host.
 		web.sign = func(_ context.Context, r *http.Request) error {
 			if h.token != "" {
 				r.Header.Set("Authorization", "Bearer "+h.token)
@@ -58,7 +59,7 @@ func (h *hubStore) readAt(ctx context.Context, from location, size int64, p []by
 	return web.read(ctx, address{scheme: to.Scheme, host: to.Host, web: to}, "", size, p, offset)
 }
 
-// list walks the tree of a commit below the folder that the prefix lies in. A page's token is its address.
+// list returns a page of the tree of a commit, below the folder that the prefix lies in. A page's token is its address.
 // As with the other stores, the list has all levels below the prefix.
 func (h *hubStore) list(ctx context.Context, a address, token string, found func(Entry) error) (next string, err error) {
 	f, err := hubFileOf(a)
@@ -71,11 +72,11 @@ func (h *hubStore) list(ctx context.Context, a address, token string, found func
 	}
 	root := strings.TrimSuffix(a.display(), f.path)
 	if token == "" {
-		// The hub lists folders; a prefix ends inside of one.
+		// The hub lists a folder, but a prefix may end in the middle of a name.
 		folder := f.path[:strings.LastIndexByte(f.path, '/')+1]
 		token = h.endpoint + "/api/datasets/" + f.repo + "/tree/" + commit + "/" + escapedPath(strings.TrimSuffix(folder, "/")) + "?recursive=true"
 	}
-	// Names of members are matched without case by Go's library: type, oid, path, size, lfs.
+	// Go's library matches names of members regardless of case: type, oid, path, size, lfs.
 	var page []struct {
 		Type string
 		OID  string
@@ -95,7 +96,7 @@ func (h *hubStore) list(ctx context.Context, a address, token string, found func
 			continue
 		}
 		e := Entry{URL: strings.TrimSuffix(root, "/") + "/" + one.Path, Size: one.Size, Version: quoted(one.OID)}
-		// A large file is a pointer in git, whose size and hash are those of a text of some lines.
+		// In git a large file is a pointer, a text of a few lines; Size and OID would be those of the pointer.
 		if one.LFS != nil {
 			e.Size, e.Version = one.LFS.Size, quoted(one.LFS.OID)
 		}
@@ -106,18 +107,18 @@ func (h *hubStore) list(ctx context.Context, a address, token string, found func
 	return h.nextPage(headers.Get("Link"), len(page))
 }
 
-// nextPage is the address behind rel="next" of a Link header (RFC 8288), empty on the last page.
+// nextPage returns the address with rel="next" in a Link header (RFC 8288), or an empty text on the last page.
 func (h *hubStore) nextPage(header string, entries int) (string, error) {
 	for link := range strings.SplitSeq(header, ",") {
-		// A header is hostile: the address has to be the hub's, and a page without an entry must not lead to another one.
+		// The header is hostile: the address must be the hub's, and an empty page must not lead to another one.
 		target, parameters, _ := strings.Cut(strings.TrimSpace(link), ">")
 		if !strings.Contains(parameters, `rel="next"`) || !strings.HasPrefix(target, "<") {
 			continue
 		}
 		base, _ := url.Parse(h.endpoint)
 		to, err := base.Parse(target[1:])
-		// The token goes where the next page is.
-		if err != nil || !h.isHub(to) || entries == 0 { // a page of nothing leads nowhere
+		// The token will be sent to the next page's address.
+		if err != nil || !h.isHub(to) || entries == 0 { // an empty page would make the list endless
 			return "", &failure{kind: fault.KindBadFile, text: "the hub's list continues at another host, or without end"}
 		}
 		return to.String(), nil
@@ -137,11 +138,11 @@ func changedVersion(expected, found string) error {
 	return &failure{kind: fault.KindChanged, text: "it was replaced after it was opened or indexed (expected version " + short(expected) + ", found " + short(found) + ")"}
 }
 
-// short cuts a version, which a server may make as long as it likes, for a sentence.
+// short cuts a version for a sentence, because a server may make it of any length.
 func short(text string) string { return text[:min(len(text), 100)] }
 
-// quoted is an ETag as a header has it; lists leave the quotes away.
-// Versions of lists and of answers are compared as texts, so that both have to have the quotes.
+// quoted returns an ETag with quotes, as headers have it; lists leave them out.
+// Versions from lists and from answers are compared as texts, so both need the quotes.
 func quoted(tag string) string {
 	if tag == "" || strings.HasPrefix(tag, `"`) || strings.HasPrefix(tag, "W/") {
 		return tag

@@ -1,6 +1,6 @@
 package remote
 
-// CloseIdle ends the connections to this storage that nobody uses now, and those in use when they become
-// idle, unless another request is made before. The next request makes new ones.
-// A dataset in a store calls it when it is closed. The sockets of a process that goes on would else stay open for a minute.
+// CloseIdle closes the connections to this storage that are not in use. Those in use are closed when they become idle,
+// unless another request is made before. The next request makes new ones.
+// A dataset in a store calls it when it is closed. Otherwise the sockets would stay open for a minute.
 func (s Storage) CloseIdle() { clientOf(s).web.CloseIdleConnections() }

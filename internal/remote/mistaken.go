@@ -8,17 +8,18 @@ import (
 	"strings"
 )
 
-// Other programs' words for the stores that are read here.
+// otherSchemes has other programs' schemes for the stores that are read here.
 var otherSchemes = map[string]string{
 	"s3a": "s3", "s3n": "s3", "gcs": "gs",
 	"azure": "az", "abfs": "az", "abfss": "az", "wasb": "az", "wasbs": "az", "adl": "az",
 }
 
-// addressed is the form of an address (RFC 3986, 3.1), perhaps with one slash.
+// addressed matches how an address begins (RFC 3986, 3.1), also with only one slash.
 var addressed = regexp.MustCompile(`^([A-Za-z][A-Za-z0-9+.-]*):/`)
 
-// Mistaken says what is wrong with a text that seems to be meant as an address but cannot be read as one; "" if nothing is.
-// It repeats only the scheme, for the rest may hold a secret. The caller has to know that there is no file of that name.
+// Mistaken says what is wrong with a text that looks like an address but cannot be read as one; "" if nothing is wrong.
+// It repeats only the scheme, because the rest may hold a secret. The caller must check first that no file has that
+// name.
 func Mistaken(text string) string {
 	if strings.HasPrefix(text, "pipe:") {
 		return "pipe: of WebDataset runs a command, and no command is run here; give the address that it reads, such as s3://bucket/train-{000..146}.tar"

@@ -9,17 +9,17 @@ import (
 	"github.com/headrace/headrace/internal/fault"
 )
 
-// What a request may cost. Times are parts of the patience, 60 seconds.
-// The figures below are those of 60 seconds. With another Storage.Patience all of them change alike.
+// These constants limit the cost of a request. Times are fractions of the patience.
+// The times in the comments below are for 60 seconds. Another Storage.Patience changes all of them in proportion.
 const (
 	patience     = 60 * time.Second
-	mostAttempts = 8 // in a row that brought nothing
-	// An attempt gets a quarter of the patience, and what its bytes take at the slowest rate that is no
-	// failure.
+	mostAttempts = 8 // in succession, without a byte
+	// An attempt gets a quarter of the patience, and in addition the time that its bytes take at the slowest rate that is
+	// not a failure.
 	attemptPart = 4
 	slowestRate = 64 << 10 // bytes a second
-	// Waits begin at a six-hundredth, 100 ms, double, and end at an eighth, 7.5 s. They are drawn
-	// between half and whole, so that ranks which failed together do not come again together.
+	// Waits begin at a six-hundredth of the patience (100 ms), double, and end at an eighth (7.5 s). Each is drawn between
+	// half of that and all, so that ranks which failed together do not retry together.
 	firstPart   = 600
 	longestPart = 8
 )
@@ -31,36 +31,35 @@ func (s Storage) patience() time.Duration {
 	return patience
 }
 
-// stall is how long a server may be silent.
-// It is the time without a byte, however long the whole answer takes.
+// stall is how long a server may send nothing.
+// It limits the time without a byte, however long the whole answer takes.
 func (c *client) stall() time.Duration { return c.storage.patience() / attemptPart }
 
-// try makes requests until one succeeds, or the failure stays, or attempts or patience are used up.
-// Once says how many bytes it brought of want; where it brought some and failed, it is called for the
-// rest.
+// try makes requests until one succeeds, the failure is final, or attempts or patience are used up.
+// once returns how many of the want bytes it brought. If it brought some and failed, it is called again for the rest.
 func (c *client) try(ctx context.Context, g goal, want int, once func(context.Context) (int, error)) error {
 	total := c.storage.patience()
 	began := time.Now()
-	var last *failure // of an attempt that failed by itself
-	// Whose end is no failure of the store: told from that of the limit below.
+	var last *failure // the failure of the last attempt that failed by itself
+	// The end of the caller's context is no failure of the store; it is distinguished here from that of the limit below.
 	callers := ctx
 	if limit := c.storage.Timeout; limit > 0 {
 		var stop func()
 		ctx, stop = context.WithTimeout(ctx, limit)
 		defer stop()
 	}
-	// Where Timeout has passed and the caller has not ended it, the error is KindLate.
+	// If Timeout has passed and the caller's context has not ended, the error is KindLate.
 	finish := func(err error, attempts int) *Error {
 		if ctx.Err() != nil && callers.Err() == nil {
 			err = c.late(last)
 		}
 		return c.finish(callers, g, err, attempts, time.Since(began))
 	}
-	// The time that all bytes may take is beside the patience, for a slow link is no failure.
+	// The time for all bytes is added to the patience, because a slow link is no failure.
 	ends := began.Add(total + transfer(want))
 	idle := 0
 	for attempt := 1; ; attempt++ {
-		// A quarter of the patience, so that one attempt at a server that hangs leaves time for others.
+		// One attempt at a server that hangs must leave time for others, so it gets a quarter of the patience.
 		limit := min(total/attemptPart+transfer(want), time.Until(ends))
 		if limit <= 0 {
 			limit = time.Millisecond
@@ -74,9 +73,9 @@ func (c *client) try(ctx context.Context, g goal, want int, once func(context.Co
 		if err == nil {
 			return nil
 		}
-		// Less is left, so the next attempt gets less time.
+		// Fewer bytes are left, so the next attempt gets less time.
 		want -= n
-		// Bytes that came are kept, so a connection that ends again and again gets somewhere.
+		// Bytes that came are kept, so even a connection that breaks again and again makes progress.
 		if idle++; n > 0 {
 			idle = 0
 		}
@@ -84,8 +83,8 @@ func (c *client) try(ctx context.Context, g goal, want int, once func(context.Co
 		if ctx.Err() == nil {
 			last = f
 		}
-		// Retry-After is the server's wish, and the wait at least so long.
-		// One beyond the patience is not waited for, but is an error that says so.
+		// The server asks for a wait with Retry-After, and the wait is at least that long.
+		// If that is longer than the patience, there is no wait but an error that says so.
 		pause := max(c.pause(idle), f.after)
 		if ctx.Err() != nil || !f.again || idle >= mostAttempts || time.Now().Add(pause).After(ends) {
 			if f.again && f.after > 0 && time.Now().Add(f.after).After(ends) {
@@ -102,15 +101,16 @@ func (c *client) try(ctx context.Context, g goal, want int, once func(context.Co
 	}
 }
 
-// pause is the wait before the next attempt, after so many in a row that brought nothing.
-// The shift is bounded, so that it cannot overflow after many attempts.
+// pause returns the wait before the next attempt, after idle attempts in succession that brought nothing.
+// The shift is limited, so that it cannot overflow after many attempts.
 func (c *client) pause(idle int) time.Duration {
 	total := c.storage.patience()
 	wait := min(total/firstPart<<min(max(idle-1, 0), 16), total/longestPart)
 	return wait/2 + rand.N(wait/2+1)
 }
 
-// late is the failure of what took longer than the caller allowed, with what went wrong before; nil where nothing did.
+// late makes the failure of a request that took longer than the caller allowed. last, if not nil, is what failed
+// before.
 func (c *client) late(last *failure) *failure {
 	f := &failure{kind: fault.KindLate, text: fmt.Sprintf("the store gave no answer within %g s", c.storage.Timeout.Seconds())}
 	if last != nil {
@@ -125,7 +125,7 @@ func transfer(bytes int) time.Duration {
 	return time.Duration(bytes) * time.Second / slowestRate
 }
 
-// unsupported is a request that is right, and that the server or this version does not do.
+// unsupported makes the failure of a valid request that the server or this version does not support.
 func unsupported(text string) error {
 	return &failure{kind: fault.KindUnsupported, text: text}
 }

@@ -25,11 +25,11 @@ import (
 	"github.com/headrace/headrace/internal/fault"
 )
 
-// s3Store reads objects of S3 and of what speaks its protocol. Credentials, region and the address of
-// an object are the SDK's, by its usual chain; so is the signature. The request itself is made as to
-// any web server: the SDK's own costs several times as much of a core for each, and a shuffled epoch is
-// made of small ones. Lists and uploads go through the Go CDK (cloud.go).
-// The embedded bucketStore lists and writes; head and read are its own.
+// s3Store reads objects of S3 and of other servers with its protocol. Credentials, region and the address of an object
+// come from the SDK, by its usual chain, and so does the signature. The request itself is made as to any web server.
+// The SDK's own request costs several times as much CPU, and a shuffled epoch consists of small requests. Lists and
+// uploads go through the Go CDK (cloud.go).
+// The embedded bucketStore lists and writes; s3Store has its own head and read.
 type s3Store struct {
 	*bucketStore
 	client *client
@@ -38,14 +38,14 @@ type s3Store struct {
 
 	loading sync.Mutex // held while the chain is asked
 	config  *aws.Config
-	since   time.Time // when it was
-	bases   sync.Map  // bucket to the address before the key
+	since   time.Time // when config was loaded
+	bases   sync.Map  // from each bucket to the address before the key
 }
 
-// payload is what a signature says of a body where the body is not part of it.
+// payload stands in a signature in the place of the body's hash if the body is not signed.
 const payload = "UNSIGNED-PAYLOAD"
 
-// newS3Store looks for no credentials, which may take seconds on a machine without a role.
+// newS3Store does not look for credentials yet, because that may take seconds on a machine without a role.
 func newS3Store(c *client) store {
 	s := &s3Store{client: c, signer: v4.NewSigner(func(o *v4.SignerOptions) { o.DisableURIPathEscaping = true })}
 	s.web = webStore{transport: c.web, stall: c.stall(), request: s.request, sign: s.sign, refused: s.refused, follow: stay}
@@ -54,7 +54,8 @@ func newS3Store(c *client) store {
 }
 
 func (s *s3Store) head(ctx context.Context, a address) (int64, string, error) {
-	// head and read are webStore's with a signature: a HEAD would be one request as well, and says nothing of ranges.
+	// head and read are those of webStore, with a signature. A HEAD would be one request as well, and would not show
+	// whether the server knows ranges.
 	return s.web.head(ctx, a)
 }
 
@@ -62,10 +63,10 @@ func (s *s3Store) read(ctx context.Context, a address, version string, size int6
 	return s.web.read(ctx, a, version, size, p, offset)
 }
 
-// loaded is the SDK's configuration. Checksums of answers are not asked for: other stores refuse that, a
-// part of an object has none, and records have theirs. Uploads send one, if the SDK is not told otherwise.
+// loaded returns the SDK's configuration. It does not ask for checksums of answers: other stores refuse that, a part of
+// an object has none, and records have their own. Uploads send a checksum, unless the SDK is told otherwise.
 func (s *s3Store) loaded(ctx context.Context) (aws.Config, error) {
-	// The chain is asked under the lock, by the first of many requests; the others wait for its answer.
+	// The first of many requests asks the chain, under the lock; the others wait for its answer.
 	s.loading.Lock()
 	defer s.loading.Unlock()
 	if s.config != nil {
@@ -73,9 +74,9 @@ func (s *s3Store) loaded(ctx context.Context) (aws.Config, error) {
 	}
 	options := []func(*config.LoadOptions) error{
 		config.WithResponseChecksumValidation(aws.ResponseChecksumValidationWhenRequired),
-		// A signature needs one; servers other than AWS's take any, and AWS's answer says which is right.
+		// A signature needs a region. Servers other than AWS's accept any, and AWS's answer says which one is right.
 		config.WithDefaultRegion("us-east-1"),
-		config.WithLogger(logging.Nop{}), // what is wrong is in an error; a library does not write to stderr
+		config.WithLogger(logging.Nop{}), // problems are reported in errors; a library must not write to stderr
 	}
 	storage := s.client.storage
 	if storage.Region != "" {
@@ -95,12 +96,12 @@ func (s *s3Store) loaded(ctx context.Context) (aws.Config, error) {
 	return loaded, nil
 }
 
-// renew has the chain asked anew, for what it gave has ended: a role gives credentials for some hours, and a program
-// may set new ones in the environment. Of requests that failed together the first one does it.
+// renew makes the store ask the chain again, because its credentials have expired: a role gives credentials for some
+// hours, and a program may set new ones in the environment. If several requests failed together, the first one does it.
 func (s *s3Store) renew() {
 	s.loading.Lock()
 	defer s.loading.Unlock()
-	// Else a hundred requests that fail at once would ask the chain a hundred times.
+	// Otherwise a hundred requests that fail at once would ask the chain a hundred times.
 	if s.config == nil || time.Since(s.since) < time.Second {
 		return
 	}
@@ -108,7 +109,7 @@ func (s *s3Store) renew() {
 	s.config = nil
 }
 
-// sdk is the SDK's client. It tries again only what try cannot: the parts of an upload.
+// sdk makes the SDK's client. The SDK retries only what try cannot: the parts of an upload.
 func (s *s3Store) sdk(ctx context.Context, writing bool) (*s3.Client, error) {
 	loaded, err := s.loaded(ctx)
 	if err != nil {
@@ -130,9 +131,9 @@ func (s *s3Store) sdk(ctx context.Context, writing bool) (*s3.Client, error) {
 	}), nil
 }
 
-// bucket is the Go CDK's, for lists and uploads.
-// The checksum of uploads follows AWS's own setting (AWS_REQUEST_CHECKSUM_CALCULATION): other stores refuse what they
-// do not know.
+// bucket opens the Go CDK's bucket, for lists and uploads.
+// The checksum of uploads follows AWS's own setting (AWS_REQUEST_CHECKSUM_CALCULATION), because other stores refuse
+// what they do not know.
 func (s *s3Store) bucket(ctx context.Context, name string, writing bool) (*blob.Bucket, error) {
 	sdk, err := s.sdk(ctx, writing)
 	if err != nil {
@@ -145,9 +146,9 @@ func (s *s3Store) bucket(ctx context.Context, name string, writing bool) (*blob.
 	return s3blob.OpenBucket(ctx, sdk, name, &s3blob.Options{RequestChecksumCalculation: loaded.RequestChecksumCalculation})
 }
 
-// clear removes the parts of an upload that has failed. The library does it with the upload's own context, which has
-// ended where somebody ended the upload.
-// Only an upload of several parts has an ID; one of a single request leaves nothing.
+// clear removes the parts of an upload that has failed. The library does so with the upload's own context. If somebody
+// ended the upload, that context has ended too, so clear does it again.
+// Only an upload of several parts has an ID; an upload by a single request leaves nothing.
 func (s *s3Store) clear(ctx context.Context, a address, err error) error {
 	var failed transfermanager.MultipartUploadError
 	if !errors.As(err, &failed) || failed.UploadID() == "" {
@@ -160,20 +161,20 @@ func (s *s3Store) clear(ctx context.Context, a address, err error) error {
 	return abortUpload(ctx, sdk, a.host, a.path, failed.UploadID())
 }
 
-// An answer of 404 (NoSuchUpload) is no error: the upload was completed or aborted before.
+// abortUpload aborts an upload. The answer 404 (NoSuchUpload) is no error: the upload was completed or aborted before.
 func abortUpload(ctx context.Context, sdk *s3.Client, bucket, key, id string) error {
 	_, err := sdk.AbortMultipartUpload(ctx, &s3.AbortMultipartUploadInput{
 		Bucket: aws.String(bucket), Key: aws.String(key), UploadId: aws.String(id),
 	})
 	var answer interface{ HTTPStatusCode() int }
-	if errors.As(err, &answer) && answer.HTTPStatusCode() == http.StatusNotFound { // it is gone already
+	if errors.As(err, &answer) && answer.HTTPStatusCode() == http.StatusNotFound { // the upload is gone already
 		return nil
 	}
 	return err
 }
 
-// drop aborts incomplete uploads below an address, of keys whose rest is one of ours.
-// Of a page each upload is aborted by itself; S3 has no request for several.
+// drop aborts incomplete uploads below an address, if ours is true for the rest of their key.
+// Each upload is aborted by itself, because S3 has no request for several.
 func (s *s3Store) drop(ctx context.Context, a address, ours func(rest string) bool) error {
 	sdk, err := s.sdk(ctx, false)
 	if err != nil {
@@ -198,11 +199,11 @@ func (s *s3Store) drop(ctx context.Context, a address, ours func(rest string) bo
 	return nil
 }
 
-// anyKey stands for a key where the SDK is asked for a bucket's address.
+// anyKey is the key with which the SDK is asked for a bucket's address.
 const anyKey = "k"
 
-// request is the unsigned request of an object. The SDK's rules say where a bucket is (endpoint, region,
-// path or host); they are asked once a bucket, by an address that it would presign.
+// request makes the unsigned request for an object. The SDK's rules say where a bucket is (endpoint, region, path or
+// host). They are asked once for each bucket, through an address that the SDK would presign.
 func (s *s3Store) request(ctx context.Context, a address) (*http.Request, error) {
 	base, known := s.bases.Load(a.host)
 	if !known {
@@ -224,8 +225,8 @@ func (s *s3Store) request(ctx context.Context, a address) (*http.Request, error)
 	if err != nil {
 		return nil, &failure{kind: fault.KindArgument, text: "no address can be made of this bucket's name and endpoint"}
 	}
-	// The key is put in unescaped, and RawPath beside it says how it is sent: Go would leave letters that a signature
-	// escapes.
+	// Path has the key unescaped, and RawPath says how it is sent, because Go leaves some characters unescaped that a
+	// signature escapes.
 	request.URL.Path += a.path
 	request.URL.RawPath = request.URL.EscapedPath()
 	if escaped := escapeKey(request.URL.Path); escaped != request.URL.Path {
@@ -234,8 +235,8 @@ func (s *s3Store) request(ctx context.Context, a address) (*http.Request, error)
 	return request, nil
 }
 
-// unsigned stands for credentials and signature where only an address is wanted.
-// Neither holds a secret. Of the address that comes of it only the part before the key is used.
+// unsigned replaces credentials and signature if only an address is wanted.
+// Neither holds a secret. Only the part of the address before the key is used.
 type unsigned struct{}
 
 func (unsigned) Retrieve(context.Context) (aws.Credentials, error) {
@@ -246,12 +247,12 @@ func (unsigned) PresignHTTP(_ context.Context, _ aws.Credentials, r *http.Reques
 	return r.URL.String(), nil, nil
 }
 
-// bucketAddress is the address of anyKey up to the key.
+// bucketAddress matches the address of anyKey up to the key.
 var bucketAddress = regexp.MustCompile(`^https?://[^?]*/`)
 
-// escapeKey escapes all but what a signature leaves as it is (RFC 3986's unreserved, and slashes):
-// a "+" and a "=" would be signed in one form and sent in another.
-// The signer is told not to escape the path again (DisableURIPathEscaping): S3 signs it as it is sent.
+// escapeKey escapes all characters except those that a signature leaves unchanged (RFC 3986's unreserved ones, and
+// slashes). Otherwise "+" and "=" would be signed in one form and sent in another.
+// The signer is told not to escape the path again (DisableURIPathEscaping), because S3 signs it as it is sent.
 func escapeKey(path string) string {
 	const hex = "0123456789ABCDEF"
 	escaped := make([]byte, 0, len(path)+16)
@@ -266,7 +267,7 @@ func escapeKey(path string) string {
 	return string(escaped)
 }
 
-// sign is called for each attempt, as a signature holds for 15 minutes from its time on.
+// sign signs a request. It is called for each attempt, because a signature is valid for 15 minutes only.
 func (s *s3Store) sign(ctx context.Context, request *http.Request) error {
 	loaded, err := s.loaded(ctx)
 	if err != nil {
@@ -281,7 +282,7 @@ func (s *s3Store) sign(ctx context.Context, request *http.Request) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		// The SDK's text is not repeated: it has addresses of the machine's role.
+		// The SDK's text is not repeated, because it has addresses of the machine's role.
 		return &failure{kind: fault.KindDenied, text: `no credentials were found in the environment, in AWS's files and in the machine's role (storage={"anonymous": True} does without)`}
 	}
 	if aws.IsCredentialsProvider(loaded.Credentials, aws.AnonymousCredentials{}) {
@@ -294,13 +295,13 @@ func (s *s3Store) sign(ctx context.Context, request *http.Request) error {
 	return nil
 }
 
-// errorCode finds the one word that is wanted of an answer's XML, which is hostile and not parsed.
+// errorCode finds the error's code in an answer's XML. The XML is hostile, so it is not parsed.
 var errorCode = regexp.MustCompile(`<Code>([A-Za-z0-9.]{1,64})</Code>`)
 
-// refused is an answer without the bytes that were asked for.
+// refused makes the error of an answer without the bytes that were asked for.
 func (s *s3Store) refused(answer *http.Response) error {
-	// The body is XML that names the reason in a word.
-	// Bounded, and what of it is shown is one word: an answer may quote the request.
+	// The body is XML that names the reason in one word.
+	// It is read up to a limit and only that word is shown, because an answer may quote the request.
 	start, _ := io.ReadAll(io.LimitReader(answer.Body, 8<<10))
 	var word code
 	if found := errorCode.FindSubmatch(start); found != nil {
@@ -319,7 +320,7 @@ func (s *s3Store) refused(answer *http.Response) error {
 	if f.ended {
 		s.renew()
 	}
-	// S3 says 301 or 400 for this, which alone would not tell what to change.
+	// For a wrong region S3 answers 301 or 400, which alone would not say what to change.
 	if region := answer.Header.Get("X-Amz-Bucket-Region"); isRegion(region) && own != "" && region != own {
 		f.kind, f.again = fault.KindDenied, false
 		f.text += " (the bucket is in region " + region + ", the requests are signed for " + own + ")"

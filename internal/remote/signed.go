@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// A signing is a way to sign addresses: what a query has where it was used, and what it put there. Names that end in "-"
-// stand for all that begin so.
-// Names are compared as they are: queries are case-sensitive, and each way writes its own spelling.
+// A signing is a way to sign addresses: the parameters by which a query shows it, and all parameters that it adds. A
+// name that ends in "-" stands for all names that begin with it.
+// Names are compared exactly, because queries are case-sensitive and each way has its own spelling.
 type signing struct{ has, puts []string }
 
-// signings are those of stores and of what delivers their objects.
-// A query that is signed in a way that is not here makes one object look like a new one each time: a cache then fetches
-// it anew, and no error comes of it.
+// signings are the ways of stores and of the networks that deliver their objects.
+// If a way is missing here, an object looks new under each signature. A cache then fetches it again, but there is no
+// error.
 var signings = []signing{
 	// https://docs.aws.amazon.com/AmazonS3/latest/API/sigv4-query-string-auth.html, and RESTAuthentication.html before it
 	{[]string{"X-Amz-Signature"}, []string{"X-Amz-"}},
@@ -29,8 +29,8 @@ var signings = []signing{
 	{[]string{"sig"}, []string{"sig"}},
 }
 
-// unsignedQuery is a query without what signs it. The rest stays as it is, for it may name the object.
-// The order of what is left stays, too, for a server may see it.
+// unsignedQuery removes a signature's parameters from a query. The rest is unchanged, because it may name the object.
+// The order of the rest stays too, because a server may depend on it.
 func unsignedQuery(query string) string {
 	list := strings.Split(query, "&")
 	names := make([]string, len(list))
@@ -42,7 +42,7 @@ func unsignedQuery(query string) string {
 		names[i] = name
 	}
 	var put []string
-	// All names of a way have to be there: "Signature" or "sig" alone may be a server's own.
+	// All names of a way have to be there, because "Signature" or "sig" alone may be a server's own parameter.
 	for _, s := range signings {
 		if !slices.ContainsFunc(s.has, func(name string) bool { return !slices.Contains(names, name) }) {
 			put = append(put, s.puts...)

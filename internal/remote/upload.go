@@ -9,18 +9,18 @@ import (
 	"github.com/headrace/headrace/internal/fault"
 )
 
-// upload is an object in the making.
-// Calls come one behind the other. abort may follow on a commit that failed.
+// upload is an object that is being written.
+// Calls come one after the other. abort may follow a commit that failed.
 type upload interface {
 	write(p []byte) (int, error)
 	commit() error
 	abort(context.Context) error
 }
 
-// Writer makes an object. Nothing of it is visible before Commit has returned. Either a Commit without an error or
-// Abort ends it; what a process leaves that dies before is an incomplete upload, which takes room in the
-// bucket until its rules remove it, and which no reader sees.
-// It is for one goroutine; the library's own send the parts.
+// Writer writes an object. Nothing of it is visible before Commit has returned. A Commit without an error ends it, and
+// so does Abort. If a process dies before that, it leaves an incomplete upload. No reader sees it, but it takes room in
+// the bucket until the bucket's rules remove it.
+// A Writer is for one goroutine; the library sends the parts with its own.
 type Writer struct {
 	ctx    context.Context
 	object *Object
@@ -30,8 +30,8 @@ type Writer struct {
 	ended  bool
 }
 
-// Parts of an upload: S3 takes 10,000, and each part that is on its way is in memory.
-// leastPart is above S3's bound of 5 MiB for all parts but the last; 10,000 of usualPart are 335 GB.
+// Sizes of the parts of an upload: S3 accepts 10,000 parts, and each part that is being sent is in memory.
+// leastPart is above S3's minimum of 5 MiB for all parts but the last; 10,000 of usualPart are 335 GB.
 const (
 	leastPart   = 8 << 20
 	usualPart   = 32 << 20
@@ -39,18 +39,19 @@ const (
 	partsAtOnce = 4
 )
 
-// partBytes is how long the parts of an object are that has so many bytes at most; of 0 nothing is known.
+// partBytes returns the length of the parts of an object with at most that many bytes; 0 means that the size is not
+// known.
 func partBytes(most int64) int {
 	if most <= 0 {
 		return usualPart
 	}
-	// In whole MiB, rounded up, so that 10,000 parts hold it.
+	// The length is in whole MiB, rounded up, so that 10,000 parts are enough.
 	return int(max(leastPart, (most/mostParts+1<<20)>>20<<20))
 }
 
-// Create begins an object, which replaces one of its name when it is committed. The context is that of
-// the whole upload; its parts are sent by the store's library, several at once, each tried again. Most is how
-// many bytes the object will have at most, 0 where that is not known: memory is saved by it.
+// Create begins an object, which replaces one of the same name when it is committed. The context is that of the whole
+// upload. The store's library sends the parts, several at once, and retries each. most is the largest number of bytes
+// that the object may have, or 0 if that is not known; a small one saves memory.
 func Create(ctx context.Context, url string, most int64, s Storage) (*Writer, error) {
 	followEnvironment()
 	o, err := newObject(url, s)
@@ -65,13 +66,13 @@ func Create(ctx context.Context, url string, most int64, s Storage) (*Writer, er
 	return w, nil
 }
 
-// error has no number of attempts: the library sends the parts, and does not say how often it tried.
+// error has no number of attempts, because the library sends the parts and does not say how often it tried.
 func (w *Writer) error(err error) error {
 	return w.object.client.finish(w.ctx, w.object.goal("write", fault.None), err, 0, time.Since(w.began))
 }
 
 // Write sends p, or keeps it until a part is full. After an error nothing more is written.
-// What was sent before an error is of no use; Abort removes it.
+// What was sent before an error is useless; Abort removes it.
 func (w *Writer) Write(p []byte) (int, error) {
 	switch {
 	case w.ended:
@@ -86,8 +87,8 @@ func (w *Writer) Write(p []byte) (int, error) {
 	return n, w.failed
 }
 
-// Commit makes the object visible, whole. After an error nothing is, and Abort removes what was sent.
-// Commit may take as long as the store takes to put the parts together.
+// Commit makes the whole object visible. After an error nothing is visible, and Abort removes what was sent.
+// Commit may take as long as the store needs to join the parts.
 func (w *Writer) Commit() error {
 	switch {
 	case w.ended:
@@ -95,7 +96,7 @@ func (w *Writer) Commit() error {
 	case w.failed != nil:
 		return w.failed
 	}
-	// The answer may be lost where the object is there all the same: who abandons it removes it by its name as well.
+	// The answer may be lost although the object exists. So whoever abandons the object removes it by its name as well.
 	if err := w.upload.commit(); err != nil {
 		w.failed = w.error(err)
 		return w.failed
@@ -104,8 +105,8 @@ func (w *Writer) Commit() error {
 	return nil
 }
 
-// Abort ends the upload and removes its parts, for as long as the context lasts. After Commit it does nothing. An
-// error says that parts may be left in the bucket.
+// Abort ends the upload and removes its parts, as long as the context allows. After Commit it does nothing. An error
+// says that parts may be left in the bucket.
 func (w *Writer) Abort(ctx context.Context) error {
 	if w.ended {
 		return nil
@@ -117,11 +118,11 @@ func (w *Writer) Abort(ctx context.Context) error {
 	return nil
 }
 
-// URL is the address of the object, for texts.
+// URL returns the address of the object, for messages.
 func (w *Writer) URL() string { return w.object.URL() }
 
-// Remove removes an object. One that is not there is no error.
-// Of two who remove it both are told that it is gone.
+// Remove removes an object. It is no error if there is none.
+// If two callers remove it at once, both succeed.
 func Remove(ctx context.Context, url string, s Storage) error {
 	followEnvironment()
 	o, err := newObject(url, s)
@@ -138,10 +139,11 @@ func Remove(ctx context.Context, url string, s Storage) error {
 	})
 }
 
-// DropUploads removes the parts of uploads below an address that were not finished, of objects whose name behind it is
-// one of ours. No list of objects shows them, and they take room all the same. Where a store has no such uploads, or
-// removes them itself, it does nothing.
-// A packing that was killed leaves them: S3 keeps them until a rule of the bucket or somebody removes them.
+// DropUploads removes the parts of unfinished uploads below an address, if ours is true for the rest of the object's
+// name.
+// No list of objects shows such parts, but they take room. It does nothing if a store keeps no such uploads or removes
+// them itself.
+// A packing that was killed leaves them, and S3 keeps them until a rule of the bucket or somebody removes them.
 func DropUploads(ctx context.Context, prefixURL string, s Storage, ours func(name string) bool) error {
 	o, from, err := uploadsOf(prefixURL, s)
 	if from == nil {
@@ -153,9 +155,9 @@ func DropUploads(ctx context.Context, prefixURL string, s Storage, ours func(nam
 	})
 }
 
-// CountUploads is how many uploads DropUploads would remove. It is asked once and not for long: where no answer comes,
-// or not all of it, it is 0.
-// Nothing is removed: the function that it hands on never says yes.
+// CountUploads returns how many uploads DropUploads would remove. It asks once and does not wait long. Without a
+// complete answer it returns 0.
+// Nothing is removed, because the function that it passes on always returns false.
 func CountUploads(ctx context.Context, prefixURL string, s Storage, ours func(name string) bool) int {
 	o, from, _ := uploadsOf(prefixURL, s)
 	if from == nil {
@@ -177,13 +179,13 @@ func CountUploads(ctx context.Context, prefixURL string, s Storage, ours func(na
 	return found
 }
 
-// dropper is a store that keeps the parts of uploads that were not finished.
-// S3 alone: Google drops an unfinished upload after a week, Azure its blocks likewise.
+// dropper is a store that keeps the parts of unfinished uploads.
+// Only S3 does: Google drops an unfinished upload after a week, and Azure its blocks likewise.
 type dropper interface {
 	drop(ctx context.Context, prefix address, ours func(name string) bool) error
 }
 
-// uploadsOf is nil for a store that keeps none.
+// uploadsOf returns a nil dropper for a store that keeps no unfinished uploads.
 func uploadsOf(prefixURL string, s Storage) (*Object, dropper, error) {
 	o, err := newObject(prefixURL, s)
 	if err != nil {
@@ -193,8 +195,8 @@ func uploadsOf(prefixURL string, s Storage) (*Object, dropper, error) {
 	return o, from, nil
 }
 
-// Writable refuses an address where nothing can be written, before any work.
-// It asks no server; whether the credentials may write shows at the first part.
+// Writable refuses an address that cannot be written to, before any work is done.
+// It asks no server. Whether the credentials allow writing shows at the first part.
 func Writable(url string) error {
 	a, err := parse(url)
 	if err != nil {

@@ -13,17 +13,16 @@ import (
 	"github.com/headrace/headrace/internal/fault"
 )
 
-// webStore reads objects of plain HTTP servers by ranges (RFC 9110, section 14). Size and version are learned
-// by asking for the first byte: a presigned address allows GET and no HEAD, and the answer shows whether
-// the server knows ranges.
-// It serves S3 and the hub as well, with functions of their own (s3.go, hub_read.go): what a range may look like is
-// decided once.
+// webStore reads objects of plain HTTP servers by ranges (RFC 9110, section 14). It learns size and version by asking
+// for the first byte: a presigned address allows GET but not HEAD, and the answer shows whether the server knows
+// ranges.
+// It serves S3 and the hub as well, with functions of their own (s3.go, hub_read.go), so that answers to ranges are
+// checked in one place.
 type webStore struct {
 	transport *http.Transport
 	stall     time.Duration // a request is given up if no byte comes for so long
-	// What differs between servers that speak HTTP: how the request for an object begins, how it is
-	// signed once all its headers are set, what an answer without bytes means, and which redirects are
-	// followed.
+	// The functions are what differs between servers that speak HTTP: how the request for an object begins, how it is
+	// signed once all its headers are set, what an answer without bytes means, and which redirects are followed.
 	request func(context.Context, address) (*http.Request, error)
 	sign    func(context.Context, *http.Request) error
 	refused func(*http.Response) error
@@ -36,7 +35,7 @@ func newWebStore(c *client) *webStore {
 		sign: func(context.Context, *http.Request) error { return nil }}
 }
 
-// plainRequest leaves user and password in the address, of which Go's library makes basic authentication (RFC 7617).
+// plainRequest leaves user and password in the address; Go's library makes basic authentication of them (RFC 7617).
 func plainRequest(ctx context.Context, a address) (*http.Request, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, a.web.String(), nil)
 	if err != nil {
@@ -47,12 +46,12 @@ func plainRequest(ctx context.Context, a address) (*http.Request, error) {
 
 const (
 	mostRedirects = 3
-	endWait       = 100 * time.Millisecond // for the end of an answer whose bytes are all there
-	// The version is an ETag where the server has one, else the date of the last change behind this.
+	endWait       = 100 * time.Millisecond // wait for the end of an answer whose bytes have all come
+	// The version is an ETag if the server has one, otherwise this prefix with the date of the last change.
 	byDate = "Last-Modified: "
 )
 
-// head asks for the first byte. The answer, 206, has a Content-Range that says how many there are.
+// head asks for the first byte. The answer 206 has a Content-Range with the object's length.
 func (w *webStore) head(ctx context.Context, a address) (int64, string, error) {
 	answer, err := w.get(ctx, a, "", 0, 1)
 	if err != nil {
@@ -61,11 +60,11 @@ func (w *webStore) head(ctx context.Context, a address) (int64, string, error) {
 	defer answer.Body.Close()
 	_, _, size, err := contentRange(answer)
 	switch {
-	case answer.StatusCode == http.StatusRequestedRangeNotSatisfiable: // of an object with one byte, the first can be had
+	case answer.StatusCode == http.StatusRequestedRangeNotSatisfiable: // only an object without bytes has no first byte
 		return w.withoutFirst(ctx, a, answer)
 	case answer.StatusCode == http.StatusOK && answer.ContentLength == 0:
 		size = 0
-	// Asked for with identity, which some servers do not heed.
+	// The request asks for "identity", but some servers ignore that.
 	case compressed(answer, 1):
 		return 0, "", errCompressed
 	case answer.StatusCode == http.StatusOK:
@@ -77,7 +76,7 @@ func (w *webStore) head(ctx context.Context, a address) (int64, string, error) {
 	case size < 0:
 		return 0, "", errLengthUnsaid
 	}
-	io.CopyN(io.Discard, answer.Body, 1) // so that the connection is used again
+	io.CopyN(io.Discard, answer.Body, 1) // lets the connection be used again
 	return size, version(answer), nil
 }
 
@@ -87,16 +86,16 @@ var (
 )
 
 // compressed is true if the server compressed the answer, so that it does not have the n bytes that were asked for.
-// Its header Content-Encoding says so (RFC 9110, 8.4). An object that was stored compressed has that header as well, but
-// its answer has the n bytes.
+// Its header Content-Encoding says so (RFC 9110, 8.4). An object that was stored compressed has that header as well,
+// but its answer has the n bytes.
 func compressed(answer *http.Response, n int) bool {
 	coding := answer.Header.Get("Content-Encoding")
 	return answer.StatusCode/100 == 2 && coding != "" && !strings.EqualFold(coding, "identity") && answer.ContentLength != int64(n)
 }
 
-// withoutFirst is head for an object whose first byte the server does not give. The object is empty: the server says
-// so, or a request for the whole object shows it.
-// RFC 9110, 15.5.17: an answer 416 should say the length as "bytes */0".
+// withoutFirst is head for an object whose first byte the server does not give. The object is empty if the server says
+// so or if a request for the whole object shows it.
+// RFC 9110, 15.5.17: an answer 416 should state the length as "bytes */0".
 func (w *webStore) withoutFirst(ctx context.Context, a address, refused *http.Response) (int64, string, error) {
 	if _, _, size, err := contentRange(refused); err == nil {
 		if size > 0 {
@@ -112,7 +111,7 @@ func (w *webStore) withoutFirst(ctx context.Context, a address, refused *http.Re
 	defer answer.Body.Close()
 	switch answer.StatusCode {
 	case http.StatusOK:
-		// Only the body shows that there is none: its length may be unsaid.
+		// Only the body shows that the object is empty, because the answer may lack its length.
 		if n, err := answer.Body.Read(make([]byte, 1)); n == 0 && err == io.EOF {
 			return 0, version(answer), nil
 		}
@@ -123,7 +122,7 @@ func (w *webStore) withoutFirst(ctx context.Context, a address, refused *http.Re
 	return 0, "", w.refused(answer)
 }
 
-// read returns only when the body is read no more, so that nothing writes into p afterwards.
+// read returns only after the last read of the body, so that nothing writes into p afterwards.
 func (w *webStore) read(ctx context.Context, a address, want string, size int64, p []byte, offset int64) (int, error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -135,13 +134,13 @@ func (w *webStore) read(ctx context.Context, a address, want string, size int64,
 	if err := w.checkRange(answer, want, size, len(p), offset); err != nil {
 		return 0, err
 	}
-	// Into the caller's memory: nothing is copied, and an answer that goes on is not read.
+	// The body is read into the caller's memory. Nothing is copied, and bytes beyond p are not read.
 	n, err := fill(answer.Body, p, w.stall, stop)
 	if err != nil {
 		return n, err
 	}
-	// Reading the end lets the connection be used again. The answer is no longer than its header said. In chunks the end
-	// is one more, which a server may keep back: it is not worth a wait.
+	// Reading the end lets the connection be used again. A body cannot be longer than its Content-Length. A chunked body
+	// ends with one more chunk, which a server may delay; it is not worth a long wait.
 	defer time.AfterFunc(endWait, stop).Stop()
 	var rest [1]byte
 	if more, _ := answer.Body.Read(rest[:]); more > 0 {
@@ -151,7 +150,7 @@ func (w *webStore) read(ctx context.Context, a address, want string, size int64,
 }
 
 // checkRange says what is wrong with an answer to a request for n bytes from offset on.
-// Everything about an answer is looked at before a byte of its body is.
+// The whole head of an answer is checked before any byte of its body is read.
 func (w *webStore) checkRange(answer *http.Response, want string, size int64, n int, offset int64) error {
 	switch {
 	case compressed(answer, n):
@@ -168,7 +167,7 @@ func (w *webStore) checkRange(answer *http.Response, want string, size int64, n 
 		switch {
 		case err != nil:
 			return err
-		// Before the range: of an object that was replaced the size says so plainly.
+		// The size is checked before the range, because it shows most plainly that an object was replaced.
 		case total >= 0 && total != size:
 			return changedSize(size, total)
 		case first != offset || length != int64(n):
@@ -184,21 +183,21 @@ func (w *webStore) checkRange(answer *http.Response, want string, size int64, n 
 	default:
 		return w.refused(answer)
 	}
-	// Servers that know nothing of If-Match say what they send all the same.
+	// A server that ignores If-Match still says which version it sends.
 	if found := version(answer); want != "" && found != "" && found != want {
 		return changedVersion(want, found)
 	}
 	return nil
 }
 
-// changedSize: an object of another length is another one, whatever its version says.
+// changedSize makes the failure of an object whose length differs: it was replaced, whatever its version says.
 func changedSize(expected, found int64) error {
 	return &failure{kind: fault.KindChanged, text: fmt.Sprintf("it was replaced after it was opened or indexed (expected %d bytes, found %d)", expected, found)}
 }
 
-// fill fills p from a body, and stops its request if no byte comes for the time stall: a slow answer is no
-// failure, one that has stopped is.
-// Each read that brings something sets the clock back.
+// fill fills p from a body. It ends the request if no byte comes for the time stall: an answer may be slow, but it must
+// not stop.
+// Each read that brings bytes restarts the clock.
 func fill(body io.Reader, p []byte, stall time.Duration, stop func()) (int, error) {
 	watch := time.AfterFunc(stall, stop)
 	defer watch.Stop()
@@ -221,7 +220,7 @@ func fill(body io.Reader, p []byte, stall time.Duration, stop func()) (int, erro
 	return done, nil
 }
 
-// get signs last, since a signature covers the headers that setRange sets.
+// get makes a request for n bytes. It signs last, because a signature covers the headers that setRange sets.
 func (w *webStore) get(ctx context.Context, a address, want string, offset int64, n int) (*http.Response, error) {
 	request, err := w.request(ctx, a)
 	if err != nil {
@@ -239,21 +238,21 @@ func (w *webStore) get(ctx context.Context, a address, want string, offset int64
 	return answer, nil
 }
 
-// Both ends of a range are inclusive (RFC 9110, 14.1.2).
+// setRange sets the headers for a range. Both ends of a range are inclusive (RFC 9110, 14.1.2).
 func setRange(request *http.Request, want string, offset int64, n int) {
 	request.Header.Set("User-Agent", "headrace")
 	request.Header.Set("Accept-Encoding", "identity")
-	if n > 0 { // else all is asked for
+	if n > 0 { // with 0, the whole object is asked for
 		request.Header.Set("Range", fmt.Sprintf("bytes=%d-%d", offset, offset+int64(n)-1))
 	}
-	// A weak tag matches nothing (RFC 9110, 13.1.1). A date is compared in the answer alone: servers that know
-	// fractions of a second find every file younger than the date they gave, and refuse If-Unmodified-Since.
+	// A weak tag matches nothing (RFC 9110, 13.1.1). A date is compared only in the answer: a server with fractions of a
+	// second takes every file for newer than the date that it gave itself, and would refuse If-Unmodified-Since.
 	if want != "" && !strings.HasPrefix(want, "W/") && !strings.HasPrefix(want, byDate) {
 		request.Header.Set("If-Match", want)
 	}
 }
 
-// version is the ETag, else the date, else nothing. It is only compared with an earlier one.
+// version returns the ETag, otherwise the date, otherwise nothing. It is only compared with an earlier one.
 func version(answer *http.Response) string {
 	if tag := answer.Header.Get("ETag"); tag != "" {
 		return tag
@@ -264,8 +263,8 @@ func version(answer *http.Response) string {
 	return ""
 }
 
-// transportError takes the failure of this package out of the library's error around it, for it says more. If the
-// caller ended the request, that is the error, and not the connection's.
+// transportError extracts this package's failure from the library's error, because it says more. If the caller ended
+// the request, it returns the context's error instead of the connection's.
 func transportError(ctx context.Context, err error) error {
 	var known *failure
 	switch {
@@ -277,34 +276,34 @@ func transportError(ctx context.Context, err error) error {
 	return err
 }
 
-// refusal is an answer without bytes.
+// refusal makes the error of an answer without bytes.
 func refusal(answer *http.Response) error {
 	return ofStatus(answer.StatusCode, "", retryAfter(answer.Header.Get("Retry-After")))
 }
 
 // mayFollow allows few redirects, none to another protocol, and none from https to http.
 func mayFollow(to *http.Request, via []*http.Request) error {
-	// The library says where it comes from, with the query, which may be a signature.
+	// Go's library would send a Referer with the query, which may be a signature.
 	to.Header.Del("Referer")
 	switch {
 	case len(via) > mostRedirects:
 		return &failure{kind: fault.KindLimit, text: fmt.Sprintf("the server redirects more than %d times (expected at most that)", mostRedirects)}
 	case to.URL.Scheme != "https" && to.URL.Scheme != "http":
 		return &failure{kind: fault.KindDenied, text: "the server redirects to what is no web address"}
-	// What the user asked for encrypted is not to come in the clear.
+	// What the user asked for over https must not be sent unencrypted.
 	case via[len(via)-1].URL.Scheme == "https" && to.URL.Scheme == "http":
 		return &failure{kind: fault.KindDenied, text: "the server redirects from https to http"}
 	}
 	return nil
 }
 
-// stay follows no redirect: a signature or a token is for one host.
-// The answer is then the redirect itself, which each caller looks at or refuses.
+// stay follows no redirect, because a signature or a token is meant for one host.
+// The answer is then the redirect itself, which each caller reads or refuses.
 func stay(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
-// contentRange is the header of that name: "bytes 0-9/100", "bytes 0-9/*", "bytes */100". Total is -1
-// where it is not said.
-// Whatever is wrong with it may be a proxy's doing, so that it is worth another try.
+// contentRange reads the header of that name: "bytes 0-9/100", "bytes 0-9/*" or "bytes */100". total is -1 if it is not
+// stated.
+// A wrong header may come from a proxy, so it is worth another attempt.
 func contentRange(answer *http.Response) (first, length, total int64, err error) {
 	value := answer.Header.Get("Content-Range")
 	wrong := &failure{kind: fault.KindBadFile, status: answer.StatusCode, again: true,
@@ -325,7 +324,7 @@ func contentRange(answer *http.Response) (first, length, total int64, err error)
 		return 0, 0, total, nil
 	}
 	from, to, ok := strings.Cut(span, "-")
-	// Digits alone: ParseInt would take a sign.
+	// digits accepts digits only, because ParseInt would accept a sign.
 	first, ok1 := digits(from)
 	last, ok2 := digits(to)
 	if !ok || !ok1 || !ok2 || last < first || (total >= 0 && last >= total) {
@@ -334,7 +333,7 @@ func contentRange(answer *http.Response) (first, length, total int64, err error)
 	return first, last - first + 1, total, nil
 }
 
-// digits refuses signs, spaces and what does not fit 63 bits.
+// digits refuses signs, spaces and numbers that do not fit 63 bits.
 func digits(text string) (int64, bool) {
 	value, err := strconv.ParseUint(text, 10, 63)
 	return int64(value), err == nil

@@ -1,6 +1,6 @@
-// Package faultproxy stands between a client and a real server of a test and does what networks do: it
-// delays, shapes, resets, cuts and stalls connections, and answers requests in the server's place. All on the
-// loopback interface, until the test ends.
+// Package faultproxy stands between a client and a real server of a test and does what networks do: it delays, limits,
+// resets, cuts and stalls connections, and answers requests instead of the server. It works only on the loopback
+// interface, until the test ends.
 package faultproxy
 
 import (
@@ -19,15 +19,15 @@ import (
 // Action is what happens to a connection.
 type Action int
 
-// The actions. Pass is none.
+// These are the actions. With Pass nothing happens.
 const (
 	Pass  Action = iota
 	Reset        // RST: what a restarted server or a middlebox sends
 	Close        // FIN in the midst of an answer
-	Stall        // nothing more comes, and the connection stays
+	Stall        // nothing more comes, and the connection stays open
 )
 
-// Fault is what happens to a connection once so many bytes of answers went through it.
+// Fault is what happens to a connection when so many bytes of answers have passed.
 type Fault struct {
 	Action Action
 	After  int64
@@ -38,14 +38,14 @@ type Proxy struct {
 	Address string // "127.0.0.1:PORT"
 
 	Latency atomic.Int64 // nanoseconds before the first byte of each answer
-	Rate    atomic.Int64 // bytes a second of all answers together, 0 without a bound
+	Rate    atomic.Int64 // bytes per second of all answers together; 0: no limit
 
 	listener    net.Listener
 	target      string
 	plan        atomic.Pointer[func(connection int) Fault]
 	connections atomic.Int64
 	shaping     sync.Mutex
-	free        time.Time // when the shaped link has sent all it was given
+	free        time.Time // when the shaped link has sent all that it was given
 	open        sync.Map
 	running     sync.WaitGroup
 }
@@ -67,12 +67,12 @@ func Start(t testing.TB, target string) *Proxy {
 	return p
 }
 
-// Plan says what happens to each connection from now on, which are counted from 0.
+// Plan says what happens to each connection from now on. Connections are counted from 0.
 func (p *Proxy) Plan(fault func(connection int) Fault) {
 	p.plan.Store(&fault)
 }
 
-// Connections is how many there were.
+// Connections is the number of connections so far.
 func (p *Proxy) Connections() int { return int(p.connections.Load()) }
 
 // Drop resets all connections that are open.
@@ -134,7 +134,7 @@ func (p *Proxy) serve(client net.Conn, fault Fault) {
 	p.answer(client, server, fault, asked)
 }
 
-// answer copies what the server says, until the fault's time has come.
+// answer copies the server's bytes, until it is time for the fault.
 func (p *Proxy) answer(client, server net.Conn, fault Fault, asked <-chan struct{}) {
 	var sent int64
 	b := make([]byte, 64<<10)
@@ -177,7 +177,7 @@ func reset(c net.Conn) {
 	c.Close()
 }
 
-// shape waits until the link, of which all connections share the rate, has sent n more bytes.
+// shape waits until the link has sent n more bytes. All connections share its rate.
 func (p *Proxy) shape(n int) {
 	rate := p.Rate.Load()
 	if rate <= 0 {
@@ -194,8 +194,8 @@ func (p *Proxy) shape(n int) {
 	time.Sleep(wait)
 }
 
-// Web begins a server that passes requests on to a target as they are, signatures included, unless the
-// function answers a request itself, which it says by true. Requests are counted from 0.
+// Web begins a server that passes requests on to a target unchanged, with their signatures, unless the function answers
+// a request itself and returns true. Requests are counted from 0.
 func Web(t testing.TB, target string, answers func(number int, w http.ResponseWriter, r *http.Request) bool) *httptest.Server {
 	t.Helper()
 	to := &url.URL{Scheme: "http", Host: target}

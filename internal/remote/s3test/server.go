@@ -1,5 +1,5 @@
-// Package s3test runs a real S3 server for a test: versitygw, which checks signatures and keeps objects
-// as files of a directory. tools/versitygw.sh builds it. It knows nothing of package remote.
+// Package s3test runs a real S3 server for a test: versitygw, which checks signatures and keeps objects as files in a
+// directory. tools/versitygw.sh builds it. The package does not know package remote.
 package s3test
 
 import (
@@ -13,21 +13,21 @@ import (
 	"time"
 )
 
-// Keys that the server knows.
+// These are the keys that the server knows.
 const (
 	AccessKey = "headracetest"
 	SecretKey = "s3test-SECRET-s3test"
 )
 
-// Server is one that runs until its test ends. Objects lie as Dir/BUCKET/KEY.
+// Server is a server that runs until its test ends. Its objects are the files Dir/BUCKET/KEY.
 type Server struct {
 	Endpoint string // "http://127.0.0.1:PORT"
 	Address  string // "127.0.0.1:PORT"
 	Dir      string
 }
 
-// Start runs a server with these buckets, whose keys stand in the environment of the test, or skips
-// the test where there is no versitygw.
+// Start runs a server with these buckets and puts its keys into the environment of the test. It skips the test if there
+// is no versitygw.
 func Start(t testing.TB, buckets ...string) *Server {
 	t.Helper()
 	program, err := find()
@@ -45,7 +45,7 @@ func Start(t testing.TB, buckets ...string) *Server {
 			t.Setenv("AWS_ACCESS_KEY_ID", AccessKey)
 			t.Setenv("AWS_SECRET_ACCESS_KEY", SecretKey)
 			t.Setenv("AWS_EC2_METADATA_DISABLED", "true")
-			// Whoever runs the tests may have files of his own.
+			// The user who runs the tests may have such files.
 			t.Setenv("AWS_CONFIG_FILE", os.DevNull)
 			t.Setenv("AWS_SHARED_CREDENTIALS_FILE", os.DevNull)
 			return s
@@ -55,7 +55,7 @@ func Start(t testing.TB, buckets ...string) *Server {
 	return nil
 }
 
-// find is the program that the tools built, or one on the PATH.
+// find returns the program that the tools built, or one on the PATH.
 func find() (string, error) {
 	folder, err := os.Getwd()
 	if err != nil {
