@@ -15,16 +15,16 @@ import (
 	"github.com/headrace/headrace/internal/formats"
 )
 
-// Archives that stand for classes: those in an archive, as ImageNet's training images are published (one tar, with a tar for
-// each class), and several that were named, where format="tar" says so.
+// This file reads archives that stand for classes. Either they lie in an archive, as ImageNet's training images are
+// published (one tar with a tar for each class), or several are named, with format="tar".
 
-// tarEnding is that of an archive which is read inside of another one.
+// tarEnding is the ending of an archive that is read inside another one.
 const tarEnding = ".tar"
 
-// noteArchive remembers the first member that is an archive by its name, and that there is one which is none.
+// noteArchive notes the first member whose name is that of an archive, and whether any member's name is not.
 func (p *part) noteArchive(name string) {
 	switch {
-	case p.inner != "" && p.loose: // nothing more is to be found out
+	case p.inner != "" && p.loose: // both are known already
 	case isArchive(name):
 		if p.inner == "" && !isDesktops(name) {
 			p.inner = strings.Clone(name)
@@ -34,8 +34,9 @@ func (p *part) noteArchive(name string) {
 	}
 }
 
-// isArchive is true of a file by what its name ends with, in capitals or not.
-// It is asked for every member of a tar, so the length of the last ending and its first letter answer for most.
+// isArchive says whether a name ends like that of an archive, in any case.
+// It is called for every member of a tar, so the length of the last extension and its first letter decide for most
+// names.
 func isArchive(name string) bool {
 	dot := strings.LastIndexByte(name, '.')
 	switch ext := name[dot+1:]; {
@@ -49,7 +50,7 @@ func isArchive(name string) bool {
 	return false
 }
 
-// withoutTar is a name without the ending of a tar, which may be in capitals; the name itself where it has none.
+// withoutTar removes the ending of a tar from a name, in any case. A name without that ending is returned unchanged.
 func withoutTar(name string) string {
 	if stem := len(name) - len(tarEnding); stem >= 0 && strings.EqualFold(name[stem:], tarEnding) {
 		return name[:stem]
@@ -57,20 +58,20 @@ func withoutTar(name string) string {
 	return name
 }
 
-// holdArchives is true of archives that hold archives and nothing else: beside other files these are values of samples of
-// WebDataset, whose labels may stand there.
+// holdArchives is true if the archives hold archives and nothing else. Beside other files, archives are values of
+// samples of WebDataset, and those files may have the labels.
 func holdArchives(parts []*part) bool {
 	return !slices.ContainsFunc(parts, func(p *part) bool { return !p.holdsArchives() })
 }
 
 func (p *part) holdsArchives() bool { return p.inner != "" && !p.loose }
 
-// archivesInside refuses archives in an archive that are not read.
+// archivesInside is the error for archives in an archive that are not read.
 const archivesInside = "its members are archives (%.200s), which are read only as class folders: uncompressed tars of images in a tar, " +
 	"opened without image=, label= and format=\"webdataset\"; extract each into a folder of its own name, which is a folder of classes then"
 
-// scanClassFolders is the walk where format="tar" says that folders are classes, or the archives in an archive, beside
-// which other files than images may lie then.
+// scanClassFolders walks an archive with format="tar": its folders are classes, or the archives in it are. In the
+// second case it may also hold other files than images.
 func scanClassFolders(p *part) error {
 	if err := scanImageFiles(p); err != nil || p.inner == "" || p.rows() > 0 {
 		return err
@@ -79,7 +80,7 @@ func scanClassFolders(p *part) error {
 	return scanInnerTars(p)
 }
 
-// counted is how often something was met that is warned of, and the name of the first.
+// counted counts the cases of one warning, and has the name of the first.
 type counted struct {
 	times int
 	first string
@@ -91,10 +92,10 @@ func (c *counted) add(times int, name string) {
 	}
 }
 
-// scanInnerTars notes the images of all tars in a tar, where they lie in the outer file: what each one holds is as if it had
-// been extracted into a folder of its name. Archives in these are files like others.
+// scanInnerTars notes the images of all tars in a tar, with their places in the outer file. The names are as if each
+// tar had been extracted into a folder of its own name. Archives inside these tars count as ordinary files.
 func scanInnerTars(p *part) error {
-	p.inner = "" // which is of archives that are not read, from here on
+	p.inner = "" // from here on, inner stands for archives that are not read
 	last, err := lastInner(p)
 	if err != nil {
 		return err
@@ -155,8 +156,8 @@ func scanInnerTars(p *part) error {
 	return nil
 }
 
-// folderOf is the folder that a tar in a tar stands for, with its slash; "" of an archive of another kind, and of one
-// whose name is no more than its ending.
+// folderOf returns the folder that a tar in a tar stands for, with its slash. It returns "" for an archive of another
+// kind, and if the name is nothing but the ending.
 func folderOf(name string) string {
 	stem := withoutTar(name)
 	if base := stem[strings.LastIndexByte(stem, '/')+1:]; stem == name || base == "" || base == "." {
@@ -165,14 +166,14 @@ func folderOf(name string) string {
 	return insideName(stem) + "/"
 }
 
-// innerTar is one of the tars in a tar.
+// innerTar is a tar in a tar.
 type innerTar struct {
 	name   string
-	header int64 // where its header stands
+	header int64 // offset of its header
 }
 
-// lastInner are the tars in a tar by their folders, of several of one name the last: extraction puts it in the place of
-// those before, as a whole. tar --append writes it behind them.
+// lastInner returns the tars in a tar by their folders. If several have one name it returns the last, because
+// extracting it replaces the earlier ones as a whole. tar --append writes it behind them.
 func lastInner(p *part) (map[string]innerTar, error) {
 	last := make(map[string]innerTar)
 	w := formats.NewForeignTarWalker(p.file, p.size)
@@ -199,7 +200,7 @@ func lastInner(p *part) (map[string]innerTar, error) {
 	}
 }
 
-// insideOf says in which archive of the archive an error is, and that it is no tar, if its first bytes show what it is.
+// insideOf adds to an error which inner archive it is about, and if that is no tar, what its first bytes show it to be.
 func (p *part) insideOf(m *formats.TarMember, err error) error {
 	var place *formats.WalkError
 	if !errors.As(err, &place) {
@@ -219,8 +220,8 @@ func (p *part) insideOf(m *formats.TarMember, err error) error {
 	return &formats.WalkError{Offset: place.Offset, Err: fmt.Errorf("%w (in the archive %.80q in it)", place.Err, m.Name)}
 }
 
-// addInner notes the images of an archive in an archive, and says how many links it passed over. One with other files
-// beside its images holds samples of WebDataset, whose labels may stand there.
+// addInner notes the images of an inner archive, and returns how many links it ignored. An archive with other files
+// beside its images is refused: it holds samples of WebDataset, and those files may have the labels.
 func (p *part) addInner(w *formats.TarWalker, folder string) (links int, err error) {
 	var folders tarFolders
 	archive := ""
@@ -257,8 +258,8 @@ func (p *part) addInner(w *formats.TarWalker, folder string) (links int, err err
 	return links, nil
 }
 
-// archiveClasses are the folders that several archives without any stand for, where format="tar" says that they hold
-// classes: each archive is one, by its name. nil where they are no such.
+// archiveClasses returns the class folder of each archive if format="tar" says that they hold classes and none has a
+// folder of its own: each archive is then a class, by its name. Otherwise it returns nil.
 func archiveClasses(root string, parts []*part, shards []catalog.ShardInfo, o *Options) ([]string, error) {
 	if o.Format != "tar" || len(parts) < 2 || slices.ContainsFunc(parts, (*part).hasFolders) {
 		return nil, nil
@@ -267,7 +268,7 @@ func archiveClasses(root string, parts []*part, shards []catalog.ShardInfo, o *O
 	for n := range parts {
 		name := shards[n].Name
 		class := withoutTar(path.Base(name))
-		// Of cat/0.tar and dog/0.tar the folders may be the classes, or the archives shards of WebDataset.
+		// With cat/0.tar and dog/0.tar either the folders are the classes, or the archives are shards of WebDataset.
 		if other, twice := of[class]; twice {
 			return nil, catalog.NewError(fault.KindUnsupported, where(root, shards), "the archives %q and %q would both be the class %q; each needs a name of its own, as %q", other, name, class, "CLASS.tar")
 		}
@@ -276,7 +277,7 @@ func archiveClasses(root string, parts []*part, shards []catalog.ShardInfo, o *O
 	return classes, nil
 }
 
-// hasFolders is true where a key has a slash.
+// hasFolders is true if any key has a slash.
 func (p *part) hasFolders() bool {
 	for i := range p.keys.Len() {
 		if slices.Contains(p.keys.Bytes(i), '/') {
@@ -286,7 +287,7 @@ func (p *part) hasFolders() bool {
 	return false
 }
 
-// orArchives is the end of the warning that several tars of images alone have no labels.
+// orArchives returns the end of the warning that several tars which hold only images have no labels.
 func orArchives(t *catalog.Table, all []*column, parts []*part) string {
 	if t.Source.Format != "webdataset" || len(parts) < 2 || slices.ContainsFunc(parts, (*part).hasFolders) ||
 		slices.ContainsFunc(all, func(c *column) bool { return c.images == 0 }) {

@@ -21,31 +21,31 @@ import (
 	"github.com/headrace/headrace/internal/tape"
 )
 
-// Bounds of what goes on beside each other in one scan, and of what it holds.
+// These constants limit what one scan does at the same time, and what it keeps in memory.
 const (
-	// awayAtOnce containers are walked at a time: each reads ahead, and most of the time waits.
+	// awayAtOnce is how many containers are walked at a time: each reads ahead, and mostly waits for the store.
 	awayAtOnce = 4
-	// sniffedAtOnce are looked at for their kind at a time, a request or two each.
+	// sniffedAtOnce is how many files are checked for their kind at a time, with a request or two each.
 	sniffedAtOnce = 32
-	// maxBeside bounds a file beside a container that is held in memory.
+	// maxBeside limits a file beside a container that is kept in memory.
 	maxBeside = 1 << 30
 )
 
-// awayFiles are containers in a store, opened, in their order.
-// names and objects have an entry for each file. A name is what an index says, so without scheme, host and query: when the
-// index is opened the files may lie below another address.
+// awayFiles are the opened containers in a store, in their order.
+// names and objects have an entry for each file. The index holds the names, so they have no scheme, host and query:
+// when the index is opened, the files may be below another address.
 type awayFiles struct {
 	ctx     context.Context
 	storage remote.Storage
-	below   string // the address that all names are below, with the query that all have
-	shown   string // the same for texts
+	below   string // the address that all files are below, with the query that all share
+	shown   string // the same for messages
 	names   []string
 	objects []*remote.Object
-	lit     *litFolder // of LitData's chunks
+	lit     *litFolder // the index of LitData's chunks
 }
 
-// atOnce is how many containers are walked at a time.
-// nil stands for files on disk, where a core is what a walk waits for.
+// atOnce returns how many containers are walked at a time.
+// A nil awayFiles stands for files on disk, whose walks are limited by the number of cores.
 func (a *awayFiles) atOnce() int {
 	if a == nil {
 		return processors.Cores()
@@ -53,8 +53,9 @@ func (a *awayFiles) atOnce() int {
 	return awayAtOnce
 }
 
-// OpenAway opens containers in a store by their headers, which takes as long as to fetch them: an object, what
-// a pattern stands for, or all that lie directly below an address. The dataset reads them where they are.
+// OpenAway opens containers in a store by their headers, and takes as long as fetching those takes. A source is an
+// object, a pattern, or an address below which all containers are meant. The dataset then reads the containers where
+// they are.
 func OpenAway(ctx context.Context, sources []string, o Options) (*catalog.Dataset, error) {
 	if err := o.check(); err != nil {
 		return nil, err
@@ -62,8 +63,8 @@ func OpenAway(ctx context.Context, sources []string, o Options) (*catalog.Datase
 	if o.Root != "" {
 		return nil, catalog.NewError(fault.KindArgument, remote.Display(sources[0]), "root is for an index of containers, and these are containers themselves")
 	}
-	// The list of a store is asked for before any object is: it tells what is there, and its sizes.
-	// What is no URL among them is refused there.
+	// The store's list is asked for before any object, because it says what is there and how large it is.
+	// It also refuses sources that are not URLs.
 	found, err := expandAllAway(ctx, sources, o.Storage)
 	if err != nil {
 		return nil, err
@@ -71,8 +72,8 @@ func OpenAway(ctx context.Context, sources []string, o Options) (*catalog.Datase
 	files, named := found.files, found.named
 	o.rows = found.rows
 	source := remote.Display(sources[0])
-	// Before the files are opened, so that one which is left out costs no request. The error is kept until it is known what
-	// the files are: of an LMDB a split is a database, whatever the files are called.
+	// The split is chosen before the files are opened, so that a file outside it costs no request. An error is kept until
+	// the kind of the files is known, because in an LMDB a split is a database, whatever the files' names are.
 	chosen, wrong := chooseSplit(source, files, named, &o)
 	if wrong == nil {
 		files = chosen
@@ -80,7 +81,7 @@ func OpenAway(ctx context.Context, sources []string, o Options) (*catalog.Datase
 	if len(files) > maxFiles {
 		return nil, catalog.NewError(fault.KindLimit, source, "there are %d containers (expected at most %d)", len(files), maxFiles)
 	}
-	// The index of LitData's chunks is one object for all of them, so it is asked for through what all share.
+	// All chunks of LitData share one index, which is one object. So it is read once, for all of them.
 	a := &awayFiles{ctx: ctx, storage: o.Storage}
 	a.lit = &litFolder{open: a.readBeside}
 	if err := a.place(files); err != nil {
@@ -90,23 +91,23 @@ func OpenAway(ctx context.Context, sources []string, o Options) (*catalog.Datase
 	if err != nil {
 		return nil, err
 	}
-	// A folder may hold whatever else. What was named, or what a saved dataset names, has to be a container: it is an
-	// error below if not.
-	if !named && !found.saved { // what was looked for, as in a folder: what is no container is passed over
+	// A folder may hold anything, so other files in it are ignored. A file that was named, or that a saved dataset names,
+	// has to be a container; otherwise there is an error below.
+	if !named && !found.saved { // the files come from a folder or pattern
 		if files, kinds = a.containers(files, kinds); len(files) == 0 {
 			if len(found.folders) > 0 {
 				return openSplitAway(ctx, found.below, found.folders, o)
 			}
 			return nil, catalog.NewError(fault.KindEmpty, source, "there is no container that is known (%q)", Formats)
 		}
-		if o.Split == "" { // what was passed over is no split
+		if o.Split == "" { // files that were ignored are no splits
 			_, wrong = chooseSplit(source, files, named, &o)
 		}
 	}
 	if wrong != nil && !o.splitInside(files, func(i int) string { return kinds[i].name }) {
 		return nil, wrong
 	}
-	// For errors, which must not show a signature that an address may have in its query.
+	// These texts are for errors, which must not show a signature in an address's query.
 	texts := make([]string, len(files))
 	for i, file := range files {
 		texts[i] = remote.Display(file)
@@ -123,27 +124,27 @@ func OpenAway(ctx context.Context, sources []string, o Options) (*catalog.Datase
 	return catalog.FromTableAway(t, a.below, a.storage)
 }
 
-// place finds the address that all files lie below. An index says that, and no query, which may be a secret; so
-// all have to have the same one.
+// place finds the address that all files are below. An index holds it, but without the query, which may be a secret. So
+// all files must have the same query.
 func (a *awayFiles) place(files []string) error {
 	query := ""
-	// The first file decides on the query and on a folder; each one behind it may lead that folder further up.
+	// The first file gives the query and a folder; each later file may move that folder further up.
 	for i, file := range files {
 		base, own := file, ""
 		if strings.HasPrefix(file, "http") {
 			base, own, _ = strings.Cut(file, "?")
 			base, _, _ = strings.Cut(base, "#")
 		}
-		// A query goes to every object below, so it has to be one that all may have.
+		// The query is sent for every object below the address, so all must share it.
 		if i > 0 && own != query {
 			return catalog.NewError(fault.KindArgument, remote.Display(file), "the addresses have different queries (expected the same query in all, because one root address has to lead to all of them)")
 		}
-		// An address that remote.IsURL takes has two slashes behind its scheme, so there is always one.
+		// remote.IsURL has checked that "://" is there, so a slash is always found.
 		folder := base[:strings.LastIndexByte(base, '/')]
 		if query = own; i == 0 {
 			a.below = folder
 		}
-		// Up, folder by folder, until the address is above this one, too.
+		// Move up folder by folder until the address contains this file as well.
 		for !strings.HasPrefix(base, a.below+"/") {
 			up := strings.LastIndexByte(a.below, '/')
 			if up < 0 || strings.HasSuffix(a.below[:up+1], "://") {
@@ -158,8 +159,8 @@ func (a *awayFiles) place(files []string) error {
 			base = strings.TrimSuffix(file, "?"+query)
 		}
 		name := strings.TrimPrefix(base, a.below+"/")
-		// Only addresses of http have escapes (RFC 3986, 2.1); a store's own scheme has keys as they are. remote.Join escapes
-		// the name again.
+		// Only addresses of http have escapes (RFC 3986, 2.1); with a store's own scheme a key is written as it is.
+		// remote.Join escapes the name again.
 		if strings.HasPrefix(file, "http") {
 			plain, err := url.PathUnescape(name)
 			if err != nil {
@@ -176,7 +177,7 @@ func (a *awayFiles) place(files []string) error {
 }
 
 // open finds size, version and kind of all files.
-// It takes a request or two for each file; one error ends all of them, for there will be no dataset.
+// It makes a request or two for each file. One error ends all of them, because there will be no dataset.
 func (a *awayFiles) open(files []string) ([]kind, error) {
 	a.objects = make([]*remote.Object, len(files))
 	kinds, errs := make([]kind, len(files)), make([]error, len(files))
@@ -198,8 +199,8 @@ func (a *awayFiles) open(files []string) ([]kind, error) {
 	}
 	close(next)
 	workers.Wait()
-	// By the order of files, so that the same error is told each time.
-	for _, err := range errs { // the first that is not of being cancelled because of another
+	// Errors are looked for in the order of the files, so that the same one is reported each time.
+	for _, err := range errs { // the first error that is not the cancelling after another error
 		if err != nil && fault.KindOf(err) != fault.KindClosed {
 			return nil, catalog.OutOfStore(err)
 		}
@@ -212,7 +213,7 @@ func (a *awayFiles) open(files []string) ([]kind, error) {
 	return kinds, nil
 }
 
-// look opens one object and tells its kind by its first bytes.
+// look opens one object and finds its kind by its first bytes.
 func (a *awayFiles) look(ctx context.Context, i int, file string) (found kind, err error) {
 	defer fault.Recover(&err)
 	object, err := remote.Open(ctx, file, a.storage)
@@ -220,18 +221,19 @@ func (a *awayFiles) look(ctx context.Context, i int, file string) (found kind, e
 		return kind{}, err
 	}
 	a.objects[i] = object
-	// Known by its name alone, as no byte of it can be asked for.
+	// An object without bytes is known by its name alone.
 	if object.Size() == 0 {
 		return kindOfBlank(object.URL()), nil
 	}
-	// A tar's header is the longest that a kind is known by.
+	// Of the beginnings by which kinds are known, a tar's header is the longest.
 	head := make([]byte, min(formats.TarBlock, object.Size()))
 	if err := object.ReadAt(ctx, head, 0); err != nil {
 		return kind{}, err
 	}
 	r := &reading{ctx: ctx, object: object}
-	// Before the first bytes, which are the number of items and may be any. Chunks have no other ending, and the index
-	// beside one is a request.
+	// LitData comes before the other kinds, because a chunk begins with the number of its items, which may look like
+	// anything.
+	// Its chunks always have this extension; for other files the request for the index beside them is saved.
 	if path.Ext(object.URL()) == litChunkExt {
 		chunk := formats.IsLitData(r, object.Size())
 		if !chunk {
@@ -246,7 +248,7 @@ func (a *awayFiles) look(ctx context.Context, i int, file string) (found kind, e
 	return kindOfBytes(object.URL(), head, r, object.Size()), r.failed
 }
 
-// containers leaves away what is none, of files that were looked for.
+// containers drops the files that are no containers, if the files come from a folder or pattern.
 func (a *awayFiles) containers(files []string, kinds []kind) ([]string, []kind) {
 	isContainer := func(i int) bool { return kinds[i].name != "" && !kinds[i].beside }
 	var found []string
@@ -255,10 +257,10 @@ func (a *awayFiles) containers(files []string, kinds []kind) ([]string, []kind) 
 			found = append(found, file)
 		}
 	}
-	// Filtered in place: the four slices stay in step.
+	// The four slices are filtered in place and stay aligned.
 	known, n := endingsOf(found), 0
 	for i, file := range files {
-		// As containersIn has it of a folder on disk.
+		// containersIn has the same rule for a folder on disk.
 		if missed := kinds[i].blank && known[filepath.Ext(file)]; !missed && !isContainer(i) {
 			continue
 		}
@@ -269,21 +271,21 @@ func (a *awayFiles) containers(files []string, kinds []kind) ([]string, []kind) 
 	return files[:n], kinds[:n]
 }
 
-// reading is an object as an io.ReaderAt, and what went wrong with it.
+// reading is an object as an io.ReaderAt, with the error of a failed read.
 type reading struct {
 	ctx    context.Context
 	object *remote.Object
 	failed error
 }
 
-// ReadAt is io.ReaderAt's. Of a range that ends behind the object it reads what there is, and says io.EOF.
+// ReadAt implements io.ReaderAt. Of a range that ends behind the object it reads what exists, and returns io.EOF.
 func (r *reading) ReadAt(to []byte, offset int64) (int, error) {
 	n := min(int64(len(to)), r.object.Size()-offset)
 	if offset < 0 || n < 0 {
 		return 0, io.EOF
 	}
 	if err := r.object.ReadAt(r.ctx, to[:n], offset); err != nil {
-		// Whoever guesses a kind takes a read that failed for a no; this tells the two apart.
+		// Code that guesses a kind takes a failed read for "no". The error is kept so that the caller can see the difference.
 		r.failed = err
 		return 0, err
 	}
@@ -297,14 +299,14 @@ func (r *reading) ReadAt(to []byte, offset int64) (int, error) {
 func (a *awayFiles) walk(i int, walk func(*part) error, o *Options) (*part, catalog.ShardInfo, error) {
 	object := a.objects[i]
 	r := &reading{ctx: a.ctx, object: object}
-	// Two requests of their own: the pieces of a tape would fetch megabytes for the last 64 KiB.
-	// On disk walkFile does the same.
+	// The ends are read with two requests of their own. A tape would fetch megabytes for the last 64 KiB.
+	// walkFile does the same on disk.
 	ends, err := catalog.EndsOf(r, object.Size())
 	if err != nil {
 		return nil, catalog.ShardInfo{}, catalog.OutOfStore(err)
 	}
 	shard := catalog.ShardInfo{Name: a.names[i], Size: object.Size(), Ends: fmt.Sprintf("%08x", ends), Version: object.Version()}
-	// What the walk may keep: a row of a table for each few kilobytes of a container.
+	// The walk may keep this much memory: a row of a table for every few kilobytes of a container.
 	if short := headroom.Memory(min(shard.Size/64, 256<<20)); short != nil {
 		return nil, shard, short
 	}
@@ -312,18 +314,18 @@ func (a *awayFiles) walk(i int, walk func(*part) error, o *Options) (*part, cata
 	defer t.Close()
 	p := newPart(formats.NewWindow(t), shard.Size, o)
 	p.path, p.lit = object.URL(), a.lit
-	// By this the walkers know that the container lies in a store, where a read elsewhere costs megabytes.
+	// A walker sees by this that its container is in a store, where a read at another place costs megabytes.
 	p.beside = a.readBeside
 	err = walk(p)
 	shard.Rows = int64(p.rows())
-	// What a store said is not the container's fault, however deep in a walker's error it is.
+	// An error of the store is not the container's fault, however deep it is wrapped in a walker's error.
 	if of := (*remote.Error)(nil); errors.As(err, &of) {
 		err = catalog.OutOfStore(of)
 	}
 	return p, shard, err
 }
 
-// readBeside is another object whole. Its address is one for texts.
+// readBeside reads another object as a whole. It takes the address in the form for messages.
 func (a *awayFiles) readBeside(shown string) (io.ReadCloser, error) {
 	at, err := remote.Join(a.below, strings.TrimPrefix(shown, a.shown+"/"))
 	if err != nil {
@@ -332,8 +334,8 @@ func (a *awayFiles) readBeside(shown string) (io.ReadCloser, error) {
 	return wholeObject(a.ctx, at, a.storage)
 }
 
-// wholeObject holds a small object in memory.
-// The size is the store's word, so it is checked before memory is taken.
+// wholeObject reads a small object into memory.
+// The store states the size, so it is checked before memory is allocated.
 func wholeObject(ctx context.Context, address string, storage remote.Storage) (io.ReadCloser, error) {
 	object, err := remote.Open(ctx, address, storage)
 	if err != nil {

@@ -9,20 +9,20 @@ import (
 	"github.com/headrace/headrace/internal/formats"
 )
 
-// scanBeton reads the rows of a file of FFCV. A sample has no key of its own: uniqueKeys makes one of the file's name and the
-// row. A field of images is the image whatever its name, where there is only one.
+// scanBeton reads the rows of an FFCV file. A sample has no key of its own, so uniqueKeys makes one of the file's name
+// and the row. If only one field has images, it is the image, whatever its name.
 func scanBeton(p *part) error {
 	p.plain = false
 	b, err := formats.NewBeton(p.file, p.size)
 	if err != nil {
 		return err
 	}
-	// The image is known by the kind of its field. A label is an int or a float like any other (ffcv/fields/basics.py), so
-	// it is known by its name.
+	// The image is known by the kind of its field. A label is an ordinary int or float (ffcv/fields/basics.py), so it is
+	// known by its name.
 	if !p.image.given {
 		p.image.names = imageOfBeton(b.Fields)
 	}
-	// Both are used again for each row: a file has millions of them.
+	// Both slices are used again for each row, because a file has millions of rows.
 	values := make([]formats.BetonValue, len(b.Fields))
 	var cells []cell
 	for {
@@ -47,8 +47,8 @@ func scanBeton(p *part) error {
 	}
 }
 
-// imageOfBeton is the only field of images, or the usual names where there are several: FFCV's writers call their fields
-// whatever they like, and each says its kind.
+// imageOfBeton returns the only field of images, or the usual names if there are several. FFCV's writers choose the
+// names of fields freely, but each field states its kind.
 func imageOfBeton(fields []formats.BetonField) []string {
 	var images []string
 	for _, f := range fields {
@@ -62,8 +62,8 @@ func imageOfBeton(fields []formats.BetonField) []string {
 	return imageNames
 }
 
-// betonCell is a value as a cell. Behind JSON is a NUL, which is left out.
-// An array without a type or a shape stays a listCell, which is no field.
+// betonCell makes a cell of a value. JSON is followed by a NUL, which is left out.
+// An array without a type or a shape stays a listCell, which cannot become a field.
 func (p *part) betonCell(f *formats.BetonField, v *formats.BetonValue) (cell, error) {
 	c := cell{name: f.Name, offset: v.Offset, length: v.Length, int: v.Int, number: v.Float}
 	switch f.Kind {
@@ -72,17 +72,17 @@ func (p *part) betonCell(f *formats.BetonField, v *formats.BetonValue) (cell, er
 	case formats.BetonInt:
 		c.kind = intCell
 	case formats.BetonImage:
-		// No rows: native refuses an image without pixels, and this says where it is.
+		// native refuses an image without pixels, but only here the error can say where it is.
 		if v.Raw && v.Length == 0 {
 			return c, fmt.Errorf("%w: an image of %d x %d pixels", formats.ErrBad, v.Width, v.Height)
 		}
-		// Raw images are of three channels in rows, as ffcv/fields/rgb_image.py writes them.
+		// Raw images have three channels, row by row, as ffcv/fields/rgb_image.py writes them.
 		if v.Raw {
 			c.raw = catalog.RawSize{Width: uint32(v.Width), Height: uint32(v.Height), Channels: 3}
 		}
 	case formats.BetonJSON:
 		c.kind = textCell
-		// ffcv/fields/json.py writes the NUL so that a JSON may be found in a longer buffer.
+		// ffcv/fields/json.py writes the NUL so that the JSON's end can be found in a longer buffer.
 		if c.length > 0 {
 			c.length--
 		}

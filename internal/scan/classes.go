@@ -15,12 +15,13 @@ import (
 	"github.com/headrace/headrace/internal/formats"
 )
 
-// scanImageFiles notes every image file of an archive, for archives whose folders are classes. The keys of
-// the part are the names of members. A link is the file that it leads to, as it is once the archive is extracted.
-// No cell is made of anything else in the archive: a list of the classes or a licence is passed over.
+// scanImageFiles notes every image file of an archive whose folders are classes. The part's keys are the names of
+// members.
+// A link stands for the file that it leads to, as after extraction.
+// Other members, such as a list of the classes or a licence, are ignored.
 func scanImageFiles(p *part) error {
 	w := formats.NewForeignTarWalker(p.file, p.size)
-	// ImageFolder over the extracted archive would follow them.
+	// ImageFolder follows links in the extracted archive, so they are kept here.
 	w.KeepLinks()
 	links := make(archiveLinks)
 	for {
@@ -46,10 +47,10 @@ func scanImageFiles(p *part) error {
 	}
 }
 
-// addFile notes an image. Its name is kept as the key until all archives are known, and with them what is a class.
-// It has no label yet: which folder is a class depends on the folders of all archives.
+// addFile notes an image. Its name is kept as the key until all archives are known.
+// The image has no label yet, because the classes depend on the folders of all archives.
 func (p *part) addFile(name string, offset, size int64) error {
-	// The index has 32 bits for it.
+	// The index has 32 bits for the length.
 	if size > maxLength {
 		return fmt.Errorf("%w: an image of %d bytes (expected at most %d)", formats.ErrLimit, size, int64(maxLength))
 	}
@@ -59,8 +60,8 @@ func (p *part) addFile(name string, offset, size int64) error {
 	return nil
 }
 
-// haveClasses is true where every image lies in a folder below the common top one.
-// An archive without an image has none, so that no classes are made of nothing.
+// haveClasses is true if every image lies in a folder below the common top folder.
+// It is false without an image, so that no classes are made of nothing.
 func haveClasses(parts []*part) bool {
 	top := topFolder(parts)
 	found := false
@@ -75,9 +76,9 @@ func haveClasses(parts []*part) bool {
 	return found
 }
 
-// topFolder is the folder that all files lie in, with its slash, if there is one: what is below it are classes. A folder
-// that files lie in directly is a class itself, unless it is the only one.
-// Names are compared as bytes with their last slash, so that "cat" is no part of "cats".
+// topFolder returns the folder that all files lie in, with its slash, if there is one. The folders below it are the
+// classes. If files lie directly in the common folder, it is a class itself, unless no folder contains it.
+// Names are compared as bytes with their last slash, so that "cat" does not match "cats".
 func topFolder(parts []*part) string {
 	top, shallow, any := "", "", false
 	for _, p := range parts {
@@ -87,7 +88,7 @@ func topFolder(parts []*part) string {
 			if !any {
 				top, shallow, any = folder, folder, true
 			}
-			// "" is a prefix of all, so this ends.
+			// The loop ends, because "" is a prefix of every folder.
 			for !strings.HasPrefix(folder, top) {
 				top = parentOf(top)
 			}
@@ -96,20 +97,20 @@ func topFolder(parts []*part) string {
 			}
 		}
 	}
-	// Files lie in the common folder itself, so that is a class, and the folder around it is the top.
+	// Some files lie in the common folder itself, so it is a class, and the folder around it is the top.
 	if parent := parentOf(top); shallow == top && parent != "" {
 		return parent
 	}
 	return top
 }
 
-// parentOf is the folder that a folder lies in. Both end with a slash; "" is the top.
+// parentOf returns the folder that a folder lies in. Both end with a slash; "" is the top.
 func parentOf(folder string) string {
 	return folder[:strings.LastIndexByte(strings.TrimSuffix(folder, "/"), '/')+1]
 }
 
-// splitFolders are the folders below the top one where all of them are called as splits are and their images lie in
-// folders of their own, as in train/cat/1.jpg: they are no classes. Of a test set the images may lie loose.
+// splitFolders returns the folders below the top one if all have names of splits and their images lie in folders of
+// their own, as train/cat/1.jpg does. Such folders are no classes. A test set's images may lie directly in its folder.
 func splitFolders(entries []archived) []string {
 	deep := make(map[string]bool)
 	for _, e := range entries {
@@ -125,16 +126,16 @@ func splitFolders(entries []archived) []string {
 	return slices.Sorted(maps.Keys(deep))
 }
 
-// archived is an image of an archive, by its name below the top folder.
-// row is its number in its part, where its place stands.
+// archived is an image in an archive, with its name below the top folder.
+// row is the image's number in its part.
 type archived struct {
 	shard, row int
 	name       string
 }
 
-// chooseFolder keeps the images of one split, whose names are those below its folder then.
-// Without a split, a dataset that has several is an error: trained on together, validation images would be among those
-// of training.
+// chooseFolder keeps the images of one split. Their names are then relative to its folder.
+// If there are several splits and none is chosen, that is an error. Otherwise a training would include the validation
+// images.
 func chooseFolder(where string, entries []archived, o *Options) ([]archived, error) {
 	splits := splitFolders(entries)
 	switch {
@@ -154,8 +155,8 @@ func chooseFolder(where string, entries []archived, o *Options) ([]archived, err
 	return chosen, nil
 }
 
-// lastOfEach leaves of several members of one name in one archive the last, which is what extraction leaves: tar --append
-// and zipfile's mode "a" write a file that has changed behind the one before. The entries are sorted by name and place.
+// lastOfEach keeps the last of several members with one name in one archive, as extraction does. tar --append and
+// zipfile's mode "a" write a changed file behind its old version. The entries are sorted by name and place.
 func lastOfEach(entries []archived) (kept []archived, replaced []string) {
 	for i, e := range entries {
 		if i+1 < len(entries) && entries[i+1].shard == e.shard && entries[i+1].name == e.name {
@@ -167,23 +168,23 @@ func lastOfEach(entries []archived) (kept []archived, replaced []string) {
 	return kept, replaced
 }
 
-// noSplits refuses a split of what has none.
+// noSplits makes the error for a split that is asked of a dataset without splits.
 func noSplits(where, asked string) error {
 	return catalog.NewError(fault.KindArgument, where, "%s", fault.Argument("split", asked, "none, for the names of neither files nor folders tell splits apart"))
 }
 
-// imageFiles makes a table of image files, whose folders are their classes where each lies in one, in the
-// order in which torchvision's ImageFolder has them once they are extracted.
+// imageFiles makes a table of image files. If every image lies in a folder, the folders are the classes. The images are
+// in the order in which torchvision's ImageFolder has them after extraction.
 func imageFiles(root, format string, shards []catalog.ShardInfo, parts []*part, o *Options) (*catalog.Table, error) {
-	// Said here and not passed over: who names a column expects to get it.
+	// These options are refused and not ignored, because a user who names a column expects to get it.
 	if o.Image != "" || o.Label != "" || len(o.Fields) > 0 {
 		return nil, catalog.NewError(fault.KindArgument, where(root, shards), "image, label and fields name columns, and an archive of image files has none")
 	}
-	// Also of one among others with images: its own would be missing in silence.
+	// This also refuses an archive of archives among archives with images. Otherwise its images would be missing silently.
 	if i := slices.IndexFunc(parts, func(p *part) bool { return p.inner != "" && p.rows() == 0 }); i >= 0 {
 		return nil, catalog.NewError(fault.KindUnsupported, where(root, shards[i:i+1]), archivesInside, strconv.Quote(parts[i].inner))
 	}
-	// Of all archives together, for the folders of one class may lie in several.
+	// The top folder is that of all archives together, because the folders of one class may lie in several.
 	classes, err := archiveClasses(root, parts, shards, o)
 	if err != nil {
 		return nil, err
@@ -196,12 +197,12 @@ func imageFiles(root, format string, shards []catalog.ShardInfo, parts []*part, 
 	if err != nil {
 		return nil, err
 	}
-	// One image outside of any folder is enough: it would have no class.
+	// A single image outside any folder has no class, and then none has a label.
 	labelled := !slices.ContainsFunc(entries, func(e archived) bool { return !strings.Contains(e.name, "/") })
 	if !labelled && o.Format == "tar" {
 		return nil, catalog.NewError(fault.KindUnsupported, where(root, shards), "not every image lies in the folder of a class, nor is each of several archives a class without folders; without format= the samples are WebDataset's")
 	}
-	// Stable, so that files of one name in two archives stand in the order of these.
+	// The sort is stable, so files of one name in two archives keep the order of the archives.
 	slices.SortStableFunc(entries, func(a, b archived) int { return formats.CompareImagePaths(a.name, b.name) })
 	t := &catalog.Table{Root: root, Shards: shards}
 	t.Source = catalog.SourceInfo{Format: format, Image: "member"}
@@ -211,7 +212,7 @@ func imageFiles(root, format string, shards []catalog.ShardInfo, parts []*part, 
 			t.Warnings = append(t.Warnings, shards[i].Name+": "+warning)
 		}
 	}
-	// Only behind the sort, which brings members of one name together and, being stable, leaves them in the archive's order.
+	// The sort has brought members of one name together. Being stable, it has left them in the archive's order.
 	entries, replaced := lastOfEach(entries)
 	if len(replaced) > 0 {
 		t.Warnings = append(t.Warnings, fmt.Sprintf("%d images are passed over, for the archive has another of their name behind them, which takes their place once it is extracted, as %.80q", len(replaced), replaced[0]))
@@ -228,20 +229,20 @@ func imageFiles(root, format string, shards []catalog.ShardInfo, parts []*part, 
 		}
 		t.Classes = slices.Clone(o.Classes)
 	}
-	// Counted anew: images were passed over, and the walk counted all.
+	// The rows are counted again, because the walk counted images that were dropped since.
 	for i := range t.Shards {
 		t.Shards[i].Rows = 0
 	}
 	for _, shard := range t.Shard {
 		t.Shards[shard].Rows++
 	}
-	// Images of two archives may still have one name, and need keys of their own.
+	// Images of two archives may still share a name, and need different keys.
 	uniqueKeys(t, &keys)
 	return t, nil
 }
 
-// entriesBelow are all images of the archives, with their names below a folder that all lie in. Where each archive is a
-// class, its folder comes first; classes is nil otherwise.
+// entriesBelow returns all images of the archives, with their names below the folder that all lie in. classes has a
+// folder for each archive that is a class, to put before the names; otherwise it is nil.
 func entriesBelow(top string, classes []string, parts []*part) (entries []archived) {
 	for shard, p := range parts {
 		class := ""
@@ -255,17 +256,18 @@ func entriesBelow(top string, classes []string, parts []*part) (entries []archiv
 	return entries
 }
 
-// addEntries makes a row of the table for each image, and a class for each folder if the images are labelled. The entries
-// are sorted by name. Keys may be there twice.
+// addEntries adds a row to the table for each image, and a class for each folder if the images are labelled. The
+// entries are sorted by name. The keys that it returns may not be unique.
 func addEntries(t *catalog.Table, parts []*part, entries []archived, labelled bool) (keys formats.Names) {
 	class := ""
 	for _, e := range entries {
 		p, label := parts[e.shard], int64(catalog.NoLabel)
 		if labelled {
-			// Sorted by class, so a new folder is a new class; the first may be called as the variable begins.
+			// The entries are sorted by class, so a new folder is a new class. The first folder's name may be empty, as class
+			// is.
 			if folder, _, _ := strings.Cut(e.name, "/"); class != folder || len(t.Classes) == 0 {
 				class = folder
-				// A folder's name may be any bytes, and the index holds text.
+				// A folder's name may be any bytes, but the index holds text.
 				t.Classes = append(t.Classes, formats.TextName(folder))
 			}
 			label = int64(len(t.Classes) - 1)
@@ -279,7 +281,7 @@ func addEntries(t *catalog.Table, parts []*part, entries []archived, labelled bo
 			}
 			t.Blocks = append(t.Blocks, block)
 		}
-		// Only a zip has a checksum of each member.
+		// Only members of a zip have checksums.
 		if p.frames != nil {
 			t.Frames = append(t.Frames, p.frames[e.row])
 		}

@@ -15,26 +15,26 @@ import (
 )
 
 // cell is one named value of a sample: a number, or bytes somewhere in the container.
-// Which of its members count depends on the kind. An offset is one in the container, or in the block.
+// The kind decides which members are used. An offset counts from the beginning of the container, or of the block.
 type cell struct {
 	name   string
 	kind   cellKind
 	offset int64 // of bytes and text
 	length int64
-	number float64         // of a float, and of an integer the nearest
+	number float64         // of a float; of an integer, the nearest float
 	int    int64           // of an integer
-	data   []byte          // the bytes, where they were at hand and may be needed
-	block  *formats.Block  // that the bytes lie in; nil: in the container
-	dtype  string          // of an array, by NumPy's name
+	data   []byte          // the bytes, if they were in memory and may be needed
+	block  *formats.Block  // the block that the bytes lie in; nil: directly in the container
+	dtype  string          // of an array, as NumPy calls it
 	shape  []int64         // of an array
-	raw    catalog.RawSize // of an image that is pixels
-	held   bool            // an array that lies nowhere: data is it
+	raw    catalog.RawSize // of an image that is stored as pixels
+	held   bool            // an array without a place in the file; data has its bytes
 	json   bool            // text that is a JSON value
-	gaps   bool            // a list of which some number is null
-	holds  string          // what it is instead of an image's bytes, for a sentence; "" where its kind says enough
+	gaps   bool            // a list in which some number is null
+	holds  string          // what the cell holds instead of an image, for an error; "" if the kind says enough
 }
 
-// setUnsigned makes a number of the cell; beyond 2^63 only a float has room for it.
+// setUnsigned makes the cell a number; above 2^63 it becomes a float.
 // An index has no type for unsigned numbers of 64 bits.
 func (c *cell) setUnsigned(v uint64) {
 	if c.kind, c.number = floatCell, float64(v); v <= math.MaxInt64 {
@@ -42,21 +42,21 @@ func (c *cell) setUnsigned(v uint64) {
 	}
 }
 
-// cellKind is what a cell's value is, of which a column has one.
+// cellKind is the kind of a cell's value. All values of a column have the same kind.
 type cellKind uint8
 
-// The zero value is bytes: a value of which a container says no more.
+// The zero value means bytes: a value about which the container says nothing more.
 const (
 	bytesCell cellKind = iota
 	textCell
 	intCell
 	floatCell
 	listCell  // of several numbers
-	arrayCell // the same, where their bytes are those of an array
+	arrayCell // the same, if its bytes are those of an array
 )
 
 // content says what a cell holds that is no image.
-// It stands in an error behind "the column holds".
+// In an error it follows "the column holds".
 func (c *cell) content() string {
 	switch {
 	case c.holds != "":
@@ -69,23 +69,24 @@ func (c *cell) content() string {
 	return "numbers"
 }
 
-// The columns that are taken without a word: WebDataset's and Hugging Face's, and those that slim and
-// TFDS write into tf.train.Example.
-// Their order decides nothing: two of them in one sample are an error (choice.find).
+// These names of columns are used if the user names none: WebDataset's and Hugging Face's, and those that slim and TFDS
+// write into tf.train.Example.
+// Their order has no meaning: two of them in one sample are an error (choice.find).
 var (
 	imageNames = []string{"image", "img", "jpg", "jpeg", "png", "ppm", "webp", "image/encoded"}
 	labelNames = []string{"label", "cls", "class", "target", "image/class/label"}
 )
 
-// choice is a column that was named by the user, or is found among the usual names.
-// It holds for a whole container, whose samples may each have another one of the alternatives.
+// choice is a column that the user named, or one with a usual name.
+// It applies to a whole container. Each sample may have a different one of the alternatives.
 type choice struct {
 	names []string
 	given bool
 }
 
-// choose takes a word of the user's, which may hold alternatives as WebDataset writes them ("jpg;png").
-// It never fails: a name that no sample has is found out when all were read (chooseColumns).
+// choose makes a choice of the user's name for a column, which may hold alternatives as WebDataset writes them
+// ("jpg;png").
+// It never fails. Only when all samples are read is it known that no sample has such a column (chooseColumns).
 func choose(asked string, usual []string) choice {
 	if asked == "" {
 		return choice{usual, false}
@@ -93,9 +94,9 @@ func choose(asked string, usual []string) choice {
 	return choice{strings.Split(asked, ";"), true}
 }
 
-// find is the place of the column in a sample's cells, -1 where it has none. Of alternatives that the user
-// named the first counts; of usual names there may be one alone.
-// Cells are few, so a map would cost more than it saves.
+// find returns the place of the column in a sample's cells, -1 if there is none. The first of the user's alternatives
+// that the sample has is used; of the usual names a sample may have only one.
+// There are few cells, so a map would cost more than it saves.
 func (c *choice) find(cells []cell, what string) (int, error) {
 	found := -1
 	for _, name := range c.names {
@@ -103,7 +104,7 @@ func (c *choice) find(cells []cell, what string) (int, error) {
 			if cells[i].name != name {
 				continue
 			}
-			// The user's alternatives are an order: "jpg;png" takes the first that a sample has.
+			// The user's alternatives have an order: "jpg;png" means the first one that a sample has.
 			if c.given {
 				return i, nil
 			}
@@ -117,7 +118,7 @@ func (c *choice) find(cells []cell, what string) (int, error) {
 	return found, nil
 }
 
-// cellNames are sorted, so that a sentence does not depend on how members stand in their archive.
+// cellNames sorts the names, so that an error does not depend on the order of members in an archive.
 func cellNames(cells []cell) string {
 	names := make([]string, len(cells))
 	for i := range cells {
@@ -127,19 +128,19 @@ func cellNames(cells []cell) string {
 	return strings.Join(names, ", ")
 }
 
-// label is what a sample says of its class: a number, a text, or neither.
-// text is kept beside a number because a column may turn out to have names as well, among which "007" is one and not
-// the number 7.
+// label is what a sample says about its class: a number, a text, or nothing.
+// A number keeps its text as well. If the column turns out to have names too, then "007" is a name and not the number
+// 7.
 type label struct {
 	kind     labelKind
 	number   int64
 	fraction float64
-	text     string // of a number that was a word also, where it was written otherwise than we would
-	word     bool   // a text, or the number that a text says
+	text     string // of a number that was text as well, if we would write that number differently
+	word     bool   // a text, or a number that was written as text
 }
 
-// said is a label's text.
-// A number that was no word is written in the shortest form that is read as the same number.
+// said returns a label's text.
+// A number without a text is written in the shortest form that is read as the same number.
 func (l *label) said() string {
 	switch {
 	case l.text != "" || l.kind == textLabel:
@@ -150,7 +151,7 @@ func (l *label) said() string {
 	return strconv.FormatInt(l.number, 10)
 }
 
-// labelKind is what a sample says of its class, if it says anything.
+// labelKind is the kind of what a sample says about its class.
 type labelKind uint8
 
 const (
@@ -161,39 +162,38 @@ const (
 	listLabel
 )
 
-// maxLabelBytes bounds the text of a label, maxJSONBytes an object that one is looked for in.
-// A label is a word; what is longer is a caption, and would be a class for each sample.
+// maxLabelBytes limits the text of a label, maxJSONBytes a JSON object in which a label is looked for.
+// A label is a word. A longer text is a caption, and would make each sample a class of its own.
 const (
 	maxLabelBytes = formats.MaxNameBytes
 	maxJSONBytes  = 1 << 20
 )
 
-// numberLabel keeps whole numbers, those written as floats too; a fraction is no class. NumPy and pandas write NaN where
-// a number is missing.
-// A whole float is taken as a class, because programs write classes as floats where a column may have one type alone.
+// numberLabel makes a label of a float. A fraction is no class. NumPy and pandas write NaN if a number is missing.
+// A whole float is a class, because programs write classes as floats in a column that can have only one type.
 func numberLabel(v float64) label {
 	if math.IsNaN(v) {
 		return label{}
 	}
-	// From 2^53 on a float64 has neighbours further apart than 1, and would be another class than was meant.
+	// From 2^53 on neighbouring float64 values are more than 1 apart, so the class might not be the one that was meant.
 	if v == math.Trunc(v) && math.Abs(v) < 1<<53 {
 		return label{kind: intLabel, number: int64(v)}
 	}
 	return label{kind: fractionLabel, fraction: v}
 }
 
-// wordLabel is the label that a text is: a number where it says one, none where it is empty.
+// wordLabel makes a label of a text: a number if the text is one, none if it is empty.
 func wordLabel(text string) (label, error) {
-	// Programs write a line's end behind a class, and those of C a NUL.
+	// Programs write a line end behind a class, and C programs a NUL.
 	text = strings.Trim(text, " \t\r\n\x00")
 	if text == "" {
 		return label{}, nil
 	}
-	// Texts in quotes of JSON do not come here: there "7" is a name (valueLabel).
+	// Quoted texts of JSON do not come here; there "7" is a name (valueLabel).
 	if v, err := strconv.ParseInt(text, 10, 64); err == nil {
 		return worded(label{kind: intLabel, number: v}, text), nil
 	}
-	// What ParseFloat takes beside decimal numbers (0x1p-2, 1_000, inf) no writer of labels means.
+	// ParseFloat also accepts forms that no writer of labels means (0x1p-2, 1_000, inf).
 	if v, err := strconv.ParseFloat(text, 64); err == nil && !math.IsInf(v, 0) && !math.IsNaN(v) && !strings.ContainsAny(text, "xXpP_") {
 		return worded(numberLabel(v), text), nil
 	}
@@ -203,7 +203,7 @@ func wordLabel(text string) (label, error) {
 	return label{kind: textLabel, text: text, word: true}, nil
 }
 
-// worded is a number that a text says, and may be that text yet: a name of a class, beside other texts.
+// worded marks a number that was written as text. It may still turn out to be a class name, if other labels are names.
 func worded(l label, text string) label {
 	l.word = true
 	if l.said() != text {
@@ -212,20 +212,20 @@ func worded(l label, text string) label {
 	return l
 }
 
-// jsonLabel is the label inside a JSON object: the member of that path, or of the usual names, where it
-// has just one of them. list is the label where that is an array or an object.
-// JSON that lacks the member is no label. JSON that is no object is an error where somebody asked for a member of it.
+// jsonLabel finds the label inside a JSON object: the member with that path, or the one with a usual name. If the label
+// is an array or an object, list has it.
+// JSON without the member has no label. JSON that is no object is an error only if a member of it was asked for.
 func jsonLabel(data []byte, path string) (l label, name string, list json.RawMessage, err error) {
 	var object map[string]json.RawMessage
-	// NaN is tried second, for nearly all JSON has none.
+	// unmarshal tries without NaN first, because nearly all JSON has none.
 	if err := unmarshal(data, &object); err != nil {
 		if path == "" {
-			return label{}, "", nil, nil // some other JSON, which nobody asked for a label
+			return label{}, "", nil, nil // this JSON was not meant to hold a label
 		}
 		return label{}, "", nil, fmt.Errorf("%w: no JSON object: %v", formats.ErrBad, err)
 	}
 	names := labelNames
-	// A path has its dots as they were given: json.a.b is the member b of a, unless there is one called "a.b".
+	// A path keeps its dots: json.a.b is the member b of a, unless there is a member called "a.b".
 	if path != "" {
 		names = []string{path}
 	}
@@ -234,11 +234,11 @@ func jsonLabel(data []byte, path string) (l label, name string, list json.RawMes
 		if !ok {
 			continue
 		}
-		// Two usual names: which of them is meant is for the user to say.
+		// With two usual names only the user can say which one is meant.
 		if name != "" {
 			return label{}, "", nil, fmt.Errorf("%w: json.%s and json.%s may both be the label; label= says which", formats.ErrUnsupported, name, candidate)
 		}
-		// An error of this member alone: others of the object may be anything.
+		// Only this member is decoded, because other members of the object may be anything.
 		if l, err = valueLabel(raw); err != nil {
 			return label{}, "", nil, err
 		}
@@ -246,8 +246,8 @@ func jsonLabel(data []byte, path string) (l label, name string, list json.RawMes
 			list = raw
 		}
 	}
-	// A member whose name has the dot goes before, as a column's does.
-	// Deeper at most as often as the path has dots.
+	// A member whose name contains the dot takes precedence, as with columns.
+	// The recursion is at most as deep as the path has dots.
 	if first, rest, nested := strings.Cut(path, "."); name == "" && nested {
 		if raw, ok := object[first]; ok {
 			return jsonLabel(raw, rest)
@@ -266,14 +266,13 @@ func unmarshal(data []byte, to any) error {
 	return err
 }
 
-// withoutNaN is JSON with null in the place of NaN and the infinities, which Python's json writes though JSON has none.
-// In texts the words stay. Of a longer word that begins so, such as NaNs, null and the rest of it is left, which is no JSON
-// either.
+// withoutNaN replaces NaN and the infinities in JSON by null. Python's json writes them though JSON has no such words.
+// Inside texts they stay. A longer word, such as NaNs, becomes null and a rest, which is invalid JSON as before.
 func withoutNaN(data []byte) []byte {
 	made := make([]byte, 0, len(data))
 	for inText := false; len(data) > 0; {
 		switch {
-		// An escaped quote ends no text.
+		// An escaped quote does not end a text.
 		case data[0] == '\\' && inText && len(data) > 1:
 			made, data = append(made, data[:2]...), data[2:]
 			continue
@@ -296,7 +295,7 @@ func withoutNaN(data []byte) []byte {
 	return made
 }
 
-// valueLabel is the label that a JSON value is. Unlike the word of a text file a text in quotes stays one, of digits too.
+// valueLabel makes a label of a JSON value. Unlike in a text file, digits in quotes stay a text.
 func valueLabel(raw json.RawMessage) (label, error) {
 	var value any
 	if err := unmarshal(raw, &value); err != nil {
@@ -305,14 +304,14 @@ func valueLabel(raw json.RawMessage) (label, error) {
 	switch v := value.(type) {
 	case nil:
 		return label{}, nil
-	// Python's True and False, which it counts as 1 and 0.
+	// These are Python's True and False, which Python counts as 1 and 0.
 	case bool:
 		if v {
 			return label{kind: intLabel, number: 1}, nil
 		}
 		return label{kind: intLabel}, nil
 	case float64:
-		// JSON's numbers are read as float64, which rounds identifiers beyond 2^53.
+		// JSON's numbers are read as float64, which would round identifiers above 2^53.
 		if exact, err := strconv.ParseInt(string(raw), 10, 64); err == nil {
 			return label{kind: intLabel, number: exact}, nil
 		}

@@ -19,22 +19,22 @@ import (
 	"github.com/headrace/headrace/internal/tape"
 )
 
-// expanded is what sources in a store stand for.
-// A folder of a store is nothing but a prefix of keys, so that whether a source is one is found out by its list.
+// expanded is the result of expanding sources in a store.
+// A folder in a store is only a prefix of keys, so only a list shows whether a source is one.
 type expanded struct {
 	files []string
-	rows  []string // tables of the rows that are selected of them, if not all
-	named bool     // all were listed by name, and not looked for
-	saved bool     // they are those that a file beside them names: Dataset.save_to_disk's, or LitData's
+	rows  []string // tables of the selected rows of these files, if not all are meant
+	named bool     // the user named every file; none was found by a pattern or list
+	saved bool     // a file beside them names them: that of Dataset.save_to_disk, or LitData's index
 
-	below   string   // the one address that was looked below, and ends with a slash
+	below   string   // the only address below which files were looked for; it ends with a slash
 	folders []string // names of folders there, which may be splits
 }
 
-// expandAllAway expands several sources, or one.
-// Stores and files are not mixed: an index has one root.
+// expandAllAway expands one source or several.
+// Stores and files cannot be mixed, because an index has one root.
 func expandAllAway(ctx context.Context, sources []string, storage remote.Storage) (expanded, error) {
-	// named stays true only where each source was an object's own name.
+	// named stays true only if each source is the name of one object.
 	all := expanded{named: true}
 	for _, source := range sources {
 		source = remote.Normal(source)
@@ -45,8 +45,8 @@ func expandAllAway(ctx context.Context, sources []string, storage remote.Storage
 		if err != nil {
 			return all, catalog.OutOfStore(err)
 		}
-		// Numbers of rows count from the first of that dataset's files, and would mean others behind another one's.
-		if found.rows != nil && len(sources) > 1 { // the rows count from the first of that one's files
+		// The row numbers count from the first file of that dataset, and would be wrong behind the files of another one.
+		if found.rows != nil && len(sources) > 1 { // row numbers count from the first file of that dataset
 			return all, catalog.NewError(fault.KindUnsupported, remote.Display(source), "a selection of rows was saved with this dataset, so it cannot be opened together with other sources; index it alone, and join the datasets with Dataset.concat")
 		}
 		all.files, all.rows = append(all.files, found.files...), found.rows
@@ -58,14 +58,14 @@ func expandAllAway(ctx context.Context, sources []string, storage remote.Storage
 	return all, nil
 }
 
-// expandAway is what a source in a store stands for: braces, then wildcards by the store's list; an address
-// without either is that of an object, or what lies directly below it.
-// A store lists by prefix alone. So braces are expanded here, and for a pattern all keys are listed that begin with what
-// stands before its first wildcard, and matched here.
+// expandAway expands a source in a store: first braces, then wildcards by the store's list. An address without either
+// is that of an object, or of a folder whose direct contents are meant.
+// A store lists only by prefix. So braces are expanded here, and for a pattern all keys with the text before its first
+// wildcard are listed and matched here.
 func expandAway(ctx context.Context, source string, storage remote.Storage) (expanded, error) {
 	base, query := source, ""
-	// A store's own scheme has no query: ? and # are letters of a key there (remote.address).
-	if strings.HasPrefix(source, "http") { // whose query may hold any character
+	// With a store's own scheme there is no query: ? and # are characters of a key (remote.address).
+	if strings.HasPrefix(source, "http") { // the query may hold any character
 		base, query, _ = strings.Cut(source, "?")
 		if query != "" {
 			query = "?" + query
@@ -80,13 +80,13 @@ func expandAway(ctx context.Context, source string, storage remote.Storage) (exp
 		wild := strings.ContainsAny(text, "*?[")
 		_, rest, _ := strings.Cut(text, "://")
 		_, key, _ := strings.Cut(rest, "/")
-		// A name is asked for by itself: a list would cost a request as well, and give all that only begins so.
-		if !wild && key != "" && !strings.HasSuffix(key, "/") { // else a bucket, or a folder of one
+		// A name is asked for by itself: a list would cost a request too, and would return all keys that only begin like it.
+		if !wild && key != "" && !strings.HasSuffix(key, "/") { // otherwise it is a bucket, or a folder of one
 			_, err := remote.Open(ctx, text+query, storage)
-			// Only a name that is certainly no object is looked below: a store has no folders that could be asked
-			// for.
+			// A store has no folders that can be asked for. So the name is taken for a folder only if there is certainly no
+			// object of that name.
 			if err == nil || !errors.Is(err, fs.ErrNotExist) || len(texts) > 1 || strings.HasPrefix(text, "http") {
-				all.files = append(all.files, text+query) // what is wrong with it is found when it is opened
+				all.files = append(all.files, text+query) // if it is wrong, opening it gives the error
 				continue
 			}
 		}
@@ -112,8 +112,8 @@ func expandAway(ctx context.Context, source string, storage remote.Storage) (exp
 	return all, nil
 }
 
-// listed are the objects that a pattern stands for, or that lie directly below an address; sorted.
-// A list has all levels below its prefix. What lies directly below it has no further slash (directlyBelow).
+// listed returns the objects that match a pattern, or that lie directly below an address, sorted.
+// The store's list has all levels below its prefix. What lies directly below has no further slash (directlyBelow).
 func listed(ctx context.Context, text string, wild bool, storage remote.Storage) (expanded, error) {
 	prefix := strings.TrimSuffix(text, "/") + "/"
 	if wild {
@@ -131,11 +131,11 @@ func listed(ctx context.Context, text string, wild bool, storage remote.Storage)
 	}
 	var found expanded
 	for _, entry := range entries {
-		// An object may be called a[1].tar.
+		// An object's own name may look like a pattern, as a[1].tar does.
 		if entry.URL == text {
 			return expanded{files: []string{text}, named: true}, nil
 		}
-		// The pattern's own text was tried before, so it is understood.
+		// path.Match was tried on the pattern above, so it cannot fail here.
 		if matched, _ := path.Match(text, entry.URL); matched {
 			found.files = append(found.files, entry.URL)
 		}
@@ -144,14 +144,14 @@ func listed(ctx context.Context, text string, wild bool, storage remote.Storage)
 	return found, nil
 }
 
-// directlyBelow are the objects right below an address that are meant where containers are looked for there, by
-// the rules that containersIn has of a folder on disk: both have to be one dataset.
+// directlyBelow returns the objects directly below an address that are taken for containers. The rules are those of
+// containersIn for a folder on disk, so that both give the same dataset.
 // Images, and files whose names begin with a dot, are left out without being opened.
 func directlyBelow(ctx context.Context, prefix string, entries []remote.Entry, storage remote.Storage) (expanded, error) {
 	names, folders := map[string]bool{}, map[string]bool{}
 	for _, entry := range entries {
 		switch name, _, nested := strings.Cut(strings.TrimPrefix(entry.URL, prefix), "/"); {
-		// An object named like the folder itself, which web consoles of stores make.
+		// Web consoles of stores make an object named like the folder itself.
 		case name == "":
 		case nested:
 			folders[name] = true
@@ -159,8 +159,8 @@ func directlyBelow(ctx context.Context, prefix string, entries []remote.Entry, s
 			names[name] = true
 		}
 	}
-	// Before the files are looked at: a saved dataset may have others beside its own, and an order that names do not
-	// say.
+	// This comes before the names are judged: a saved dataset may have other files beside its own, and an order that the
+	// names do not show.
 	if names[savedStateName] {
 		if found, err := savedAway(ctx, prefix, storage); found.files != nil || err != nil {
 			return found, err
@@ -173,7 +173,7 @@ func directlyBelow(ctx context.Context, prefix string, entries []remote.Entry, s
 	}
 	found := expanded{below: prefix, folders: slices.Sorted(maps.Keys(folders))}
 	for name := range names {
-		raw := withoutWhole(name) // of a compressed shard beside what it became
+		raw := withoutWhole(name) // for a compressed shard, the name of its raw shard
 		if name[0] == '.' || isSummary(name) || formats.HasImageExtension(name) || raw != name && names[raw] || names[savedInfo] && derivedName(name) {
 			continue
 		}
@@ -183,11 +183,11 @@ func directlyBelow(ctx context.Context, prefix string, entries []remote.Entry, s
 	return found, nil
 }
 
-// savedAway is savedFiles of what lies below an address.
-// It is called only where the list has a state.
+// savedAway is savedFiles for an address.
+// It is called only if the list has a state.
 func savedAway(ctx context.Context, prefix string, storage remote.Storage) (found expanded, err error) {
 	object, err := remote.Open(ctx, prefix+savedStateName, storage)
-	if err != nil || object.Size() > maxSavedState { // a state of something else
+	if err != nil || object.Size() > maxSavedState { // the state is another program's
 		return found, err
 	}
 	text := make([]byte, object.Size())
@@ -199,8 +199,8 @@ func savedAway(ctx context.Context, prefix string, storage remote.Storage) (foun
 	return found, err
 }
 
-// litAway are the chunks of LitData below an address, in the order of their index; none where that is of something else.
-// Whether all chunks are there is not asked here: one that is missing is an error when it is opened.
+// litAway returns LitData's chunks below an address, in the order of their index; none if the index is something else.
+// It does not check that all chunks exist: opening a missing one gives an error.
 func litAway(ctx context.Context, prefix string, storage remote.Storage) (found expanded, err error) {
 	folder := litFolder{open: func(address string) (io.ReadCloser, error) { return wholeObject(ctx, address, storage) }}
 	found.files, err = folder.chunks(prefix)
@@ -208,8 +208,8 @@ func litAway(ctx context.Context, prefix string, storage remote.Storage) (found 
 	return found, err
 }
 
-// rowsOf is rowsOfFile of an object.
-// datasets writes these tables as streams, which are read from front to back, as a tape fetches.
+// rowsOf is rowsOfFile for an object.
+// datasets writes these tables as streams, so they are read from front to back, which suits a tape.
 func (a *awayFiles) rowsOf(file string, most int64) ([]int64, error) {
 	object, err := remote.Open(a.ctx, file, a.storage)
 	if err != nil {

@@ -10,38 +10,38 @@ import (
 	"github.com/headrace/headrace/internal/formats"
 )
 
-// A value in the container, or in a compressed block of it, has a place there, and that is what an index has of it. Of a
-// value in a block an index may have the value as well instead: a name or a caption is read so without decoding a page, and
-// takes not much more than its place, which is 33 bytes of an index. Vectors that are written as texts or varints have no
-// place that could be read by itself, so they are held in any case.
+// An index holds the place of a value, in the container or in a compressed block. For a value in a block it may hold
+// the value itself instead: then a name or caption is read without decoding a page, and takes little more room than its
+// place, which is 33 bytes. Vectors that are written as text or varints have no place from which they could be read
+// alone, so their values are always held.
 const (
 	maxHeldValue = 64 << 10
-	leastHeld    = 64 << 20 // bytes of a container's values that may be held, or four times its own
+	leastHeld    = 64 << 20 // bytes of one container's values that may be held; or four times the container's size, if that is more
 
-	// The values of a column in blocks are held while they have so many bytes on average, which is two or three rows of an
-	// index, and some bytes more, so that a few long values at the beginning decide nothing.
+	// The values of a column in blocks are held as long as they have no more bytes on average, which is two or three rows
+	// of an index. spareHeld is added, so that a few long values at the beginning do not decide.
 	meanHeld  = 256
 	spareHeld = 64 << 10
 )
 
-// noteValue keeps the place of a cell that is bytes, text or an array, or what it holds.
-// Three cases: a place in the file, which is kept; a place in a block, with the value itself as long as the column is
-// not bulky; and no place, where the value is all that there is.
+// noteValue keeps the place of a cell that is bytes, text or an array, or its value.
+// There are three cases: a place in the file is kept; a place in a block is kept, with the value as long as the column
+// is not bulky; without a place, the value is kept.
 func (p *part) noteValue(col *column, row int, c *cell, image bool) error {
-	// One value without a place, and none of the column is told by places: a field is read in one way.
+	// If one value has no place, the whole column is held, because all values of a field are read in one way.
 	if c.held || col.nowhere {
 		return p.hold(col, row, c)
 	}
-	// An image as a field would be held, or have 33 bytes more in each row, for nobody.
+	// An image that is no field would be held, or take 33 more bytes in each row, for no use.
 	if image && c.block != nil && !slices.Contains(p.fields, c.name) {
-		return nil // it is no field, and as an image it is located by the sample
+		return nil // the sample itself says where the image is
 	}
 	col.locate(row, c)
 	if c.block == nil && col.texts == nil {
 		return nil
 	}
-	// Decided by the first value that is seen, and given up when it turns out wrong; held from the middle on, those
-	// before would be missing.
+	// Whether to hold is decided at the first value, and given up if it turns out wrong. Holding cannot begin later,
+	// because the earlier values would be missing.
 	first := col.seen == 1
 	if !first && col.texts == nil || image || c.block == nil ||
 		c.length > maxHeldValue || tooBulky(col.held+c.length, col.seen) || p.held+c.length > p.mostHeld() {
@@ -55,43 +55,43 @@ func (p *part) noteValue(col *column, row int, c *cell, image bool) error {
 	return p.holdNext(col, row, c)
 }
 
-// tooBulky goes by the average and not by the longest: a column of short names with one long one stays held.
+// tooBulky uses the average and not the longest value, so that a column of short names with one long one is still held.
 func tooBulky(held, values int64) bool { return held > meanHeld*values+spareHeld }
 
-// mostHeld is in proportion to the container, for in a hostile one few bytes may be the values of many rows, as those of a
-// dictionary are.
+// mostHeld is proportional to the container's size. In a hostile container a few bytes may be the values of many rows,
+// for example as those of a dictionary.
 func (p *part) mostHeld() int64 { return max(leastHeld, 4*p.size) }
 
-// locate keeps where a cell lies.
-// Rows before this one that lack the column get the zero extent, whose length says that there is nothing.
+// locate keeps the place of a cell.
+// Earlier rows without the column get the zero extent; its length says that there is no value.
 func (c *column) locate(row int, at *cell) {
 	c.extents = append(grown(c.extents, row), catalog.Extent{Offset: at.offset, Length: at.length})
 	if at.block == nil {
 		return
 	}
-	// Values of one block follow each other, so the last one is mostly it.
+	// Values of one block follow each other, so the block is mostly the last one.
 	if n := len(c.blocks); n == 0 || c.blocks[n-1] != *at.block {
 		c.blocks = append(c.blocks, *at.block)
 	}
 	c.within = append(grown(c.within, row), valueIn{block: uint32(len(c.blocks))})
 }
 
-// sum keeps the checksum of a value in a block that is not held, where its bytes are at hand.
-// It is taken now, while the block is decoded: later there is no other checksum to compare the value with.
+// sum keeps the checksum of a value in a block if the value is not held and its bytes are in memory.
+// It is computed now, while the block is decoded, because there is no other checksum of the value.
 func (c *column) sum(row int, at *cell) {
 	if at.block != nil {
 		c.within[row].sum = crc32.Checksum(at.data, castagnoli)
 	}
 }
 
-// The polynomial of all checksums of an index (docs/format.md).
+// castagnoli is the polynomial of all checksums of an index (docs/format.md).
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// giveUp lets go of the values of a column that have places, but for their checksums. Those that follow are not held either.
-// It is final for a column: texts stays nil, which noteValue takes for "given up" from the second value on.
+// giveUp drops the values of a column that have places, but keeps their checksums. Later values are not held either.
+// This is final: texts stays nil, which noteValue understands from the second value on.
 func (p *part) giveUp(col *column) {
 	if col.texts != nil {
-		// Of values that are let go the sum is taken now, for the block is not decoded again for it.
+		// The checksum of a dropped value is computed now, so that the block need not be decoded again.
 		for row := range min(int64(len(col.within)), col.texts.Len()) {
 			if in := &col.within[row]; in.block > 0 {
 				in.sum = crc32.Checksum(col.texts.Bytes(row), castagnoli)
@@ -102,8 +102,8 @@ func (p *part) giveUp(col *column) {
 	col.texts, col.held = nil, 0
 }
 
-// hold keeps a value of a column of which some value has no place. Others may have been noted by their places.
-// The first value without a place changes the whole column: those before are read now, from where they lie.
+// hold keeps a value of a column in which some value has no place. Earlier values may have been noted by their places.
+// The first value without a place changes the whole column: the earlier values are read now.
 func (p *part) hold(col *column, row int, c *cell) error {
 	if !col.nowhere {
 		col.nowhere = true
@@ -112,7 +112,7 @@ func (p *part) hold(col *column, row int, c *cell) error {
 		}
 		col.extents, col.within, col.blocks = nil, nil, nil
 	}
-	// It was warned of, and its memory is given back.
+	// The user was warned of this column, and its memory was freed.
 	if col.dropped {
 		return nil
 	}
@@ -123,9 +123,9 @@ func (p *part) hold(col *column, row int, c *cell) error {
 	return p.holdNext(col, row, c)
 }
 
-// holdEarlier reads the values that were noted by their places in the file. Those in blocks are held already, or too
-// large for that.
-// Where values lie in blocks and texts is nil, they were given up as bulky. A column that is held needs them all, so it is
+// holdEarlier reads the values that were noted by their places in the file. Values in blocks are held already, or too
+// large to be held.
+// If values lie in blocks and texts is nil, they were given up as bulky. A held column needs all values, so it is
 // dropped.
 func (p *part) holdEarlier(col *column) error {
 	if col.texts != nil {
@@ -145,8 +145,8 @@ func (p *part) holdEarlier(col *column) error {
 	return nil
 }
 
-// drop makes no field of a column.
-// A warning and no error: a dataset may do without one of its columns.
+// drop excludes a column from the fields.
+// It warns and gives no error, because a dataset may do without one of its columns.
 func (p *part) drop(col *column, length int64) {
 	p.giveUp(col)
 	col.dropped = true
@@ -154,14 +154,14 @@ func (p *part) drop(col *column, length int64) {
 		col.name, length, maxHeldValue, p.mostHeld()))
 }
 
-// holdNext appends a value to those that are held. Rows come in order, so what is missing between is filled up first.
+// holdNext appends a value to the held ones. Rows come in order, so the missing rows before it are filled first.
 func (p *part) holdNext(col *column, row int, c *cell) error {
-	// A value that is read from a block or a message has its bytes at hand; others are read from the file.
+	// A value from a block or a message has its bytes in memory; others are read from the file.
 	data, err := p.bytes(c, maxHeldValue)
 	if err != nil {
 		return err
 	}
-	// Rows that lack the column have an empty value, so that numbers of rows and values agree.
+	// Rows without the column get an empty value, so that row numbers and value numbers agree.
 	for col.texts.Len() < int64(row) {
 		col.texts.Append("")
 	}
@@ -170,9 +170,8 @@ func (p *part) holdNext(col *column, row int, c *cell) error {
 	return nil
 }
 
-// addValues makes a field of a column of bytes, texts or arrays: of their values where these are held, else of their places.
-// The choice is made once for all containers, as a field has one form: held only where every container that has values
-// holds them.
+// addValues makes a field of a column of bytes, texts or arrays, either of the held values or of their places.
+// A field has one form for all containers: its values are held only if every container that has values holds them.
 func addValues(t *catalog.Table, name string, c *column, parts []*part) {
 	f := catalog.Field{Name: name, Type: catalog.Bytes}
 	switch c.kind {
@@ -181,11 +180,11 @@ func addValues(t *catalog.Table, name string, c *column, parts []*part) {
 	case arrayCell:
 		f.Type, f.DType, f.Shape = catalog.ArrayType, c.dtype, c.shape
 	}
-	// By the number of the container, as parts are.
-	columns := make([]*column, len(parts)) // a container without a sample has none
+	// The columns are in the order of the containers, as parts are.
+	columns := make([]*column, len(parts)) // nil for a container without the column
 	nowhere, whole, held, values := false, false, int64(0), int64(0)
 	for i, p := range parts {
-		// A container without the column decides nothing.
+		// A container without the column does not matter.
 		if columns[i] = p.columns[c.name]; columns[i] == nil {
 			continue
 		}
@@ -203,13 +202,13 @@ func addValues(t *catalog.Table, name string, c *column, parts []*part) {
 		addLocated(t, f, columns, parts)
 		return
 	}
-	if !slices.ContainsFunc(columns, func(col *column) bool { return col != nil && col.dropped }) { // which was warned of
+	if !slices.ContainsFunc(columns, func(col *column) bool { return col != nil && col.dropped }) { // a dropped column was warned of already
 		t.Warnings = append(t.Warnings, fmt.Sprintf("the column %.80q has values without a place of their own in some containers, and in others not, so it is no field", c.name))
 	}
 }
 
 // addHeld adds a field whose values are held.
-// What a row lacks is the empty value, as for values that are read where they lie.
+// A row without a value gets the empty one, as with values that are read from their places.
 func addHeld(t *catalog.Table, f catalog.Field, columns []*column, parts []*part) {
 	texts := new(formats.Names)
 	for n, p := range parts {
@@ -225,8 +224,8 @@ func addHeld(t *catalog.Table, f catalog.Field, columns []*column, parts []*part
 	addField(t, f, nil, nil, nil, texts)
 }
 
-// addLocated adds a field whose values are read where they lie.
-// The texts are let go first, which takes the checksums of those in blocks.
+// addLocated adds a field whose values are read from their places.
+// It first drops the held values, which computes the checksums of those in blocks.
 func addLocated(t *catalog.Table, f catalog.Field, columns []*column, parts []*part) {
 	var extents []catalog.Extent
 	var places []catalog.ValuePlace
@@ -246,7 +245,7 @@ func addLocated(t *catalog.Table, f catalog.Field, columns []*column, parts []*p
 			continue
 		}
 		places = append(places, make([]catalog.ValuePlace, p.rows())...)
-		// The extent's offset becomes that of the block, and the value's place inside of it goes to the row of places.
+		// The extent's offset becomes that of the block. The value's offset inside the block goes to the row of places.
 		for row, in := range within {
 			if in.block > 0 {
 				at, to := &extents[first+row], &places[first+row]
@@ -259,7 +258,7 @@ func addLocated(t *catalog.Table, f catalog.Field, columns []*column, parts []*p
 	t.FieldBlocks[len(t.FieldBlocks)-1] = places
 }
 
-// placeIn is the place of what begins at that byte of a block, and the block's own in the container. Blocks are at most 256 MiB.
+// placeIn returns the place of a value in a block, and the block's offset in the container. Blocks are at most 256 MiB.
 func placeIn(b *formats.Block, inner int64) (place catalog.BlockPlace, offset int64) {
 	return catalog.BlockPlace{Stored: uint32(b.Stored), Size: uint32(b.Size), Inner: uint32(min(inner, math.MaxUint32)), Codec: b.Codec}, b.Offset
 }

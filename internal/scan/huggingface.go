@@ -19,29 +19,30 @@ import (
 	"github.com/headrace/headrace/mmap"
 )
 
-// Names of files that datasets writes beside its data (datasets/config.py).
+// These are names of files that datasets writes beside its data (datasets/config.py).
 const (
-	savedStateName = "state.json"        // what Dataset.save_to_disk writes beside its data
-	savedInfo      = "dataset_info.json" // and what a folder of Hugging Face's cache has, too
+	savedStateName = "state.json"        // written by Dataset.save_to_disk beside its data
+	savedInfo      = "dataset_info.json" // a folder of Hugging Face's cache has this one, too
 	maxSavedState  = 16 << 20
 )
 
-// savedState is what Dataset.save_to_disk says of its folder.
-// Other members of the file are of no use here: fingerprints and formats are the library's own.
+// savedState is what Dataset.save_to_disk writes about its folder.
+// Other members of the file, such as fingerprints and formats, are of use only to the library itself.
 type savedState struct {
 	Data    *[]savedFile `json:"_data_files"`
-	Indices []savedFile  `json:"_indices_data_files"` // of versions that saved a selection as one
+	Indices []savedFile  `json:"_indices_data_files"` // written by versions that saved a selection as a selection
 }
 
-// savedFile is a file that lies in the folder of the state.
+// savedFile is a file in the folder of the state.
 type savedFile struct {
 	Name string `json:"filename"`
 }
 
-// savedFiles are the data files of a folder that Dataset.save_to_disk wrote, in the order of its rows. indices are the
-// tables of row numbers that it wrote beside them where the dataset was a selection; there are none where all rows are
-// meant. In any other folder there are neither.
-// The order is that of the state, not of the names: these have five digits, and sort otherwise from file 100,000 on.
+// savedFiles returns the data files of a folder that Dataset.save_to_disk wrote, in the order of the rows. If the
+// dataset was a selection, indices are the tables of row numbers beside them; if all rows are meant there are none. For
+// any other folder both are empty.
+// The order is that of the state and not of the names: these have five digits, and sort differently from file 100,000
+// on.
 func savedFiles(dir string) (data, indices []string, err error) {
 	path := filepath.Join(dir, savedStateName)
 	f, err := mmap.OpenRegular(path)
@@ -59,13 +60,13 @@ func savedFiles(dir string) (data, indices []string, err error) {
 	return savedBy(path, text, func(name string) string { return filepath.Join(dir, name) })
 }
 
-// savedBy is savedFiles of the text of a state, whose path is for errors.
-// The text may come from a disk or a store; join makes what is opened of a name.
+// savedBy is savedFiles for the text of a state. path is for errors.
+// The text may come from a disk or a store; join makes the path or address of a name.
 func savedBy(path string, text []byte, join func(name string) string) (data, indices []string, err error) {
 	var state savedState
-	// Many programs write a state.json.
+	// Many programs write a file of that name.
 	if json.Unmarshal(text, &state) != nil || state.Data == nil {
-		return nil, nil, nil // a state of something else
+		return nil, nil, nil // the state is another program's
 	}
 	if len(*state.Data) == 0 {
 		return nil, nil, catalog.NewError(fault.KindEmpty, path, "the dataset has no data file")
@@ -76,11 +77,11 @@ func savedBy(path string, text []byte, join func(name string) string) (data, ind
 	return data, indices, err
 }
 
-// savedNames are the files of a list in a state, in its order.
+// savedNames returns the files of a list in a state, in its order.
 func savedNames(path string, list []savedFile, join func(name string) string) (files []string, err error) {
 	for _, n := range list {
-		// Names of a file are opened, so none may lead out of its folder. IsLocal refuses those that do; names of files in
-		// folders below are refused as well, for datasets writes none.
+		// These names are opened, so none may lead out of the folder; IsLocal refuses those that do. Names in folders below
+		// are refused as well, because datasets writes none.
 		if n.Name == "" || !filepath.IsLocal(n.Name) || filepath.Base(n.Name) != n.Name {
 			return nil, catalog.NewError(fault.KindBadFile, path, "a data file called %.80q (expected the name of a file beside it)", n.Name)
 		}
@@ -89,15 +90,15 @@ func savedNames(path string, list []savedFile, join func(name string) string) (f
 	return files, nil
 }
 
-// selectRows makes a table of the rows whose numbers stand in tables of one column, in their order.
-// datasets keeps a selection (select, shuffle, filter) as a table of numbers beside the data, one level only: it
-// flattens them when it makes another.
+// selectRows reduces a table to the rows whose numbers are in tables of one column, in their order.
+// datasets keeps a selection (select, shuffle, filter) as a table of numbers beside the data. There is never a
+// selection of a selection, because it combines them.
 func selectRows(t *catalog.Table, files []string, a *awayFiles) error {
 	read := rowsOfFile
 	if a != nil {
 		read = a.rowsOf
 	}
-	// The numbers of several tables are one list, in the order of the state.
+	// The numbers of several tables form one list, in the order of the state.
 	var rows []int64
 	for _, file := range files {
 		more, err := read(file, int64(len(t.Shard)))
@@ -113,8 +114,8 @@ func selectRows(t *catalog.Table, files []string, a *awayFiles) error {
 	return nil
 }
 
-// pickRows leaves in a table these rows alone, in this order: whatever has an entry a row.
-// Fields and labels were made for all rows before, so that classes are those of the whole dataset, and not of the selection.
+// pickRows reduces a table to these rows, in this order, in every column.
+// Fields and labels were made of all rows before, so that the classes are those of the whole dataset.
 func pickRows(t *catalog.Table, rows []int64) {
 	t.Shard, t.Offset, t.Length, t.Label = pick(t.Shard, rows), pick(t.Offset, rows), pick(t.Length, rows), pick(t.Label, rows)
 	t.Blocks, t.Raw, t.Frames = pick(t.Blocks, rows), pick(t.Raw, rows), pick(t.Frames, rows)
@@ -128,14 +129,14 @@ func pickRows(t *catalog.Table, rows []int64) {
 	for _, shard := range t.Shard {
 		t.Shards[shard].Rows++
 	}
-	// Keys last: their uniqueness is of the rows that are left.
-	keys := pickNames(&t.Keys, rows) // a row may be there twice
+	// The keys come last, because only the remaining rows need to have unique ones.
+	keys := pickNames(&t.Keys, rows) // a row may occur twice
 	t.Keys = formats.Names{}
 	uniqueKeys(t, keys)
 }
 
-// pick is the values of some rows; nil of a column that there is not.
-// They are copied, for a row may be picked twice.
+// pick returns the values of some rows; nil for a missing column.
+// The values are copied, because a row may be picked twice.
 func pick[T any](values []T, rows []int64) []T {
 	if values == nil {
 		return nil
@@ -147,7 +148,7 @@ func pick[T any](values []T, rows []int64) []T {
 	return picked
 }
 
-// pickNames is pick of texts, which lie one behind the other and are copied.
+// pickNames is pick for texts, which are stored one behind the other, and so are copied.
 func pickNames(names *formats.Names, rows []int64) *formats.Names {
 	if names == nil {
 		return nil
@@ -159,7 +160,7 @@ func pickNames(names *formats.Names, rows []int64) *formats.Names {
 	return picked
 }
 
-// rowsOfFile reads the numbers of a table on disk. most is the number of rows that the data have.
+// rowsOfFile reads the numbers of a table on disk. most is the number of rows of the data.
 func rowsOfFile(file string, most int64) ([]int64, error) {
 	f, err := mmap.OpenRegular(file)
 	if err != nil {
@@ -177,8 +178,9 @@ func rowsOfFile(file string, most int64) ([]int64, error) {
 	return rows, nil
 }
 
-// readRowNumbers reads a table of one column of numbers, each below most.
-// datasets writes uint64 (Dataset.select in arrow_dataset.py); any column of numbers is taken, since the value is checked.
+// readRowNumbers reads a table of one column of numbers below most.
+// datasets writes uint64 (Dataset.select in arrow_dataset.py). Any numeric column is accepted, because each value is
+// checked.
 func readRowNumbers(f io.ReaderAt, size, most int64) (rows []int64, err error) {
 	a, err := formats.NewArrow(formats.NewWindow(f), size, blocks.MostBytes)
 	if err != nil {
@@ -196,7 +198,7 @@ func readRowNumbers(f io.ReaderAt, size, most int64) (rows []int64, err error) {
 		if err != nil {
 			return nil, err
 		}
-		// A number that can be a row is exact as a float. The condition is negated, so that NaN is refused as well.
+		// A valid row number is exact as a float. The condition is negated so that it refuses NaN as well.
 		if n := value[0].Float; value[0].Null || !(n >= 0 && n < float64(most)) {
 			return nil, &formats.WalkError{Offset: at, Err: fmt.Errorf("%w: row %v of %d is selected", formats.ErrBad, n, most)}
 		}
@@ -204,8 +206,8 @@ func readRowNumbers(f io.ReaderAt, size, most int64) (rows []int64, err error) {
 	}
 }
 
-// HubSnapshot is the folder that a repository in huggingface_hub's cache stands for; empty of any other folder. Its "blobs"
-// are the files by their hashes, in which splits and names are lost, and "snapshots" have links to them
+// HubSnapshot returns the folder with the files of a repository in huggingface_hub's cache, or an empty text for any
+// other folder. "blobs" has the files by their hashes, without names and splits; "snapshots" has links to them
 // (huggingface_hub/file_download.py, "cache structure").
 func HubSnapshot(dir string) (string, error) {
 	for _, name := range []string{"blobs", "snapshots", "refs"} {
@@ -230,7 +232,7 @@ func HubSnapshot(dir string) (string, error) {
 		return filepath.Join(snapshots, state), nil
 	case len(names) == 0:
 		return "", catalog.NewError(fault.KindEmpty, snapshots, "there is no state of the repository; download it first")
-	// Another state has other samples: a download of the main one was broken off, perhaps.
+	// Another state has other samples. The download of the main one may have been interrupted.
 	case err == nil:
 		return "", catalog.NewError(fault.KindArgument, snapshots, "the main state is %.80q, which is not there (found %q); download it, or open the folder of another", state, names)
 	case len(names) > 1:
@@ -239,8 +241,8 @@ func HubSnapshot(dir string) (string, error) {
 	return filepath.Join(snapshots, names[0]), nil
 }
 
-// isDerived is true of what Dataset.map and its like keep beside the data that they were made from.
-// They have the same rows as another file of the folder, and would be in the dataset a second time.
+// isDerived is true for a file that Dataset.map and the like keep beside the data that it was made from.
+// It has the same rows as another file of the folder, which would then be in the dataset twice.
 func isDerived(dir, name string) bool {
 	if !derivedName(name) {
 		return false
@@ -249,12 +251,12 @@ func isDerived(dir, name string) bool {
 	return err == nil
 }
 
-// isSummary is true of the copies of footers that Spark, Dask and fastparquet write beside the files of a table.
-// They have a schema and no rows of their own.
+// isSummary is true for the copies of footers that Spark, Dask and fastparquet write beside the files of a table.
+// They have a schema but no rows.
 func isSummary(name string) bool { return name == "_metadata" || name == "_common_metadata" }
 
-// derivedName is true of cache-FINGERPRINT.arrow (datasets/arrow_dataset.py, _get_cache_file_path). Only beside a
-// dataset_info.json, which the library writes as well, is such a name taken for its own.
+// derivedName is true for cache-FINGERPRINT.arrow (datasets/arrow_dataset.py, _get_cache_file_path). Such a file is
+// ignored only beside a dataset_info.json, which the library writes as well.
 func derivedName(name string) bool {
 	return strings.HasPrefix(name, "cache-") && strings.HasSuffix(name, ".arrow")
 }

@@ -8,12 +8,12 @@ import (
 	"github.com/headrace/headrace/internal/formats"
 )
 
-// mostDoubts of a container are listed: they repeat themselves sample by sample.
+// mostDoubts is how many doubts of a container are listed, because they repeat from sample to sample.
 const mostDoubts = 4
 
-// doubt notes what leaves image or label open where a container is only inspected, and then is no error any more.
-// Only what is unsupported can be a doubt: a file that is damaged, or larger than a limit, is an error also to who only
-// looks.
+// doubt notes why image or label are unclear. If a container is only inspected, that is then no error.
+// Only an unsupported file can be a doubt: a file that is damaged or exceeds a limit is an error even if it is only
+// inspected.
 func (p *part) doubt(err error) error {
 	if !p.inspect || !errors.Is(err, formats.ErrUnsupported) {
 		return err
@@ -25,8 +25,8 @@ func (p *part) doubt(err error) error {
 	return nil
 }
 
-// inspected makes warnings of an error about columns and of all doubts, where a source is only inspected.
-// The table stays as it is then, with what is missing of it empty.
+// inspected turns an error about columns into a warning if a source is only inspected.
+// The table then stays as it is, and what it lacks is empty.
 func (o *Options) inspected(t *catalog.Table, err error) error {
 	if !o.Inspect || err == nil {
 		return err
@@ -41,8 +41,8 @@ func (o *Options) inspected(t *catalog.Table, err error) error {
 	return nil
 }
 
-// noteDoubts puts what the containers left open before all else.
-// Containers of one program have the same doubts; each is told once.
+// noteDoubts puts the containers' doubts before all other warnings.
+// Containers of one program have the same doubts, so each is listed once.
 func noteDoubts(t *catalog.Table, parts []*part) {
 	var doubts []string
 	for _, p := range parts {
@@ -55,8 +55,8 @@ func noteDoubts(t *catalog.Table, parts []*part) {
 	t.Warnings = append(doubts[:len(doubts):len(doubts)], t.Warnings...)
 }
 
-// candidate says of a column that became neither image nor label that by its name it may be one of them.
-// The question mark says that it was not taken: image= or label= may name it.
+// candidate says, for a column that is neither image nor label, whether its name suggests that it may be one.
+// The question mark says that it was not chosen; image= or label= can name it.
 func candidate(name string, parts []*part) string {
 	may := func(names func(*part) []string) bool {
 		return slices.ContainsFunc(parts, func(p *part) bool { return slices.Contains(names(p), name) })
@@ -70,8 +70,8 @@ func candidate(name string, parts []*part) string {
 	return ""
 }
 
-// typeOf is what a column holds, for the user.
-// It is for people to read: no field has the type "mixed".
+// typeOf says what a column holds, for the user.
+// The text is for people only: no field has the type "mixed".
 func (c *column) typeOf() string {
 	switch {
 	case c.mixed:

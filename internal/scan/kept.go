@@ -16,17 +16,16 @@ import (
 	"github.com/headrace/headrace/mmap"
 )
 
-// keptVersion stands in every key. It rises when a walker finds anything else in a file than before.
-// A version of Headrace is in the key as well (catalog.CreatedBy); this number is for changes between two of them.
+// keptVersion is part of every key. It is raised when a walker finds something else in a file than before.
+// The version of Headrace is in the key too (catalog.CreatedBy); this number covers changes between two versions.
 const keptVersion = 10
 
-// settled is how old a file must be for its scan to be kept: one that was written to in the same tick of the
-// file system's clock would have the same size and time, and other bytes.
+// settled is how old a file must be for its scan to be kept. If a file is written twice in one tick of the file
+// system's clock, its size and time may stay the same though its bytes differ.
 const settled = 2 * time.Second
 
 // keeper finds the scan of some files in the user's cache, and keeps it there.
-// One serves one opening. It is nil wherever anything speaks against keeping: then the files are scanned, which is slow
-// and right.
+// It serves one opening. If anything prevents keeping it is nil, and the files are scanned, which is slow but right.
 type keeper struct {
 	cache  *cache.Cache
 	key    cache.Key
@@ -34,36 +33,36 @@ type keeper struct {
 	stamps []stamp
 }
 
-// stamp is what tells a version of a file from another.
+// stamp distinguishes versions of a file.
 type stamp struct{ size, time int64 }
 
-// newKeeper is nil where nothing is kept: without a cache, and of files that are still written to.
-// The key is a hash of all that a scan depends on: the walkers' version, the options, and of each file its path, size
-// and time.
+// newKeeper returns nil if nothing can be kept: without a cache, or if a file is still being written.
+// The key is a hash of all that a scan depends on: the walkers' version, the options, and the path, size and time of
+// each file.
 func newKeeper(files []string, kind string, o *Options) *keeper {
 	k := &keeper{files: files}
 	h := sha256.New()
 	words := *o
-	// Where it lies and by whose credentials is no part of what is in it; files are by their paths below.
+	// A file's contents do not depend on the root or on credentials; the paths are added below.
 	words.Options = catalog.Options{}
 	if err := json.NewEncoder(h).Encode([]any{keptVersion, catalog.CreatedBy, kind, words}); err != nil {
 		return nil
 	}
 	for i, file := range append(files[:len(files):len(files)], append(o.rows, beside(files, choose(o.Label, labelNames).names)...)...) {
 		s, ok := stampOf(file)
-		// A file beside them need not be there, and its absence is part of the key.
+		// A file beside the containers may be missing, and its absence is part of the key.
 		if !ok && i < len(files) || ok && time.Since(time.Unix(0, s.time)) < settled {
 			return nil
 		}
 		if i < len(files) {
 			k.stamps = append(k.stamps, s)
 		}
-		// One file by two paths is scanned twice, which is better than two files by one.
+		// A file with two paths is scanned twice. That is better than one scan for two files.
 		path, err := filepath.Abs(file)
 		if err != nil {
 			return nil
 		}
-		// As bytes, for a path need be no UTF-8, and JSON would put the same letter in the place of each wrong one.
+		// The path is encoded as bytes, because it need not be UTF-8 and JSON would replace all invalid bytes alike.
 		if json.NewEncoder(h).Encode([]any{[]byte(path), s.size, s.time}) != nil {
 			return nil
 		}
@@ -75,8 +74,8 @@ func newKeeper(files []string, kind string, o *Options) *keeper {
 	return k
 }
 
-// beside are files that say something of containers in their own folder, where there are such.
-// They are part of the key though they are seldom there: a walker looks for them, and its result would be another one.
+// beside returns the paths of files that may say something about containers in the same folder.
+// They are part of the key even if they do not exist: a walker looks for them, and its result depends on them.
 func beside(files, labels []string) (paths []string) {
 	seen := make(map[string]bool)
 	for _, file := range files {
@@ -95,8 +94,8 @@ func beside(files, labels []string) (paths []string) {
 	return paths
 }
 
-// stampOf is false of a file that cannot be looked at.
-// Permissions and owner do not matter: whoever may not read a file finds that out in confirmed.
+// stampOf returns false if the file cannot be examined.
+// Permissions and owner do not matter: confirmed notices if the file may not be read.
 func stampOf(path string) (stamp, bool) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -105,9 +104,9 @@ func stampOf(path string) (stamp, bool) {
 	return stamp{info.Size(), info.ModTime().UnixNano()}, true
 }
 
-// scanOrKept is scan, or what an earlier one found. Of several processes that open the same files at once, one
-// scans and the others wait for what it finds.
-// An error of a scan is not kept. The file may be mended, and the sentence is to name what is there now.
+// scanOrKept returns the result of scan, or of an earlier scan that was kept. If several processes open the same files
+// at once, one scans and the others wait for its result.
+// An error is not kept: the file may be repaired, and the error should describe its present state.
 func scanOrKept(files []string, kind string, o Options) (*catalog.Dataset, error) {
 	k := newKeeper(files, kind, &o)
 	if k == nil {
@@ -118,13 +117,13 @@ func scanOrKept(files []string, kind string, o Options) (*catalog.Dataset, error
 		return catalog.FromTable(t)
 	}
 	t := k.find()
-	// Ranks of a machine open their datasets at the same moment; without a turn each would scan.
+	// The ranks of a machine open their datasets at the same moment. Without taking turns each would scan.
 	if t == nil {
 		defer k.cache.Turn(k.key)()
 		k.cache.Look()
 		t = k.find()
 	}
-	defer k.cache.Close() // before the turn ends, so that what was put is there for the next
+	defer k.cache.Close() // before the turn ends, so that the next process finds what was put
 	if t != nil {
 		return catalog.FromTable(t)
 	}
@@ -139,18 +138,18 @@ func scanOrKept(files []string, kind string, o Options) (*catalog.Dataset, error
 	return d, err
 }
 
-// find is nil where nothing is kept, or anything of it is not what it should be.
-// Whatever is wrong with the kept bytes, the files can be scanned: no error leaves this function.
+// find returns nil if nothing is kept, or if anything about it is wrong.
+// It returns no error, because the files can be scanned instead.
 func (k *keeper) find() *catalog.Table {
 	var buffer mmap.Buffer
 	defer buffer.Free()
-	// A head and then its parts, for the cache bounds the size of a value.
+	// A head is read and then the parts, because the cache limits the size of a value.
 	head, ok := k.cache.Get(k.key, &buffer)
 	if !ok || head.Length != headBytes {
 		return nil
 	}
-	// Two processes may keep the same scan at the same time. Each has a number of its own for its parts, and the head names
-	// that of the one who wrote last, so that parts of two are not mixed.
+	// Two processes may keep the same scan at the same time. Each uses its own number for its parts, and the head has the
+	// number of the last writer. So parts of two writers are never mixed.
 	id, size := *(*[16]byte)(head.Bytes()), binary.LittleEndian.Uint64(head.Bytes()[16:])
 	if size > uint64(k.most()) || headroom.Memory(2*int64(size)) != nil {
 		return nil
@@ -170,14 +169,14 @@ func (k *keeper) find() *catalog.Table {
 	return t
 }
 
-// confirmed: the files are those of the table, by their sizes, times and ends.
-// It opens every file, as a scan does; what is saved are the walks.
+// confirmed checks that the files are those of the table, by sizes, times and checksums of their ends.
+// It opens every file, as a scan does; what it saves is the walks.
 func (k *keeper) confirmed(t *catalog.Table) bool {
 	if len(t.Shards) != len(k.files) {
 		return false
 	}
 	root, names := catalog.CommonRoot(k.files)
-	// The root is that of today's paths: the same files may be opened from another working directory.
+	// The root is computed from today's paths, because the files may be opened from another working directory.
 	if t.Root = root; !k.unchanged(t) {
 		return false
 	}
@@ -189,8 +188,8 @@ func (k *keeper) confirmed(t *catalog.Table) bool {
 		now, err := catalog.ShardOf(names[i], f)
 		f.Close()
 		now.Rows = t.Shards[i].Rows
-		t.Shards[i].Name = names[i] // of any bytes, which JSON does not keep
-		// The checksum of both ends finds a file that was written over in place with its time put back.
+		t.Shards[i].Name = names[i] // a name may be any bytes, which JSON does not keep
+		// The checksum of both ends finds a file that was overwritten in place and got its old time back.
 		if err != nil || now != t.Shards[i] {
 			return false
 		}
@@ -198,8 +197,8 @@ func (k *keeper) confirmed(t *catalog.Table) bool {
 	return true
 }
 
-// unchanged: the table is of the files as they were when the key was made.
-// The times are those from before the scan, so that a file which changed during it is seen.
+// unchanged checks that the table is of the files as they were when the key was made.
+// Those times are from before the scan, so a file that changed during the scan is noticed.
 func (k *keeper) unchanged(t *catalog.Table) bool {
 	for i, s := range t.Shards {
 		if (stamp{s.Size, s.MTimeNs}) != k.stamps[i] {
@@ -209,21 +208,21 @@ func (k *keeper) unchanged(t *catalog.Table) bool {
 	return true
 }
 
-// A scan is kept in parts, for values of the cache are small. Under the key stands a number that nothing else
-// has, in whose name the parts are kept, and how many bytes they have together.
+// A scan is kept in parts, because the cache limits the size of values. The key's value is the head: a unique number,
+// from which the keys of the parts are made, and the total size of the parts.
 const headBytes = 16 + 8
 
-// most is how many bytes a scan may have to be kept: it is not to push out everything else.
-// A quarter: the learned index of whole datasets lies in the same cache.
+// most is the largest size of a scan that is kept, so that it does not push out everything else.
+// It is a quarter, because the learned index of whole datasets is in the same cache.
 func (k *keeper) most() int64 { return k.cache.Bound() / 4 }
 
-// put keeps a table that a dataset was made of already, so it changes nothing in it.
+// put keeps a table. A dataset uses the table already, so put does not change it.
 func (k *keeper) put(t *catalog.Table) {
 	if !k.unchanged(t) {
 		return
 	}
-	// Else the table of a file that was written to during the scan would be kept as that of the older one.
-	for i, file := range k.files { // and still are now that they were read
+	// Otherwise the table of a file that was written during the scan would be kept as that of its older version.
+	for i, file := range k.files { // the files must also be unchanged now, after they were read
 		if s, ok := stampOf(file); !ok || s != k.stamps[i] {
 			return
 		}
@@ -236,16 +235,16 @@ func (k *keeper) put(t *catalog.Table) {
 	rand.Read(id[:]) // never fails
 	head := binary.LittleEndian.AppendUint64(id[:], uint64(len(data)))
 	for n := 0; len(data) > 0; n++ {
-		// A megabyte at most, so that one value never takes a large part of a segment.
+		// A part is at most a megabyte, so that one value never takes a large part of a segment.
 		part := data[:min(len(data), 1<<20, k.cache.MostValue())]
 		data = data[len(part):]
 		k.cache.Put(partKey(id, n), part)
 	}
-	// Last: who finds the number finds the parts, unless the cache has let go of one.
+	// The head comes last, so that whoever finds it finds the parts too, unless the cache has dropped one.
 	k.cache.Put(k.key, head)
 }
 
-// partKey begins with "scan\x01", so that no other user of the cache has the same keys.
+// partKey hashes a prefix, "scan\x01", as well, so that no other user of the cache has the same keys.
 func partKey(id [16]byte, n int) cache.Key {
 	sum := sha256.Sum256(binary.LittleEndian.AppendUint64(append([]byte("scan\x01"), id[:]...), uint64(n)))
 	return cache.Key(sum[:16])

@@ -12,15 +12,15 @@ import (
 	"github.com/headrace/headrace/internal/formats"
 )
 
-// A table is written column by column, in the order of its fields, so that a column that is added to it is
-// kept as well: numbers and structs of such as encoding/binary has them, little-endian; lists of texts as lengths and
-// texts; all else as JSON. Before each stands how many there are, 2^64-1 where there is no such column.
+// A table is written column by column, in the order of its struct's fields, so that a column added later is kept too.
+// Numbers and structs of numbers are written by encoding/binary, little-endian; lists of texts as lengths and texts;
+// all else as JSON. Before each column comes the number of its elements, 2^64-1 if there is no such column.
 const noColumn = math.MaxUint64
 
-// errKept is no error for a user: whoever meets it scans anew.
+// errKept is not shown to users: on this error the files are scanned again.
 var errKept = errors.New("a table that was kept is damaged")
 
-// encodeTable goes by reflection over the fields of Table, so that no column can be forgotten here.
+// encodeTable uses reflection over the fields of Table, so that no column can be forgotten.
 func encodeTable(t *catalog.Table) (data []byte, err error) {
 	v := reflect.ValueOf(t).Elem()
 	for i := range v.NumField() {
@@ -31,19 +31,19 @@ func encodeTable(t *catalog.Table) (data []byte, err error) {
 	return data, nil
 }
 
-// isNumbers is true of slices whose elements have one size.
-// binary.Size is -1 for a type without a fixed size, such as one with a string or an int in it.
+// isNumbers is true for slices whose elements have a fixed size.
+// binary.Size is -1 for a type without one, for example with a string or an int in it.
 func isNumbers(t reflect.Type) bool {
 	return t.Kind() == reflect.Slice && binary.Size(reflect.Zero(t.Elem()).Interface()) > 0
 }
 
-// Lists of texts are told by their types: Names is a struct whose members encoding/binary and JSON do not see.
+// Lists of texts are recognised by type. encoding/binary and JSON cannot see the members of Names.
 var (
 	namesType     = reflect.TypeFor[formats.Names]()
 	namesListType = reflect.TypeFor[[]*formats.Names]()
 )
 
-// appendColumn has the same cases as keptReader.column, which reads what it wrote.
+// appendColumn has the same cases as keptReader.column, which reads its output.
 func appendColumn(data []byte, v reflect.Value) ([]byte, error) {
 	t := v.Type()
 	switch {
@@ -73,7 +73,7 @@ func appendColumn(data []byte, v reflect.Value) ([]byte, error) {
 	return append(binary.LittleEndian.AppendUint64(data, uint64(len(text))), text...), err
 }
 
-// appendNames writes how many texts there are, and before each text its length in four bytes.
+// appendNames writes the number of texts, and each text after its length in four bytes.
 func appendNames(data []byte, names *formats.Names) []byte {
 	if names == nil {
 		return binary.LittleEndian.AppendUint64(data, noColumn)
@@ -86,9 +86,9 @@ func appendNames(data []byte, names *formats.Names) []byte {
 	return data
 }
 
-// decodeTable reads what encodeTable wrote, and takes nothing else: the bytes were on a disk.
-// Damage is likely to be found by the cache's own checksum; what is left is a file that somebody made. So counts are
-// bounded by what follows them, and no number is believed before fits has seen it.
+// decodeTable reads what encodeTable wrote, and refuses all else, because the bytes come from a disk.
+// The cache's own checksum finds most damage, but somebody may have made the file. So each count is limited by the
+// bytes that follow, and no number is used before fits has checked it.
 func decodeTable(data []byte) (*catalog.Table, error) {
 	t := new(catalog.Table)
 	d, v := &keptReader{data}, reflect.ValueOf(t).Elem()
@@ -97,18 +97,18 @@ func decodeTable(data []byte) (*catalog.Table, error) {
 			return nil, err
 		}
 	}
-	// Of a damaged table no number is used: it is what later code trusts to lie in its container.
+	// No number of a damaged table is used, because later code trusts that they lie in their containers.
 	if len(d.data) > 0 || !fits(t) {
 		return nil, errKept
 	}
 	return t, nil
 }
 
-// keptReader takes columns off the front of what is left.
+// keptReader reads columns from the front of data.
 type keptReader struct{ data []byte }
 
-// count reads how many elements of at least so many bytes follow; ok is false where there is no column.
-// size is never 0 (isNumbers), so it may divide.
+// count reads how many elements of at least size bytes follow; ok is false if there is no column.
+// size is never 0 (isNumbers), so it can be a divisor.
 func (d *keptReader) count(size int) (n int, ok bool, err error) {
 	if len(d.data) < 8 {
 		return 0, false, errKept
@@ -117,14 +117,14 @@ func (d *keptReader) count(size int) (n int, ok bool, err error) {
 	if d.data = d.data[8:]; found == noColumn {
 		return 0, false, nil
 	}
-	// Before anything is allocated: the count is the file's word.
+	// This check comes before any allocation, because the count comes from the file.
 	if found > uint64(len(d.data)/size) {
 		return 0, false, errKept
 	}
 	return int(found), true, nil
 }
 
-// column reads one column into v, whose type says in which of the forms it was written.
+// column reads one column into v. The type of v says in which form it was written.
 func (d *keptReader) column(v reflect.Value) error {
 	t := v.Type()
 	if t == namesType {
@@ -148,7 +148,7 @@ func (d *keptReader) column(v reflect.Value) error {
 	}
 	switch {
 	case isNumbers(t):
-		// count has seen that n elements are there, so Decode does not run short.
+		// count has checked that n elements are there, so Decode cannot run out of bytes.
 		v.Set(reflect.MakeSlice(t, n, n))
 		used, err := binary.Decode(d.data, binary.LittleEndian, v.Interface())
 		d.data = d.data[used:]
@@ -176,7 +176,7 @@ func (d *keptReader) column(v reflect.Value) error {
 	return json.Unmarshal(text, v.Addr().Interface())
 }
 
-// names is nil where there are none.
+// names reads a list of texts; nil if there is none.
 func (d *keptReader) names() (*formats.Names, error) {
 	n, ok, err := d.count(4)
 	if err != nil || !ok {
@@ -197,8 +197,8 @@ func (d *keptReader) names() (*formats.Names, error) {
 	return names, nil
 }
 
-// fits is true of a table whose columns have one length, and no number of which leads out of its container.
-// These are the bounds that the walkers hold to; a reader later trusts them.
+// fits is true if all columns have the same length and no number leads out of its container.
+// The walkers obey the same limits, and readers rely on them later.
 func fits(t *catalog.Table) bool {
 	rows := len(t.Shard)
 	if len(t.Offset) != rows || len(t.Length) != rows || len(t.Label) != rows || t.Keys.Len() != int64(rows) ||
@@ -230,8 +230,8 @@ func fits(t *catalog.Table) bool {
 	return true
 }
 
-// fieldsFit is true of fields with a value for each row, and with places in blocks that lie there.
-// Which list a field's values are in follows from its type, as addField puts them there.
+// fieldsFit is true if every field has a value for each row, and its places in blocks lie there.
+// A field's type decides in which list its values are, as in addField.
 func fieldsFit(t *catalog.Table) bool {
 	n, rows := len(t.Fields), len(t.Shard)
 	if len(t.Numbers) != n || len(t.Ints) != n || len(t.Extents) != n || len(t.Texts) != n || len(t.FieldBlocks) != n {
@@ -257,7 +257,7 @@ func fieldsFit(t *catalog.Table) bool {
 	return true
 }
 
-// valuesFit is true of a field whose values lie in their blocks, and these in their containers.
+// valuesFit is true if the field's values lie in their blocks, and the blocks in their containers.
 func valuesFit(t *catalog.Table, field int) bool {
 	if len(t.FieldBlocks[field]) != len(t.Shard) {
 		return false
@@ -271,7 +271,7 @@ func valuesFit(t *catalog.Table, field int) bool {
 	return true
 }
 
-// inside adds nothing, for a sum could wrap around: the length is compared with what is left behind the offset.
+// inside compares the length with what is left behind the offset, because a sum could overflow.
 func inside(offset, length, size int64) bool {
 	return offset >= 0 && length >= 0 && offset <= size && length <= size-offset
 }

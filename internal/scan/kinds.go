@@ -12,17 +12,17 @@ import (
 	"github.com/headrace/headrace/mmap"
 )
 
-// kind is what a file's first bytes say it is. One that is not read has a sentence instead of a walker.
-// A kind that is refused is better than none: the sentence says what the file is and how it becomes readable.
+// kind is the kind of a file by its first bytes. If it is not read, refused says why, and what to do.
+// That is better than an unknown kind: the user learns what the file is and how it becomes readable.
 type kind struct {
 	name    string
 	refused string
-	beside  bool // one that is refused may lie beside containers, and is passed over there
-	blank   bool // the file has no bytes, and is of no kind that may have none
+	beside  bool // a refused file that may lie beside containers, and is ignored there
+	blank   bool // the file has no bytes, and its kind needs some
 }
 
-// kindOf looks at a file's first bytes. A kind without a name is none that is known.
-// folder remembers the index of LitData's chunks, some of which are known by that alone; nil where that is not asked.
+// kindOf finds the kind of a file by its first bytes. An unknown kind has no name.
+// folder keeps the index of LitData's chunks, because some chunks are known only by it; nil: it is not asked.
 func kindOf(path string, folder *litFolder) (kind, error) {
 	f, err := mmap.OpenRegular(path)
 	if err != nil {
@@ -39,18 +39,18 @@ func kindOf(path string, folder *litFolder) (kind, error) {
 	return kindOfFile(path, f, info.Size(), folder)
 }
 
-// kindOfFile is kindOf for an open file of so many bytes, one at least.
-// Chunks of LitData and shards of MDS have no magic, so for them it looks further than the first bytes.
+// kindOfFile is kindOf for an open file with at least one byte.
+// Chunks of LitData and shards of MDS have no magic, so for them it reads more than the first bytes.
 func kindOfFile(path string, f io.ReaderAt, size int64, folder *litFolder) (kind, error) {
 	head := make([]byte, formats.TarBlock)
 	n, err := f.ReadAt(head, 0)
-	if n == 0 && err != nil && !errors.Is(err, io.EOF) { // of what cannot be read no kind can be denied
+	if n == 0 && err != nil && !errors.Is(err, io.EOF) { // without bytes no kind can be excluded
 		return kind{}, catalog.IOError(path, "cannot read it", err)
 	}
-	// Before the first bytes, which are the number of items and may be any.
+	// This comes before the first bytes: a chunk begins with the number of its items, which may look like anything.
 	chunk := formats.IsLitData(f, size)
 	if !chunk && folder != nil {
-		chunk, _ = folder.names(path) // an index that is of something else, or damaged, names nothing
+		chunk, _ = folder.names(path) // an index that is damaged or another program's names nothing
 	}
 	if chunk {
 		return kind{name: "litdata"}, nil
@@ -58,9 +58,9 @@ func kindOfFile(path string, f io.ReaderAt, size int64, folder *litFolder) (kind
 	return kindOfBytes(path, head[:n], f, size), nil
 }
 
-// kindOfBlank is the kind of a file without bytes. TFRecords and RecordIO have nothing but records, so those that
-// hold none are such files; they have no magic either, and are known by their names.
-// Other formats have a head, so that a file without bytes is a damaged one.
+// kindOfBlank returns the kind of a file without bytes. TFRecord and RecordIO files hold nothing but records, so
+// without a record they are empty. They have no magic either, so the name decides.
+// Other formats have a header, so an empty file is a damaged one.
 func kindOfBlank(path string) kind {
 	switch name := filepath.Base(path); {
 	case strings.Contains(strings.ToLower(name), "tfrecord"):
@@ -71,17 +71,17 @@ func kindOfBlank(path string) kind {
 	return kind{blank: true}
 }
 
-// kindOfBytes is the kind of a container of so many bytes that begins with head.
+// kindOfBytes returns the kind of a container of size bytes that begins with head.
 func kindOfBytes(path string, head []byte, r io.ReaderAt, size int64) kind {
-	// Only a first answer: formats without a magic may begin by chance with that of another one.
+	// This is only a first guess: a format without a magic may happen to begin like another one.
 	found := kindOfHead(head)
-	// MDS has no magic and its first bytes are a count, which may be those of anything: so it goes before, where what
-	// follows is its configuration.
+	// MDS has no magic, and its first bytes are a count, which may look like anything. So MDS comes first if its
+	// configuration follows.
 	if codec := formats.WholeCodec(path, head); codec != 0 && formats.IsWholeMDS(codec, r, size) ||
 		(found.name == "" || found.refused != "") && formats.IsMDS(r, size) {
 		return kind{name: "mds"}
 	}
-	// A length begins it, which may look like zlib's head.
+	// This format begins with a length, which may look like a header of zlib.
 	if (found.name == "" || found.refused != "") && formats.IsEarlyArrow(r, size) {
 		return kind{name: "arrow"}
 	}
@@ -89,17 +89,17 @@ func kindOfBytes(path string, head []byte, r io.ReaderAt, size int64) kind {
 	if found.name == "" && formats.IsBeton(r, size) {
 		return kind{name: "beton"}
 	}
-	// Zeros alone say nothing, so here the name has to.
+	// Zeros alone mean nothing, so here the name has to decide as well.
 	if found.name == "" && filepath.Ext(path) == ".tar" && formats.IsEmptyTar(head, size) {
 		return kind{name: "tar"}
 	}
-	// A block of snappy shows nothing of what it holds before it is decoded.
-	// So its ending decides; where that is wrong the walker says so.
+	// A block of snappy does not show what it holds before it is decoded.
+	// So the file's extension decides. If it is wrong, the walker reports that.
 	if found.name == "" && withoutWhole(path) != path {
 		return kind{name: "mds"}
 	}
 	if found.name == "" {
-		// A zip may have anything before its members (APPNOTE.TXT 4.1.9), as self-extracting ones do, and is known by
+		// A zip may have anything before its members (APPNOTE.TXT 4.1.9), as self-extracting ones do, so it is recognised by
 		// its end.
 		switch ends, inParts := formats.EndsAsZip(r, size); {
 		case inParts:
@@ -114,12 +114,12 @@ func kindOfBytes(path string, head []byte, r io.ReaderAt, size int64) kind {
 	return found
 }
 
-// kindOfHead goes by the first bytes alone, in an order: a longer or a checked sign goes before one that other files have
-// by chance.
+// kindOfHead uses the first bytes alone. A long or checked sign comes before a short one that other files may have by
+// chance.
 func kindOfHead(head []byte) kind {
 	text := string(head)
 	switch {
-	// By checksums first, which say more than a few letters do.
+	// Checksums come first, because they prove more than a few letters.
 	case formats.IsTar(head):
 		return kind{name: "tar"}
 	case formats.IsLMDB(head):
@@ -128,7 +128,7 @@ func kindOfHead(head []byte) kind {
 		return kind{name: "lmdb 1.0", refused: "this is an LMDB of data format 2, that of LMDB 1.0 (expected 1, that of LMDB 0.9); mdb_dump of the one and mdb_load of the other convert it"}
 	case formats.IsTFRecord(head):
 		return kind{name: "tfrecord"}
-	// RFC 1952 and 1950: a zlib head is a multiple of 31.
+	// RFC 1952 and 1950: zlib's header is a multiple of 31.
 	case strings.HasPrefix(text, "\x1f\x8b"), len(head) > 1 && head[0] == 0x78 && (int(head[0])<<8|int(head[1]))%31 == 0:
 		return kind{name: "gzip or zlib", refused: "the file is compressed as a whole, which leaves no way to one sample; decompress it first"}
 	case formats.IsZstd(head):
@@ -145,8 +145,8 @@ func kindOfHead(head []byte) kind {
 	return kind{}
 }
 
-// oneKind is the kind that all files are of, whose names are for texts.
-// A dataset of two kinds is nearly always a pattern that stands for too much.
+// oneKind returns the kind of all files, and an error if they differ. files is for messages.
+// If a dataset has two kinds, a pattern mostly matches too much.
 func oneKind(files []string, o *Options, kindOf func(int) (kind, error)) (first kind, err error) {
 	for i, file := range files {
 		found, err := kindOf(i)
@@ -167,8 +167,8 @@ func oneKind(files []string, o *Options, kindOf func(int) (kind, error)) (first 
 		case found.name != first.name:
 			return kind{}, catalog.NewError(fault.KindArgument, file, "%s", fault.Differs("the files are of several kinds", first.name+", as "+files[0], found.name))
 		}
-		// format= is a claim about the content, and not an order to read it so: every walker reads its own bytes
-		// alone.
+		// format= states what the content is. It does not force a walker on the file, because each walker reads only its own
+		// kind.
 		if wanted := kindOfFormat(o.Format); wanted != "" && wanted != found.name {
 			return kind{}, catalog.NewError(fault.KindBadFile, file, "%s", fault.Differs("the file is of another kind than format says", wanted, found.name))
 		}
@@ -176,7 +176,8 @@ func oneKind(files []string, o *Options, kindOf func(int) (kind, error)) (first 
 	return first, nil
 }
 
-// listInstead says what a list of files is for, by its name: a text shows no more of what it is.
+// listInstead suggests by the file's name what to do with a list of files or an image, because a text shows no more
+// about itself.
 func listInstead(file string) string {
 	switch strings.ToLower(filepath.Ext(file)) {
 	case ".csv", ".jsonl", ".ndjson":
@@ -189,7 +190,7 @@ func listInstead(file string) string {
 	return ""
 }
 
-// webdataset and tar are two ways to read the samples of one container.
+// kindOfFormat returns the kind for a format: webdataset and tar are two ways to read samples of the same container.
 func kindOfFormat(format string) string {
 	if format == "webdataset" {
 		return "tar"

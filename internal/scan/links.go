@@ -11,25 +11,25 @@ import (
 	"github.com/headrace/headrace/internal/formats"
 )
 
-// archiveLinks are the links of an archive, by their names: where each leads to. Names are clean paths below the archive's
-// root, and only compared with each other.
+// archiveLinks has the links of an archive by name, with the target of each. Names are clean paths below the archive's
+// root, and are only compared with each other.
 type archiveLinks map[string]string
 
-// Bounds of memory and of a walk from link to link.
+// These constants limit memory, and how far links are followed.
 const (
-	// Links are held until the archive's end is known, some hundred bytes each.
+	// Links are kept until the archive's end is known. Each takes some hundred bytes.
 	maxLinks = 1 << 22
-	mostHops = 8 // of links to links
+	mostHops = 8 // from link to link
 )
 
-// add takes a link. tar writes a file's second name as a hard link, which says its first one.
-// Of several links of one name the last holds, as extraction leaves it.
+// add notes a link. tar writes a second name of a file as a hard link to its first name.
+// Of several links with one name the last one holds, as after extraction.
 func (l archiveLinks) add(m *formats.TarMember) error {
 	if len(l) == maxLinks {
 		return fmt.Errorf("%w: more than %d links", formats.ErrLimit, maxLinks)
 	}
-	// A hard link's target is a name in the archive, a symbolic link's is relative to the folder that it lies in (POSIX, pax,
-	// linkname; symlink(7)).
+	// The target of a hard link is a name in the archive. That of a symbolic link is relative to the link's own folder
+	// (POSIX, pax, linkname; symlink(7)).
 	to := m.Link
 	if m.Symbolic && !path.IsAbs(to) {
 		to = path.Join(path.Dir(m.Name), to)
@@ -38,15 +38,15 @@ func (l archiveLinks) add(m *formats.TarMember) error {
 	return nil
 }
 
-// drop forgets a link whose name a later file has: extraction puts the file in its place.
+// drop removes a link if a later file has its name, because extraction replaces the link by the file.
 func (l archiveLinks) drop(name string) {
 	if len(l) > 0 {
 		delete(l, path.Clean(name))
 	}
 }
 
-// end is the file that a link leads to by others; "" where it leads round.
-// Links may lead round, so the hops are bounded. Linux follows 40 (path_resolution(7)), and archives have one or two.
+// end returns the file that a link leads to, perhaps through other links; "" if they form a circle.
+// Because of circles the number of hops is limited. Linux follows 40 (path_resolution(7)); archives have one or two.
 func (l archiveLinks) end(name string) string {
 	for range mostHops {
 		to, link := l[name]
@@ -58,11 +58,11 @@ func (l archiveLinks) end(name string) string {
 	return ""
 }
 
-// addLinks notes the links that are images by their names. Their files may stand before or behind them, so the archive
-// is walked once more where there are any.
+// addLinks notes the links that are images by their names. Their files may come before or after them, so the archive is
+// walked once more if it has links.
 func (p *part) addLinks(links archiveLinks) error {
 	type place struct{ offset, size int64 }
-	// nil: the file has not been met. It need not be called as an image, so it may have no row whose place could be taken.
+	// A nil place means that the file was not found yet. It may lack an image's name, and then no row has its place.
 	wanted := make(map[string]*place)
 	for name := range links {
 		if end := links.end(name); end != "" && formats.HasImageExtension(name) {
@@ -81,7 +81,7 @@ func (p *part) addLinks(links archiveLinks) error {
 		if err != nil {
 			return err
 		}
-		// Else a link of that name came later in the archive, and extraction puts it in the file's place.
+		// Otherwise a link of that name comes later in the archive, and extraction replaces the file by it.
 		if name := path.Clean(m.Name); links[name] == "" {
 			if _, asked := wanted[name]; asked {
 				wanted[name] = &place{m.Offset, m.Size}
@@ -97,12 +97,12 @@ func (p *part) addLinks(links archiveLinks) error {
 	})
 }
 
-// eachLink has the links added that are images by their names, each with the file that it leads to; what is found is false
-// where the archive has no such.
-// They are added in the order of their names, because a map's own order is another in each run.
+// eachLink calls add for each link that is an image by its name, with the file that it leads to. found is false if the
+// archive has no such file.
+// The links come in the order of their names, because a map's own order differs from run to run.
 func (p *part) eachLink(links archiveLinks, add func(name, end string) (found bool, err error)) error {
 	lost, first := 0, ""
-	for _, name := range slices.Sorted(maps.Keys(links)) { // names that clean to one stand in one order
+	for _, name := range slices.Sorted(maps.Keys(links)) { // sorted, so that names that are equal once cleaned keep one order
 		if !formats.HasImageExtension(name) {
 			continue
 		}

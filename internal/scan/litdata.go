@@ -16,18 +16,18 @@ import (
 	"github.com/headrace/headrace/mmap"
 )
 
-// Names that LitData gives its files (litdata/constants.py).
+// These are names that LitData gives its files (litdata/constants.py).
 const (
 	litIndexName = "index.json"
-	litChunkExt  = ".bin" // also of compressed ones, called chunk-0-0.zstd.bin
+	litChunkExt  = ".bin" // also of compressed chunks, as in chunk-0-0.zstd.bin
 	maxLitIndex  = 256 << 20
 )
 
-// litFolder is the index of the folder that chunks were last found in: read once for all of them.
-// A folder has hundreds of chunks, and its index may have megabytes. Only one index is kept: where chunks of several folders
-// are read in turn, each is read again.
+// litFolder has the index of the folder whose chunks were last looked at. It is read once for all of them.
+// A folder has hundreds of chunks, and its index may have megabytes. Only one index is kept: if chunks of several
+// folders are read in turn, each index is read again and again.
 type litFolder struct {
-	// open opens a file by its path, or an object of a store by its address; fs.ErrNotExist where there is none.
+	// open opens a file by its path, or an object in a store by its address; the error is fs.ErrNotExist if there is none.
 	open func(path string) (io.ReadCloser, error)
 
 	mu    sync.Mutex
@@ -36,16 +36,16 @@ type litFolder struct {
 	err   error
 }
 
-// of is the index of a chunk's folder; nil where that has none.
-// The folder is what stands before the last slash, for the path may be an address.
+// of returns the index of a chunk's folder; nil if the folder has none.
+// The folder is the text before the last slash, because the path may be an address.
 func (l *litFolder) of(chunk string) (*formats.LitIndex, error) {
 	return l.in(chunk[:strings.LastIndexByte(chunk, '/')+1])
 }
 
-// in is the index of the chunks of a folder, whose path or address ends with a slash, or is empty.
+// in returns the index of a folder, whose path or address ends with a slash or is empty.
 func (l *litFolder) in(dir string) (*formats.LitIndex, error) {
 	l.mu.Lock()
-	// Held while the file is read: workers that open chunks of one folder at once wait for one of them.
+	// The lock is held while the file is read, so that workers on chunks of one folder wait for one of them.
 	defer l.mu.Unlock()
 	if path := dir + litIndexName; l.path != path {
 		l.path = path
@@ -54,7 +54,7 @@ func (l *litFolder) in(dir string) (*formats.LitIndex, error) {
 	return l.index, l.err
 }
 
-// readLitIndex gives nil and no error where there is no such file, for most folders are none of LitData's.
+// readLitIndex returns nil without an error if there is no such file, because most folders are not LitData's.
 func readLitIndex(path string, open func(path string) (io.ReadCloser, error)) (*formats.LitIndex, error) {
 	f, err := open(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -78,13 +78,13 @@ func readLitIndex(path string, open func(path string) (io.ReadCloser, error)) (*
 	return index, nil
 }
 
-// newLitFolder is one of folders on disk.
+// newLitFolder makes a litFolder for folders on disk.
 func newLitFolder() *litFolder {
 	return &litFolder{open: func(path string) (io.ReadCloser, error) { return mmap.OpenRegular(path) }}
 }
 
-// chunks are those of a folder in the order of its index; none where that is of something else.
-// The order of the index is that of the samples' numbers in LitData itself.
+// chunks returns the chunks of a folder in the order of its index; none if the index is another program's.
+// That order is also the order of LitData's sample numbers.
 func (l *litFolder) chunks(dir string) (files []string, err error) {
 	index, err := l.in(dir)
 	if index == nil || err != nil {
@@ -96,8 +96,8 @@ func (l *litFolder) chunks(dir string) (files []string, err error) {
 	return files, nil
 }
 
-// names is true of a file that the index beside it names.
-// Names of chunks are compared by their last part, as the index has them.
+// names is true if the index beside a file names it.
+// Only the last part of the file's path is compared, because that is what the index has.
 func (l *litFolder) names(path string) (bool, error) {
 	index, err := l.of(path)
 	if index == nil || err != nil {
@@ -107,8 +107,8 @@ func (l *litFolder) names(path string) (bool, error) {
 	return named, nil
 }
 
-// scanLitData reads the items of a chunk. What they are its folder's index says. A leaf that is encoded as an
-// image is the image whatever its name, where there is only one.
+// scanLitData reads the items of a chunk. The index of its folder says what they are. If only one leaf is encoded as an
+// image, it is the image, whatever its name.
 func scanLitData(p *part) error {
 	index, err := p.lit.of(p.path)
 	if err != nil {
@@ -121,18 +121,18 @@ func scanLitData(p *part) error {
 	if !named {
 		return fmt.Errorf("%w: the %s beside it does not name the chunk", formats.ErrBad, litIndexName)
 	}
-	// chunk.Samples is the index's count, which has to be that of the chunk's own head.
+	// chunk.Samples is the index's count; it has to agree with the head of the chunk.
 	l, err := formats.NewLitData(p.file, p.size, index, chunk.Samples, p.mostBlock)
 	if err != nil {
 		return err
 	}
-	// A column of a usual name is the image, whatever its encoding, as in every other container.
+	// A column with a usual name is the image, whatever its encoding, as in every other container.
 	usual := func(c tableColumn) bool { return slices.Contains(imageNames, c.name) }
 	if encoded := index.Encoded(); !p.image.given && len(encoded) == 1 && !slices.ContainsFunc(tableColumns(l.Leaves), usual) {
 		p.image.names = encoded
 	}
-	// An array or a tensor begins with a head of its type and shape. litForm takes it off, of a column that is needed as the
-	// image or as a vector, and for that the value has to come as bytes.
+	// An array or a tensor begins with a head of its type and shape. litForm removes the head if the column is needed as
+	// image or as vector. For that the value has to come as bytes.
 	for i, c := range tableColumns(l.Leaves) {
 		if form := l.Leaves[i].Form; (form == formats.LitNumpy || form == formats.LitTensor) && (p.isImage(c.name) || p.wantsVector(c.name)) {
 			l.Leaves[i].Kind = formats.BytesLeaf
@@ -141,8 +141,8 @@ func scanLitData(p *part) error {
 	return p.readTable(l.Leaves, "", l.Next)
 }
 
-// litForm takes the head off a value that has one.
-// A form is a serializer of LitData's, by its name in the index (litdata/streaming/serializers.py).
+// litForm removes the head of a value that has one.
+// A form is the name of one of LitData's serializers in the index (litdata/streaming/serializers.py).
 func (p *part) litForm(c *cell, form string) error {
 	switch form {
 	case "pil":
@@ -153,23 +153,24 @@ func (p *part) litForm(c *cell, form string) error {
 	return p.litArray(c, form)
 }
 
-// litArray takes an array of several axes (litdata/streaming/serializers.py): uint32 of its type, of how many axes there
-// are, and of each; little-endian of NumPy's. Those of tensors are big-endian, and little-endian of its first releases.
+// litArray reads an array of several axes (litdata/streaming/serializers.py). Its head has a uint32 for the type, one
+// for the number of axes, and one for each axis. They are little-endian for NumPy's arrays and big-endian for tensors,
+// but little-endian in LitData's first releases.
 func (p *part) litArray(c *cell, form string) error {
-	// More axes than images have; they bound the head that is read.
+	// Images have fewer axes. The limit bounds the size of the head.
 	const word, mostAxes = 4, 8
 	var space [(2 + mostAxes) * word]byte
 	b, err := p.head(c, space[:])
 	if err != nil {
 		return err
 	}
-	// No file says which release of LitData wrote it, so of tensors both orders are tried.
+	// A file does not say which release of LitData wrote it, so for tensors both byte orders are tried.
 	orders := []binary.ByteOrder{binary.LittleEndian}
 	if form == formats.LitTensor {
 		orders = []binary.ByteOrder{binary.BigEndian, binary.LittleEndian}
 	}
 	for _, order := range orders {
-		// A scalar of NumPy has no axes, so it is as short as this. Fewer bytes are not an array.
+		// The shortest array is a NumPy scalar, which has no axes.
 		if len(b) < 2*word {
 			break
 		}
@@ -177,7 +178,7 @@ func (p *part) litArray(c *cell, form string) error {
 		if dtype == "" || axes > mostAxes || (2+axes)*word > int64(len(b)) {
 			continue
 		}
-		if axes == 0 && c.length-2*word == widths[dtype] { // one number
+		if axes == 0 && c.length-2*word == widths[dtype] { // a single number
 			c.behind(2 * word)
 			c.dtype = dtype
 			return p.number(c)
@@ -186,7 +187,7 @@ func (p *part) litArray(c *cell, form string) error {
 		for axis := range axes {
 			shape = append(shape, int64(order.Uint32(b[(2+axis)*word:])))
 		}
-		// The right order is the one whose shape fills the bytes: for the other one a type or a side is 2^24 and
+		// The right byte order is the one whose shape fills the bytes. In the other one the type or a side would be 2^24 or
 		// more.
 		if n, ok := arrayBytes(shape, widths[dtype]); !ok || n != c.length-(2+axes)*word {
 			continue

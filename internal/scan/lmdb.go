@@ -11,23 +11,23 @@ import (
 	"github.com/headrace/headrace/internal/formats"
 )
 
-// imageMagic are the first bytes of images. What of them is decoded is for others to know.
-// Keys and values of an LMDB have no types, so that what a value is only its first bytes tell.
+// imageMagic has the first bytes of image files. Whether such an image can be decoded is decided elsewhere.
+// Keys and values of an LMDB have no types, so only the first bytes show what a value is.
 var imageMagic = []string{"\xff\xd8\xff", "\x89PNG\r\n\x1a\n", "P5", "P6", "BM", "GIF8", "II*\x00", "MM\x00*"}
 
-// maxDatumSide is that of any image of pixels.
-// Sides that are not more can be multiplied safely; how many pixels an image may have is checked behind that.
+// maxDatumSide is the largest side of an image of pixels.
+// Sides up to it can be multiplied without overflow. The number of pixels is checked after that.
 const maxDatumSide = 1 << 20
 
-// isImage goes by a few bytes, as nothing is decoded here. A value that is taken for an image and is none becomes a sample
-// with the verdict bad.
+// isImage judges by a few bytes, because nothing is decoded here. If a value only looks like an image, it becomes a
+// sample with the verdict bad.
 func isImage(head string) bool {
 	for _, magic := range imageMagic {
 		if !strings.HasPrefix(head, magic) {
 			continue
 		}
-		// Two letters begin words as well: behind P5 and P6 stand a width or a comment, in a BMP's header its
-		// second part's length, which is under 256.
+		// Two letters may begin a word as well. After P5 and P6 a width or a comment must follow. A BMP's header has the
+		// length of its second part, which is below 256.
 		switch magic {
 		case "P5", "P6":
 			rest := strings.TrimLeft(head[2:], " \t\r\n")
@@ -40,20 +40,20 @@ func isImage(head string) bool {
 	return len(head) >= 12 && head[:4] == "RIFF" && head[8:12] == "WEBP"
 }
 
-// scanLMDB takes every value that is an image, or a Datum of one, as a sample. Other values, such as the
-// lists of keys that programs put beside their images, are passed over and counted in a warning.
+// scanLMDB makes a sample of every value that is an image or a Datum of one. Other values, such as the lists of keys
+// that programs store beside their images, are ignored and counted in a warning.
 func scanLMDB(p *part) error {
 	p.plain = false
 	other, first := 0, ""
-	// The tree is walked in the order of keys, whose pages may lie anywhere.
+	// The tree is walked in the order of keys, and the pages of the keys may be anywhere.
 	order := &jumps{ReaderAt: p.file, size: p.size}
-	// On a disk a page elsewhere costs little; in a store it is a request of megabytes.
+	// On a disk, reading a distant page costs little; in a store it is a request of megabytes.
 	pages := io.ReaderAt(p.file)
 	if p.beside != nil {
 		pages = order
 	}
 	err := formats.WalkLMDB(pages, p.size, p.database, func(e formats.LMDBEntry) error {
-		// A long value lies on pages of its own (overflow pages), and a jump to them costs as much as one to a key's page.
+		// A long value has pages of its own (overflow pages), and a jump to them costs as much as one to a key's page.
 		if p.beside != nil && order.many(e.Offset) {
 			return errScattered
 		}
@@ -71,7 +71,7 @@ func scanLMDB(p *part) error {
 	})
 	var several *formats.DatabasesError
 	switch {
-	// Asked first, for the walker may have made an error about the database of the reader's errScattered.
+	// This case comes first, because the walker may have wrapped the reader's errScattered in an error about the database.
 	case order.scattered:
 		return errScattered
 	case errors.As(err, &several) && p.database != "":
@@ -84,7 +84,7 @@ func scanLMDB(p *part) error {
 		return fault.New(fault.KindArgument, fmt.Sprintf("%v; split= chooses one of the databases%s", several, own))
 	case err != nil:
 		return withWayOut(err)
-	// Some values that are no images are a program's notes; all of them are another kind of dataset.
+	// Some values without images may be a program's notes. If no value is an image, it is another kind of dataset.
 	case other > 0 && p.rows() == 0:
 		return fmt.Errorf("%w: none of %d values is an image or a Datum of one, as %.80q; serialised objects can be packed with headrace.pack", formats.ErrUnsupported, other, first)
 	case other > 0:
@@ -93,24 +93,25 @@ func scanLMDB(p *part) error {
 	return nil
 }
 
-// jumps reads pages of an object, and counts how often a page or a value lies elsewhere than around the one before it.
+// jumps reads pages of an object, and counts how often a page or value is far from the one before it.
 type jumps struct {
 	io.ReaderAt
 	size, last, count int64
 	scattered         bool
 }
 
-// Jumps are counted by the pieces that a store is read in, of four megabytes (package tape), and not by pages of 4 KiB.
+// Jumps are counted by the pieces of four megabytes in which a store is read (package tape), and not by pages of 4 KiB.
 const (
-	jumpBytes  = 32 << 20 // that are in memory around a place of an object (package tape)
-	jumpPieces = 4 << 20  // that a read elsewhere fetches
+	jumpBytes  = 32 << 20 // bytes around a place of an object that are in memory (package tape)
+	jumpPieces = 4 << 20  // bytes that a read at a distant place fetches
 	jumpsFew   = 64
 )
 
-// errScattered: samples are in the order of keys, so the values cannot be read in the order of their places instead.
+// errScattered refuses such a database: samples are in the order of keys, so they cannot be read in the order of
+// places.
 var errScattered = fmt.Errorf("%w: its values are not in the order of their keys, so reading them from a store would fetch it many times; copy it to a local disk, or pack it there", formats.ErrUnsupported)
 
-// ReadAt reads pages until their order turns out to be too costly.
+// ReadAt reads pages until their order turns out to be too expensive.
 func (j *jumps) ReadAt(to []byte, offset int64) (int, error) {
 	if j.many(offset) {
 		return 0, errScattered
@@ -118,7 +119,7 @@ func (j *jumps) ReadAt(to []byte, offset int64) (int, error) {
 	return j.ReaderAt.ReadAt(to, offset)
 }
 
-// many is true where reading in this order fetches more than twice the bytes of the object.
+// many is true if reading in this order fetches more than twice the bytes of the object.
 func (j *jumps) many(offset int64) bool {
 	if offset < j.last-jumpBytes || offset > j.last+jumpBytes {
 		j.count++
@@ -128,10 +129,10 @@ func (j *jumps) many(offset int64) bool {
 	return j.scattered
 }
 
-// compressedValue are the cells of a value that is a frame of LZ4, nil where that holds no image. It is a block of its
-// own. What else such frames hold, pickles and messages of Arrow, is passed over.
+// compressedValue returns the cells of a value that is a frame of LZ4, nil if it holds no image. The frame is a block
+// of its own. Frames with other contents, such as pickles and messages of Arrow, are ignored.
 func (p *part) compressedValue(e formats.LMDBEntry) ([]cell, error) {
-	// The first bytes decide, so that of a frame which holds no image no more is decoded.
+	// The first bytes decide. If the frame holds no image, no more of it is decoded.
 	image := func(head []byte) bool { return isImage(string(head)) }
 	frame, err := formats.ReadLZ4(p.file, e.Offset, e.Length, p.mostBlock, image)
 	if err != nil || !image(frame.Head) {
@@ -140,10 +141,10 @@ func (p *part) compressedValue(e formats.LMDBEntry) ([]cell, error) {
 	return []cell{{name: "image", length: frame.Block.Size, block: &frame.Block}}, nil
 }
 
-// valueOf are the cells of a value, nil for one that is no image.
+// valueOf returns the cells of a value, nil if it is no image.
 // A Datum is a message of Caffe's (caffe.proto, Datum).
 func (p *part) valueOf(e formats.LMDBEntry) ([]cell, error) {
-	// As many bytes as the longest sign needs: in a BMP the length of the header's second part (isImage).
+	// The longest sign needs this many bytes: for a BMP, up to the length of the header's second part (isImage).
 	head := make([]byte, min(e.Length, formats.HeadBytes))
 	if n, err := p.file.ReadAt(head, e.Offset); n < len(head) && !errors.Is(err, io.EOF) {
 		return nil, err
@@ -161,7 +162,7 @@ func (p *part) valueOf(e formats.LMDBEntry) ([]cell, error) {
 		return nil, err
 	case !d.Encoded && d.Channels != 1 && d.Channels != 3:
 		return nil, fmt.Errorf("%w: %.80q is a Datum of pixels of %d channels (expected 1 or 3); headrace.pack takes a dataset that makes images of them", formats.ErrUnsupported, e.Key, d.Channels)
-	// Before it becomes 32 bits.
+	// The sides are checked before they become 32-bit numbers.
 	case !d.Encoded && max(d.Height, d.Width) > maxDatumSide:
 		return nil, fmt.Errorf("%w: %.80q is a Datum of %d x %d pixels", formats.ErrLimit, e.Key, d.Height, d.Width)
 	case !d.Encoded:

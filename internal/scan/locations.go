@@ -14,31 +14,31 @@ import (
 	"github.com/headrace/headrace/mmap"
 )
 
-// Locations are samples whose places the caller knows: a table of as many rows as there are samples. Numbers
-// are little-endian, of 8 bytes each, so that in JSON a column is one base64 text.
-// It comes through the C ABI, so every count, end and number in it is the caller's word, and is checked here.
+// Locations are samples whose places the caller knows: a table with a row for each sample. Numbers are little-endian,
+// with 8 bytes each, so that in JSON a column is one base64 text.
+// The table comes through the C ABI, so every count, end and number in it is checked here.
 type Locations struct {
 	Files  []pathjson.Text  `json:"files"`
-	File   []byte           `json:"file"` // its number among Files
+	File   []byte           `json:"file"` // the number of the row's file in Files
 	Offset []byte           `json:"offset"`
 	Length []byte           `json:"length"`
-	Label  []byte           `json:"label"` // nil: there are none
+	Label  []byte           `json:"label"` // nil: there are no labels
 	Keys   *Texts           `json:"keys"`  // nil: CONTAINER/ROW
 	Fields []LocationsField `json:"fields"`
 }
 
-// Texts are texts or bytes one behind the other.
-// Of n texts there are n ends; the first begins at 0.
+// Texts are texts or bytes, stored one after the other.
+// n texts have n ends; the first text begins at 0.
 type Texts struct {
-	Ends []byte `json:"ends"` // of each in Data, as numbers
+	Ends []byte `json:"ends"` // where each text ends in Data, as numbers
 	Data []byte `json:"data"`
 }
 
-// LocationsField is a field with its values: Numbers of an int or a float, else Texts.
+// LocationsField is a field with its values, which are in Numbers for ints and floats, otherwise in Texts.
 type LocationsField struct {
 	Name    string            `json:"name"`
 	Type    catalog.FieldType `json:"type"`
-	DType   string            `json:"dtype"` // of vectors, whose bytes are Texts
+	DType   string            `json:"dtype"` // of vectors, whose bytes are in Texts
 	Shape   []int64           `json:"shape"`
 	Numbers []byte            `json:"numbers"`
 	Texts   *Texts            `json:"texts"`
@@ -46,21 +46,21 @@ type LocationsField struct {
 
 const numberBytes = 8
 
-// numberAt checks nothing: its caller has seen that the column holds the row.
+// numberAt checks nothing, because its caller has checked that the column has the row.
 func numberAt(column []byte, row int) int64 {
 	return int64(binary.LittleEndian.Uint64(column[row*numberBytes:]))
 }
 
-// wrongRow is the error of a value of a row.
+// wrongRow makes the error for a value in a row.
 func wrongRow(kind fault.Kind, file string, row int, format string, args ...any) error {
 	e := catalog.NewError(kind, file, format, args...)
 	e.Record = int64(row)
 	return e
 }
 
-// FromLocations makes a dataset of places in files. Every row is seen to lie inside of its file here, so that
-// no later number can lead out of it.
-// Without names of classes a label may be any number from -1 on; with names it has to be that of one of them, or -1.
+// FromLocations makes a dataset of places in files. It checks that every row lies inside its file, so that no later
+// number can lead out of it.
+// Without names of classes a label may be any number from -1 on. With names it has to be -1 or the number of a class.
 func FromLocations(l *Locations, classes []string) (*catalog.Dataset, error) {
 	rows := len(l.File) / numberBytes
 	if rows == 0 || len(l.Files) == 0 {
@@ -71,11 +71,11 @@ func FromLocations(l *Locations, classes []string) (*catalog.Dataset, error) {
 			return nil, catalog.NewError(fault.KindArgument, "", "the column %q has %d bytes (expected %d, 8 for each of %d rows)", name, len(column), rows*numberBytes, rows)
 		}
 	}
-	// What the table holds of a row beside the caller's columns: four numbers, a key, and what a slice grows by.
+	// Each row takes memory beside the caller's columns: four numbers, a key, and what slices allocate in advance.
 	if short := headroom.Memory(int64(rows) * 64); short != nil {
 		return nil, short
 	}
-	// The files first, for places of rows are compared with their sizes.
+	// The files come first, because the rows' places are compared with their sizes.
 	t, err := located(l)
 	if err == nil {
 		err = l.fill(t, rows, classes)
@@ -86,14 +86,14 @@ func FromLocations(l *Locations, classes []string) (*catalog.Dataset, error) {
 	return catalog.FromTable(t)
 }
 
-// located is the table without a row.
+// located makes the table without its rows.
 // It has the files, with their sizes and the checksums of their ends.
 func located(l *Locations) (*catalog.Table, error) {
 	files := make([]string, len(l.Files))
 	first := make(map[string]int, len(files))
 	for i, file := range l.Files {
 		files[i] = string(file)
-		// One file under two numbers would count its rows and its checks twice.
+		// If one file had two numbers, its rows and its checks would be counted twice.
 		if j, ok := first[files[i]]; ok {
 			return nil, catalog.NewError(fault.KindArgument, files[i], "files[%d] is files[%d] once more", i, j)
 		}
@@ -101,7 +101,7 @@ func located(l *Locations) (*catalog.Table, error) {
 	}
 	root, names := catalog.CommonRoot(files)
 	t := &catalog.Table{Root: root, Source: catalog.SourceInfo{Format: "locations"}}
-	// Each file is opened once here; when it is read later, size and ends tell whether it is still the same.
+	// Each file is opened once here. Size and checksums of the ends show later whether it has changed.
 	for i, file := range files {
 		f, err := mmap.OpenRegular(file)
 		if err != nil {
@@ -130,7 +130,7 @@ func (l *Locations) fill(t *catalog.Table, rows int, classes []string) error {
 		}
 		name, size := string(l.Files[file]), t.Shards[file].Size
 		switch {
-		// Compared one by one: the sum of two numbers of the caller could wrap around.
+		// These are compared one by one, because a sum of the caller's numbers could overflow.
 		case offset < 0 || offset > size:
 			return wrongRow(fault.KindArgument, name, row, "offset is %d (expected 0 to %d, the bytes of the file)", offset, size)
 		case length < 0 || length > size-offset:
@@ -159,8 +159,8 @@ func (l *Locations) fill(t *catalog.Table, rows int, classes []string) error {
 	return nil
 }
 
-// keys are the caller's own, which are unique, or as many empty ones.
-// An empty key stands for one that is missing.
+// keys returns the caller's keys, which must be unique, or as many empty ones.
+// An empty key means that the sample has none.
 func (l *Locations) keys(rows int) (*formats.Names, error) {
 	if l.Keys == nil {
 		empty := new(formats.Names)
@@ -188,8 +188,8 @@ func (l *Locations) keys(rows int) (*formats.Names, error) {
 	return keys, nil
 }
 
-// names are the texts, each checked where they are to be text.
-// The sum of all lengths cannot exceed the data, as each end is at least the one before.
+// names returns the texts. With text, each must be UTF-8.
+// The lengths together cannot exceed the data, because no end is below the one before.
 func (x *Texts) names(column string, rows int, text bool) (*formats.Names, error) {
 	if x == nil || len(x.Ends) != rows*numberBytes {
 		return nil, catalog.NewError(fault.KindArgument, "", "the column %.80q has not a text for each of %d rows", column, rows)
@@ -210,7 +210,7 @@ func (x *Texts) names(column string, rows int, text bool) (*formats.Names, error
 }
 
 // addTo adds the field to the table.
-// A float comes as its 64 bits in Numbers.
+// In Numbers a float is stored as its 64 bits.
 func (f *LocationsField) addTo(t *catalog.Table, rows int) error {
 	field := catalog.Field{Name: f.Name, Type: f.Type}
 	t.Source.Columns = append(t.Source.Columns, catalog.SourceColumn{Name: f.Name, Samples: int64(rows), Use: "field"})

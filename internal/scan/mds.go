@@ -18,8 +18,9 @@ import (
 	"github.com/headrace/headrace/internal/formats"
 )
 
-// scanMDS reads the samples of a shard of MosaicML's streaming, which may be compressed as a whole.
-// It needs no index.json, for a shard says its columns itself; mdsindex.go asks that of a folder for shards in folders below.
+// scanMDS reads the samples of a shard of MosaicML's streaming. The shard may be compressed as a whole.
+// index.json is not needed, because a shard describes its own columns. mdsindex.go uses it to find shards in folders
+// below.
 func scanMDS(p *part) error {
 	p.plain = false
 	var head [4]byte
@@ -28,7 +29,7 @@ func scanMDS(p *part) error {
 		return err
 	}
 	codec := formats.WholeCodec(p.path, head[:n])
-	// A raw shard whose first bytes are by chance a codec's magic.
+	// A raw shard may happen to begin with a codec's magic.
 	if codec == blocks.None || formats.IsMDS(p.file, p.size) {
 		return p.samplesOfMDS(nil)
 	}
@@ -39,7 +40,8 @@ func scanMDS(p *part) error {
 	stored, size := p.file, p.size
 	p.file, p.size = bytes.NewReader(whole.Data), int64(len(whole.Data))
 	err = p.samplesOfMDS(whole)
-	// Let go of what the shard became: parts are kept until all shards were walked, and have places in the stored file alone.
+	// The decompressed shard is dropped, because parts are kept until all shards were walked. Places refer to the stored
+	// file.
 	p.file, p.size = stored, size
 	if walk := (*formats.WalkError)(nil); errors.As(err, &walk) {
 		err = &formats.WalkError{Offset: walk.Offset, Err: fmt.Errorf("%w (the byte is one of the shard once it is decompressed)", walk.Err)}
@@ -47,8 +49,8 @@ func scanMDS(p *part) error {
 	return err
 }
 
-// samplesOfMDS reads the samples of a shard, of a compressed one out of what it became. A column encoded as JPEG or
-// PNG is the image whatever its name, where there is only one.
+// samplesOfMDS reads the samples of a shard; whole is the decompressed shard if it was compressed. If only one column
+// is encoded as an image, it is the image, whatever its name.
 func (p *part) samplesOfMDS(whole *formats.WholeFile) error {
 	m, err := formats.NewMDS(p.file, p.size)
 	if err != nil {
@@ -57,11 +59,11 @@ func (p *part) samplesOfMDS(whole *formats.WholeFile) error {
 	if !p.image.given {
 		p.image.names = encodedImages(m.Columns)
 	}
-	// Offset and length of each column.
+	// places has the offset and length of each column.
 	places := make([][2]int64, len(m.Columns))
 	encodings := make([]string, len(m.Columns))
 	for i := range m.Columns {
-		// Without their parameters once, and not for each sample.
+		// The parameters are removed once here, and not for each sample.
 		encodings[i] = mdsEncoding(m.Columns[i].Encoding)
 	}
 	var cells []cell
@@ -88,10 +90,10 @@ func (p *part) samplesOfMDS(whole *formats.WholeFile) error {
 				return at(err, begin)
 			}
 		}
-		// Where an error says the sample stands, in the file that the user has.
+		// place is where errors say that the sample is, so it must be a place in the user's own file.
 		place := begin
 		if whole != nil {
-			place = 0 // of a sample without an image; what begins at begin is no place in the file
+			place = 0 // in a compressed file, begin is no place
 			if err := p.compressed(cells, whole); err != nil {
 				return at(err, begin)
 			}
@@ -102,16 +104,16 @@ func (p *part) samplesOfMDS(whole *formats.WholeFile) error {
 	}
 }
 
-// leastInPlace is the length of a value that is read where it lies, if the shard has it as it is. What is shorter is rather
-// held, for its neighbours may be compressed.
-// zstd stores what it cannot compress as it is (RFC 8878, 3.1.1.2.2, Raw_Block): a photograph may have a place in the
-// file so.
+// leastInPlace is the least length of a value that is read from its place in a compressed shard. A shorter value is
+// rather held, because its neighbours may be compressed.
+// zstd stores what it cannot compress unchanged (RFC 8878, 3.1.1.2.2, Raw_Block), so a photograph may have a place in
+// the file.
 const leastInPlace = 4 << 10
 
-// compressed says where the cells of a sample lie in the shard's file, or in what it became.
-// The cells' places are those in the decompressed shard; what is read later is the shard's own file.
+// compressed finds where the cells of a sample lie: in the shard's file, or in the decompressed shard.
+// The cells' places are those in the decompressed shard, but later reads use the shard's own file.
 func (p *part) compressed(cells []cell, whole *formats.WholeFile) error {
-	// The image has a place in any case, as an index never holds one.
+	// The image always gets a place, because an index never holds images.
 	image, err := p.imageOf(cells)
 	if err != nil {
 		return err
@@ -122,7 +124,7 @@ func (p *part) compressed(cells []cell, whole *formats.WholeFile) error {
 			continue
 		}
 		c.data = whole.Data[c.offset:][:c.length:c.length]
-		// A raw block of zstd holds what could not be made smaller: photographs, and neighbours by chance.
+		// A raw block of zstd holds what cannot be compressed: photographs, and sometimes their neighbours.
 		if i == image || c.length >= leastInPlace {
 			c.offset, c.block = whole.Place(c.offset, c.length)
 		} else {
@@ -132,8 +134,8 @@ func (p *part) compressed(cells []cell, whole *formats.WholeFile) error {
 	return nil
 }
 
-// mdsEncoding is an encoding without its parameters, as the 90 of "jpeg:90" (JPEG.from_str). Those of arrays say what
-// the bytes are.
+// mdsEncoding returns an encoding without its parameters, such as the 90 of "jpeg:90" (JPEG.from_str). It keeps those
+// of arrays, because they say what the bytes are.
 func mdsEncoding(said string) string {
 	if name, _, _ := strings.Cut(said, ":"); name != "ndarray" {
 		return name
@@ -141,11 +143,11 @@ func mdsEncoding(said string) string {
 	return said
 }
 
-// imageEncodings are those of a column that is an image, and of lists, which may hold just one.
+// imageEncodings are the encodings of images, and those of lists, which may hold just one image.
 var imageEncodings = []string{"jpeg", "png", "pil", "jpeg_array", "jpegarray", "list[jpeg]", "list[png]", "list[pil]"}
 
-// encodedImages are the usual names of images, or the only column whose encoding says that it is one.
-// A usual name goes before an encoding, as in all containers.
+// encodedImages returns the usual names of images, or the only column whose encoding is one of images.
+// A usual name takes precedence over an encoding, as in all containers.
 func encodedImages(columns []formats.MDSColumn) []string {
 	var encoded []string
 	for _, c := range columns {
@@ -162,12 +164,12 @@ func encodedImages(columns []formats.MDSColumn) []string {
 	return imageNames
 }
 
-// placeholder is a word before lists that streaming keeps "for future features".
+// placeholder is the size of a word before each list that streaming keeps "for future features".
 const placeholder = 4
 
-// decodeMDS gives a cell the kind of its column's encoding (streaming/base/format/mds/encodings.py), and to
-// numbers their value. What is neither bytes, text, number nor array is no field: lists of several images, and pickles,
-// which are never loaded.
+// decodeMDS sets a cell's kind by its column's encoding (streaming/base/format/mds/encodings.py), and the value of
+// numbers. Anything but bytes, text, numbers and arrays cannot be a field: neither lists of several images, nor
+// pickles, which are never loaded.
 func (p *part) decodeMDS(c *cell, encoding string) error {
 	switch encoding {
 	case "bytes", "jpeg", "png":
@@ -208,11 +210,12 @@ func (p *part) decodeMDS(c *cell, encoding string) error {
 	return nil
 }
 
-// mostDigits is what Python reads of an int (sys.int_info.default_max_str_digits), and so what streaming reads of str_int.
+// mostDigits is the largest number of digits that Python reads as an int (sys.int_info.default_max_str_digits), and so
+// streaming as str_int.
 const mostDigits = 4300
 
 // decodeWord reads a number that is written in digits.
-// An int of Python may have more than 64 bits. That is no error of the file, but the column is no field then.
+// An int of Python may exceed 64 bits. Then the file is not wrong, but the column cannot be a field.
 func (p *part) decodeWord(c *cell, whole bool) (err error) {
 	if c.length > mostDigits {
 		return fmt.Errorf("%w: a number of %d bytes (expected at most %d)", formats.ErrLimit, c.length, mostDigits)
@@ -232,13 +235,14 @@ func (p *part) decodeWord(c *cell, whole bool) (err error) {
 		c.kind, c.holds = listCell, "whole numbers of more than 64 bits"
 		return nil
 	}
-	if err != nil && !errors.Is(err, strconv.ErrRange) { // a float that is too large is an infinity, as in Python
+	if err != nil && !errors.Is(err, strconv.ErrRange) { // like Python, this makes an infinity of a float that is too large
 		return fmt.Errorf("%w: %.40q is no number", formats.ErrBad, data)
 	}
 	return nil
 }
 
-// numberOf is how many bytes a number of an encoding has, and a function that reads it; 0 if the encoding is no number.
+// numberOf returns the size of a number with that encoding, and a function that reads it; 0 if the encoding is no
+// number.
 // It serves arrays of one number as well (part.number), whose types have the same names.
 func numberOf(encoding string) (width int64, take func(*cell, []byte)) {
 	whole := func(width int64, value func([]byte) int64) (int64, func(*cell, []byte)) {

@@ -13,16 +13,16 @@ import (
 	"github.com/headrace/headrace/mmap"
 )
 
-// An index has some hundred bytes for each shard.
+// maxMDSIndex limits an index, which has some hundred bytes for each shard.
 const (
 	mdsIndexName = "index.json"
 	maxMDSIndex  = 64 << 20
 )
 
-// mergedShards are the shards that a merged index.json of MDS names in folders below its own, in its order
-// (streaming/base/util.py, merge_index); none where it names those beside it alone, which are found without it. Of a shard
-// that is kept both compressed and not, the file that is there.
-// Nothing else of the file is believed, and shards without one are read as well.
+// mergedShards returns the shards that a merged index.json of MDS names, in its order, if any is in a folder below
+// (streaming/base/util.py, merge_index). If all are beside it, it returns none, because they are found without it. If a
+// shard may be stored both compressed and raw, it returns the file that exists.
+// It uses nothing else of the index. Shards without an index are read as well.
 func mergedShards(dir string) (files []string, err error) {
 	path := filepath.Join(dir, mdsIndexName)
 	f, err := mmap.OpenRegular(path)
@@ -47,12 +47,12 @@ func mergedShards(dir string) (files []string, err error) {
 			Zip    *part  `json:"zip_data"`
 		} `json:"shards"`
 	}
-	if json.Unmarshal(text, &index) != nil { // of something else
+	if json.Unmarshal(text, &index) != nil { // another program's file
 		return nil, nil
 	}
-	// Shards in folders below are what a listing of this one would not find. Where none is, a listing finds them all.
+	// A listing of this folder would not find shards in folders below. If there are none, it finds all shards.
 	below := false
-	// The raw file is preferred, for a sample of it is read without decompressing the shard.
+	// The raw file is preferred, because its samples are read without decompressing the shard.
 	for _, s := range index.Shards {
 		name := s.Raw.Name
 		if s.Zip != nil && !isFile(filepath.Join(dir, name)) {

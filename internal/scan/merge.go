@@ -12,7 +12,7 @@ import (
 	"github.com/headrace/headrace/internal/formats"
 )
 
-// warningsOf are the warnings of all containers. What several have in common, as a column of a thousand files, is said once.
+// warningsOf collects the warnings of all containers. A warning that several containers share is given once.
 func warningsOf(shards []catalog.ShardInfo, parts []*part) (said []string) {
 	place, again := make(map[string]int), make(map[int]int)
 	for i, p := range parts {
@@ -31,13 +31,13 @@ func warningsOf(shards []catalog.ShardInfo, parts []*part) (said []string) {
 	return said
 }
 
-// merge makes one table of what the containers hold, in their order.
-// Rows are in the order of the files, and inside of each in that of its samples, so that a sample has the same number each
-// time.
+// merge makes one table of all containers, in their order.
+// Rows are in the order of the files, and within a file in the order of its samples. So a sample always has the same
+// number.
 func merge(root, format string, shards []catalog.ShardInfo, parts []*part, o *Options) (*catalog.Table, error) {
 	t := &catalog.Table{Root: root, Shards: shards}
 	t.Source.Format = format
-	// What becomes of a column depends on what it is in all containers together.
+	// The use of a column depends on its contents in all containers together.
 	all := sumColumns(parts)
 	t.Warnings = warningsOf(shards, parts)
 	for i, p := range parts {
@@ -47,7 +47,7 @@ func merge(root, format string, shards []catalog.ShardInfo, parts []*part, o *Op
 		t.Offset, t.Length, t.Frames = append(t.Offset, p.offset...), append(t.Length, p.length...), append(t.Frames, p.frames...)
 	}
 	if t.Source.Blocks = slices.ContainsFunc(parts, func(p *part) bool { return p.blocks != nil }); t.Source.Blocks {
-		// Rows of containers without blocks get empty places, for the table has a place for each row or for none.
+		// Rows of containers without blocks get empty places, because a table has a place for every row or for none.
 		for _, p := range parts {
 			t.Blocks = append(t.Blocks, grown(p.blocks, p.rows())...)
 		}
@@ -60,15 +60,16 @@ func merge(root, format string, shards []catalog.ShardInfo, parts []*part, o *Op
 	if len(t.Shard) == 0 {
 		return nil, catalog.NewError(fault.KindEmpty, where(root, shards), "the containers hold no sample")
 	}
-	// Columns, then labels, then fields: what became neither image nor label is a field, and labels may become one.
+	// The order is columns, labels, fields: a column that is neither image nor label is a field, and labels may become
+	// one.
 	if err := o.inspected(t, chooseColumns(t, all, parts, o)); err != nil {
 		return nil, err
 	}
 	if err := o.inspected(t, mergeLabels(t, parts, o)); err != nil {
 		return nil, err
 	}
-	// The table has a label for each row, or nothing of it can be looked at.
-	for len(t.Label) < len(t.Shard) { // behind a label that was refused, of a source that is only inspected
+	// The table needs a label for each row; otherwise it cannot be looked at.
+	for len(t.Label) < len(t.Shard) { // after a label was refused in a source that is only inspected
 		t.Label = append(t.Label, catalog.NoLabel)
 	}
 	if err := o.inspected(t, mergeFields(t, all, parts, o)); err != nil {
@@ -83,7 +84,7 @@ func merge(root, format string, shards []catalog.ShardInfo, parts []*part, o *Op
 	return t, nil
 }
 
-// where is what an error about all containers names: the only one, or the folder of all.
+// where returns the name for an error about all containers: the only one, or the folder of all.
 func where(root string, shards []catalog.ShardInfo) string {
 	if len(shards) == 1 {
 		return filepath.Join(root, filepath.FromSlash(shards[0].Name))
@@ -91,7 +92,7 @@ func where(root string, shards []catalog.ShardInfo) string {
 	return root
 }
 
-// sumColumns adds up what the parts have of each column, in the order of their first appearance.
+// sumColumns adds up the parts' columns by name, in the order of their first appearance.
 func sumColumns(parts []*part) []*column {
 	var all []*column
 	by := make(map[string]*column)
@@ -111,7 +112,7 @@ func sumColumns(parts []*part) []*column {
 			}
 			switch {
 			case sum.kind == c.kind:
-			// Whole numbers in one container and fractions in another are floats in both.
+			// Whole numbers in one container and fractions in another become floats in both.
 			case isNumber(sum.kind) && isNumber(c.kind):
 				sum.kind = floatCell
 			default:
@@ -124,11 +125,11 @@ func sumColumns(parts []*part) []*column {
 
 func isNumber(k cellKind) bool { return k == intCell || k == floatCell }
 
-// chooseColumns settles which columns were image and label, and refuses what is missing or in doubt.
-// It refuses what would otherwise be trained on in silence: samples without images, and labels out of several columns of which
-// nobody chose one. Several columns of images in one sample were refused by choice.find.
+// chooseColumns decides which columns are image and label, and refuses what is missing or unclear.
+// Without that, samples without images would be trained on silently, or labels out of several columns of which nobody
+// chose one. choice.find has refused several columns of images in one sample.
 func chooseColumns(t *catalog.Table, all []*column, parts []*part, o *Options) error {
-	// All that some sample has as its image: one dataset may have jpg and png.
+	// All columns are listed that some sample uses as its image: one dataset may have jpg and png.
 	var images, labels []string
 	for _, c := range all {
 		use := ""
@@ -142,7 +143,7 @@ func chooseColumns(t *catalog.Table, all []*column, parts []*part, o *Options) e
 		}
 		t.Source.Columns = append(t.Source.Columns, catalog.SourceColumn{Name: c.name, Type: c.typeOf(), Samples: max(c.seen, c.labels), Use: use})
 	}
-	// For people to look at: the columns of one sample, in its own order.
+	// This is for people to look at: the columns of one sample, in its own order.
 	if first := slices.IndexFunc(parts, func(p *part) bool { return p.rows() > 0 }); first >= 0 {
 		t.Source.Sample = parts[first].first
 	}
@@ -164,8 +165,8 @@ func chooseColumns(t *catalog.Table, all []*column, parts []*part, o *Options) e
 	return nil
 }
 
-// noteWithoutImage warns of samples that have none: each is an error when it is read, which may be hours from now. It is asked
-// of the samples that a selection has left.
+// noteWithoutImage warns of samples without an image: reading one is an error, which may come hours from now. It counts
+// only samples that a selection has left.
 func noteWithoutImage(t *catalog.Table, parts []*part) {
 	rows, images := int64(0), int64(0)
 	for _, p := range parts {
@@ -174,10 +175,10 @@ func noteWithoutImage(t *catalog.Table, parts []*part) {
 			images += c.images
 		}
 	}
-	if images == 0 || images >= rows { // without any image there was an error before
+	if images == 0 || images >= rows { // without any image there was an error already
 		return
 	}
-	missing := 0 // such samples have no byte (part.add)
+	missing := 0 // such samples have no bytes (part.add)
 	for _, length := range t.Length {
 		if length == 0 {
 			missing++
@@ -188,8 +189,9 @@ func noteWithoutImage(t *catalog.Table, parts []*part) {
 	}
 }
 
-// noteWithoutLabel warns of samples that have none where others do: -1 is no class, and ends a training that meets it. Of a
-// selection nothing is said, for its labels are numbers by then, among which -1 may be one of the container's own.
+// noteWithoutLabel warns of samples without a label if others have one: -1 is no class, and ends a training that meets
+// it.
+// It does not warn about a selection, whose labels are numbers by then; -1 may be one of the container's own.
 func noteWithoutLabel(t *catalog.Table, parts []*part) {
 	rows, missing := 0, 0
 	for _, p := range parts {
@@ -198,7 +200,7 @@ func noteWithoutLabel(t *catalog.Table, parts []*part) {
 			switch p.labels[i].kind {
 			case noLabel:
 				missing++
-			case fractionLabel, listLabel: // every label is -1, which was said
+			case fractionLabel, listLabel: // there was a warning already that every label is -1
 				return
 			}
 		}
@@ -208,9 +210,9 @@ func noteWithoutLabel(t *catalog.Table, parts []*part) {
 	}
 }
 
-// columnList names a container's columns for a sentence.
+// columnList lists a container's columns for an error.
 func columnList(all []*column) string {
-	// An error is one line; a table may have a thousand columns.
+	// An error is one line, but a table may have a thousand columns.
 	const most = 20
 	var names []string
 	for _, c := range all {

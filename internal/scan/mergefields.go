@@ -12,7 +12,7 @@ import (
 )
 
 // mergeFields makes fields of the columns that are neither image nor label.
-// A field that was asked for and cannot be is an error; any other is left out.
+// A column that was asked for but cannot be a field is an error; any other is left out.
 func mergeFields(t *catalog.Table, all []*column, parts []*part, o *Options) error {
 	taken := make(map[string]bool)
 	for _, f := range t.Fields {
@@ -23,7 +23,7 @@ func mergeFields(t *catalog.Table, all []*column, parts []*part, o *Options) err
 			return catalog.NewError(fault.KindArgument, where(t.Root, t.Shards), "fields: no sample has a column %q (found %s)", name, columnList(all))
 		}
 	}
-	// n is the column's place in Source.Columns as well: chooseColumns went through the same list.
+	// n is the column's place in Source.Columns as well, because chooseColumns added them in the same order.
 	for n, c := range all {
 		asked := slices.Contains(o.Fields, c.name)
 		if c.twice {
@@ -33,7 +33,7 @@ func mergeFields(t *catalog.Table, all []*column, parts []*part, o *Options) err
 			t.Warnings = append(t.Warnings, fmt.Sprintf("two columns have the name %q, so it is no field", c.name))
 			continue
 		}
-		// A list or a mixture is no field; only who asked for it gets an error.
+		// A list or a mixture cannot be a field; that is an error only if the field was asked for.
 		if c.mixed || c.kind == listCell {
 			switch {
 			case asked && c.gaps:
@@ -47,7 +47,7 @@ func mergeFields(t *catalog.Table, all []*column, parts []*part, o *Options) err
 			}
 			continue
 		}
-		vector := c.kind == arrayCell && c.labels > 0 // no class: the field "label", as fractions are
+		vector := c.kind == arrayCell && c.labels > 0 // vectors are no classes and become the field "label", as fractions do
 		if !asked && !vector && (o.Fields != nil || c.images > 0 || c.labels > 0) {
 			continue
 		}
@@ -55,7 +55,7 @@ func mergeFields(t *catalog.Table, all []*column, parts []*part, o *Options) err
 		if vector {
 			name = "label"
 		}
-		// A batch could not tell the two apart.
+		// In a batch two fields of one name could not be distinguished.
 		for taken[name] || !vector && slices.Contains(ofEverySample, name) {
 			name += "_"
 		}
@@ -69,18 +69,18 @@ func mergeFields(t *catalog.Table, all []*column, parts []*part, o *Options) err
 	return nil
 }
 
-// addColumn puts together the parts of one column.
-// What is missing in some rows needs a value that stands for nothing: none of int64 does, NaN of float64 does, and so
-// does an empty text.
+// addColumn joins the parts of one column.
+// A row without the column needs a value that means "missing". There is none for int64; for float64 it is NaN, for
+// texts the empty text.
 func addColumn(t *catalog.Table, name string, c *column, parts []*part) {
-	// A sample without the vector has an empty one, and of empty ones alone none is of a fixed shape.
-	// Arrow has no list of a fixed length of none.
+	// A sample without the vector has an empty one, so not all have the same shape.
+	// Arrow has no list of the fixed length 0.
 	if len(c.shape) == 1 && (c.seen < int64(len(t.Shard)) || c.shape[0] == 0) {
 		c.shape = nil
 	}
 	switch c.kind {
 	case intCell:
-		if c.seen < int64(len(t.Shard)) { // a whole number that is missing could not be told from any other
+		if c.seen < int64(len(t.Shard)) { // no whole number can mean "missing"
 			addNumbers(t, catalog.Field{Name: name, Type: catalog.Float}, nil, floatsOf(c.name, parts))
 			return
 		}
@@ -98,10 +98,10 @@ func addColumn(t *catalog.Table, name string, c *column, parts []*part) {
 	}
 }
 
-// floatsOf are the values of a column as floats, NaN where a row has none: of whole numbers that are missing in places
-// none is left that could stand for nothing.
+// floatsOf returns the values of a column as floats, with NaN if a row has none. It serves whole numbers with gaps as
+// well, because no whole number can mean "missing".
 func floatsOf(name string, parts []*part) []float64 {
-	// A float64 holds whole numbers exactly up to 2^53. Larger ones in a column with gaps are rounded, as pandas does it.
+	// A float64 is exact for whole numbers up to 2^53. Larger ones in a column with gaps are rounded, as in pandas.
 	var values []float64
 	for _, p := range parts {
 		var own []float64
@@ -116,12 +116,12 @@ func floatsOf(name string, parts []*part) []float64 {
 	return values
 }
 
-// addNumbers adds a field whose values the index has itself, as ints or as floats.
+// addNumbers adds a field whose values are in the index, as ints or as floats.
 func addNumbers(t *catalog.Table, f catalog.Field, ints []int64, floats []float64) {
 	addField(t, f, nil, ints, floats, nil)
 }
 
-// addField adds a field with its values, of which there is one kind.
+// addField adds a field with its values. Only one of the lists has them.
 // All lists of a table's fields grow together, so that field i is element i of each.
 func addField(t *catalog.Table, f catalog.Field, extents []catalog.Extent, ints []int64, floats []float64, texts *formats.Names) {
 	t.Fields = append(t.Fields, f)
@@ -130,15 +130,15 @@ func addField(t *catalog.Table, f catalog.Field, extents []catalog.Extent, ints 
 	t.FieldBlocks = append(t.FieldBlocks, nil)
 }
 
-// uniqueKeys keeps the containers' own keys, which stand in the order of rows, where they are unique. An
-// absent or repeated one becomes CONTAINER/KEY, and where that is not enough, CONTAINER/ROW.
+// uniqueKeys takes the containers' own keys, which are in the order of rows, if they are unique. A missing or repeated
+// key becomes CONTAINER/KEY, and if that is not unique, CONTAINER/ROW.
 func uniqueKeys(t *catalog.Table, lists ...*formats.Names) {
 	// The seeds are random, so that nobody can write a file with two keys of one hash.
 	seeds := [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}
 	hash := func(key string) [2]uint64 { // 128 bits: a collision by chance would need 2^64 keys
 		return [2]uint64{maphash.String(seeds[0], key), maphash.String(seeds[1], key)}
 	}
-	// How often each key is there, over all containers.
+	// count has the number of samples of each key, over all containers.
 	count := make(map[[2]uint64]uint32, len(t.Shard))
 	for _, keys := range lists {
 		for i := range keys.Len() {
@@ -147,21 +147,20 @@ func uniqueKeys(t *catalog.Table, lists ...*formats.Names) {
 	}
 	containers := make([]string, len(t.Shards))
 	for i := range containers {
-		containers[i] = formats.SampleKey(withoutWhole(t.Shards[i].Name)) // compressed or not, its keys are the same
+		containers[i] = formats.SampleKey(withoutWhole(t.Shards[i].Name)) // so that the keys do not depend on whether a shard is compressed
 	}
-	rows := make([]int64, len(t.Shards)) // of each container so far
+	rows := make([]int64, len(t.Shards)) // number of rows of each container so far
 	at := 0
 	for _, keys := range lists {
 		for i := range keys.Len() {
 			key, shard := string(keys.Bytes(i)), t.Shard[at]
-			// All samples of a key that is there twice are renamed, so that the key of none depends on which came
-			// first.
-			// An index needs keys that are unique, of at most MaxNameBytes.
+			// All samples that share a key are renamed, so that no key depends on which sample came first.
+			// An index needs unique keys of at most MaxNameBytes.
 			if key == "" || len(key) > formats.MaxNameBytes || count[hash(key)] > 1 {
 				if key = containers[shard] + "/" + key; key[len(key)-1] == '/' || len(key) > formats.MaxNameBytes || count[hash(key)] > 0 {
 					key = fmt.Sprintf("%s/%d", containers[shard], rows[shard])
 				}
-				// CONTAINER/ROW may by chance be the key of another sample.
+				// CONTAINER/ROW may happen to be the key of another sample.
 				for count[hash(key)] > 0 {
 					key += "@"
 				}

@@ -11,9 +11,9 @@ import (
 	"github.com/headrace/headrace/internal/fault"
 )
 
-// mergeLabels turns what the samples say into numbers: texts into their place among the sorted classes,
-// numbers into themselves. Fractions are no classes and become a field.
-// What a label means is a question of the whole dataset: one text among a million numbers makes names of all of them.
+// mergeLabels turns the samples' labels into numbers: a text becomes its place among the sorted classes, a number stays
+// itself. Fractions are no classes and become a field.
+// The meaning of labels depends on the whole dataset: one text among a million numbers makes names of all of them.
 func mergeLabels(t *catalog.Table, parts []*part, o *Options) error {
 	var seen [listLabel + 1]int64
 	texts := make(map[string]int64)
@@ -29,7 +29,7 @@ func mergeLabels(t *catalog.Table, parts []*part, o *Options) error {
 	for _, name := range o.Classes {
 		given[name] = true
 	}
-	// With classes= digits are names where all of them are: "7" is the class of that name and not the eighth.
+	// With classes=, digits are names if all labels are names of classes: "7" is then that class, and not the eighth.
 	named := seen[textLabel] > 0 || o.Classes != nil && allAre(parts, given)
 	if named {
 		t.Classes = makeTexts(parts, texts)
@@ -43,14 +43,14 @@ func mergeLabels(t *catalog.Table, parts []*part, o *Options) error {
 		if t.Classes, err = ownClasses(t, parts); err != nil {
 			return err
 		}
-		// The classes are the container's own, so a label beyond them is its fault and not the caller's.
+		// The classes are the container's own, so a label beyond them is the container's fault and not the caller's.
 		wrong = fault.KindBadFile
 	}
 	for i, name := range t.Classes {
 		texts[name] = int64(i)
 	}
-	// One fraction, and whole ones among them are measured as well.
-	measured := seen[fractionLabel] > 0 && !named // a column of measured values, of which some are whole
+	// If one label is a fraction, the whole ones are measured values as well.
+	measured := seen[fractionLabel] > 0 && !named // the labels are measured values, some of them whole
 	for shard, p := range parts {
 		for i := range p.labels {
 			l := &p.labels[i]
@@ -66,7 +66,7 @@ func mergeLabels(t *catalog.Table, parts []*part, o *Options) error {
 					return labelError(wrong, t, shard, len(t.Label), p.offset[i], fmt.Sprintf("the label %.80q is none of classes", l.text))
 				}
 			}
-			// Without a name for its class a label would be out of range in the list of names.
+			// A label without a class name would be out of range in the list of names.
 			if n := int64(len(t.Classes)); n > 0 && (number < catalog.NoLabel || number >= n) {
 				return labelError(wrong, t, shard, len(t.Label), p.offset[i], fmt.Sprintf("the label is %d, there are %d classes", number, n))
 			}
@@ -94,9 +94,9 @@ func mergeLabels(t *catalog.Table, parts []*part, o *Options) error {
 	return nil
 }
 
-// makeTexts makes every label a text, for a number among texts is one, too. It adds them to those that are known, and
-// gives all of them sorted.
-// A number is the text that it was written as, or the shortest that says it.
+// makeTexts makes a text of every label, because a number among texts is a name too. It adds the texts to the known
+// ones, and returns all of them sorted.
+// A number becomes the text that it was written as, otherwise its shortest form.
 func makeTexts(parts []*part, texts map[string]int64) []string {
 	for _, p := range parts {
 		for i := range p.labels {
@@ -106,12 +106,13 @@ func makeTexts(parts []*part, texts map[string]int64) []string {
 			}
 		}
 	}
-	// As ImageFolder sorts its folders: the number of a class depends on the names alone, not on which came first.
+	// ImageFolder sorts its folders likewise: a class's number depends only on the names, and not on which came first.
 	return slices.Sorted(maps.Keys(texts))
 }
 
-// allAre: the labels are texts, if they say numbers too, and each is the name of a class.
-// It is for classes= with names such as "7": without a text among the labels nothing else tells names from numbers.
+// allAre is true if every label was written as text, even if it is a number, and is the name of a class.
+// It serves classes= with names such as "7". If no label is another text, nothing else distinguishes names from
+// numbers.
 func allAre(parts []*part, classes map[string]bool) bool {
 	words := 0
 	for _, p := range parts {
@@ -129,9 +130,9 @@ func allAre(parts []*part, classes map[string]bool) bool {
 	return words > 0
 }
 
-// ownClasses are the names of classes that the containers have of the label's column themselves.
-// Hugging Face's ClassLabel and TFDS write such names. Containers of one dataset have to agree in them, for else one number
-// would mean several classes.
+// ownClasses returns the names of classes that the containers have for the label's column.
+// Hugging Face's ClassLabel and TFDS write such names. All containers must agree, because otherwise a number would mean
+// several classes.
 func ownClasses(t *catalog.Table, parts []*part) ([]string, error) {
 	var names []string
 	first := -1
@@ -148,7 +149,7 @@ func ownClasses(t *catalog.Table, parts []*part) ([]string, error) {
 	return slices.Clone(names), nil
 }
 
-// fractionOf is NaN where there is no label, as in any field of floats.
+// fractionOf returns a label as a float; NaN if there is none, as in any field of floats.
 func fractionOf(l *label) float64 {
 	switch l.kind {
 	case intLabel:
@@ -159,12 +160,12 @@ func fractionOf(l *label) float64 {
 	return math.NaN()
 }
 
-// labelError is an error of one label. record counts the samples of all containers, as an index does.
+// labelError makes the error about one label. record counts the samples of all containers, as an index does.
 func labelError(kind fault.Kind, t *catalog.Table, shard, record int, offset int64, text string) error {
 	e := catalog.NewError(kind, filepath.Join(t.Root, filepath.FromSlash(t.Shards[shard].Name)), "%s", text)
 	e.Record, e.Offset = int64(record), offset
 	return e
 }
 
-// ofEverySample are names that a batch has for every sample.
+// ofEverySample are the names that a batch has for every sample.
 var ofEverySample = []string{"index", "path", "key", "image", "label"}

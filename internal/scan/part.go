@@ -12,67 +12,67 @@ import (
 	"github.com/headrace/headrace/internal/formats"
 )
 
-// part is what one container holds. Its rows are numbered from 0; merge.go puts parts together.
-// One goroutine writes it while its container is walked, and merge reads it afterwards. It is a table by columns and no list
-// of samples, as a container may have a hundred million of them.
+// part is what one container holds. Its rows are numbered from 0; merge.go joins parts.
+// One goroutine writes it while its container is walked, and merge reads it afterwards. It is a table by columns and
+// not a list of samples, because a container may have a hundred million of them.
 type part struct {
 	image, label choice
-	jsonPath     string // of the label inside a JSON object; "" for none that was asked for
-	// What the walker reads; of a compressed shard it is what that became (scanMDS).
+	jsonPath     string // path of the label inside a JSON object; "" if none was asked for
+	// The walker reads file; for a compressed shard that is the decompressed one (scanMDS).
 	file     io.ReaderAt
 	size     int64
 	path     string                                   // of the container
-	lit      *litFolder                               // that it may lie in
-	database string                                   // of an LMDB, which was chosen; "": none
-	beside   func(path string) (io.ReadCloser, error) // another file there, where it lies in a store; nil: in a file
+	lit      *litFolder                               // the folder of LitData that the container may lie in
+	database string                                   // the database of an LMDB that was chosen; "": none
+	beside   func(path string) (io.ReadCloser, error) // opens another file beside a container in a store; nil: the container is on disk
 
-	// One entry a row. add appends to the first four together at its end, so that a sample which is refused is in none of them;
-	// frames are added by the walkers of formats with checksums.
+	// These have one entry for each row. add appends to the first four together at its end, so that a refused sample is in
+	// none of them. The walkers of formats with checksums append to frames.
 	offset []int64
 	length []uint32
 	keys   formats.Names
 	labels []label
 	frames []catalog.Frame
-	blocks []catalog.BlockPlace // up to the last row that has one
-	raw    []catalog.RawSize    // the same
-	// By the names of cells. Fields of the dataset stand in the order in which their columns came first.
+	blocks []catalog.BlockPlace // up to the last row that lies in a block
+	raw    []catalog.RawSize    // up to the last row that is stored as pixels
+	// The columns are found by the names of cells. Fields are in the order in which their columns first appeared.
 	columns map[string]*column
-	order   []string            // names of columns as they came
-	names   map[string][]string // of the classes of a column, where the container has them
+	order   []string            // names of columns in the order of their appearance
+	names   map[string][]string // names of a column's classes, if the container has them
 
-	small []byte // of the cells of one sample that were read ahead
+	small []byte // bytes of cells of one sample that were read ahead
 
-	// What the walk found out about the container as a whole, and bounds of memory that it keeps to.
+	// The walk notes what it finds out about the container as a whole, and obeys limits of memory.
 	keyed    bool     // there is a file of keys beside the container
-	plain    bool     // an archive of folders in which nothing but images lies
-	inner    string   // the first archive in the archive
-	loose    bool     // something else lies in the archive
-	late     error    // of a sample of WebDataset's, where the archive may yet be one of class folders
-	held     int64    // bytes of texts in memory
-	gaps     int64    // rows that columns lack before the last that has them
-	fields   []string // that were asked for; nil: all
+	plain    bool     // an archive of folders with nothing but images
+	inner    string   // name of the first archive in the archive
+	loose    bool     // the archive holds something else as well
+	late     error    // an error of a sample of WebDataset, kept because the archive may still be one of class folders
+	held     int64    // bytes of values that are held in memory
+	gaps     int64    // number of rows that columns lack before their last row
+	fields   []string // fields that were asked for; nil: all
 	warnings []string
 
-	mostBlock int64 // bytes of a block that is decoded here
+	mostBlock int64 // largest size of a block that is decoded here
 
-	walked *walked // that counts samples and containers
+	walked *walked // counts samples and containers
 
-	// Of a source that is only looked at (inspect.go).
-	inspect bool     // what leaves image or label open is a doubt, and no error
-	doubts  []string // that were met so
+	// These members serve a source that is only inspected (inspect.go).
+	inspect bool     // an unclear image or label is a doubt, and no error
+	doubts  []string // doubts that were noted
 	first   []string // names of the first sample's cells
 }
 
-// maxLength is what the index has of an image: 32 bits.
+// maxLength is the largest length of an image: the index has 32 bits for it.
 const maxLength = math.MaxUint32
 
-// newPart has the choices as they stand before anything was read; a walker that learns which column is the image
-// replaces them.
+// newPart makes a part with the choices as they are before anything is read. A walker that learns which column is the
+// image replaces them.
 func newPart(file io.ReaderAt, size int64, o *Options) *part {
 	p := &part{file: file, size: size, fields: o.Fields, image: choose(o.Image, imageNames), label: choose(o.Label, labelNames),
 		columns: make(map[string]*column), names: make(map[string][]string), plain: true, inspect: o.Inspect, walked: o.walked, database: o.database, mostBlock: cmp.Or(o.MostBlock, blocks.MostBytes)}
-	// "json.NAME" is a member of the object in the column json, unless a column has that name itself.
-	// Also as one of several alternatives, "cls;json.class": a column goes before it then, wherever the two stand.
+	// "json.NAME" is a member of the object in the column json, unless a column itself has that name.
+	// It may also be one of several alternatives, as in "cls;json.class". A column then takes precedence, in either order.
 	// Options.check refuses several members of JSON.
 	for _, name := range p.label.names {
 		if rest, ok := strings.CutPrefix(name, "json."); ok && p.jsonPath == "" {
@@ -82,17 +82,17 @@ func newPart(file io.ReaderAt, size int64, o *Options) *part {
 	return p
 }
 
-// rows counts by the offsets, the first that add appends.
+// rows counts the offsets, which add appends first.
 func (p *part) rows() int { return len(p.offset) }
 
-// count tells whoever asks for the progress of each so many samples.
+// count reports progress after every countedAtOnce samples.
 func (p *part) count() {
 	if p.walked != nil && p.rows()%countedAtOnce == 0 {
 		p.walked.samples.Add(countedAtOnce)
 	}
 }
 
-// finish tells of the rest, and that the container was read. A container that does not open has no part.
+// finish reports the remaining samples, and that the container was read. A container that cannot be opened has no part.
 func (p *part) finish() {
 	if p != nil && p.walked != nil {
 		p.walked.samples.Add(int64(p.rows() % countedAtOnce))
@@ -100,9 +100,9 @@ func (p *part) finish() {
 	}
 }
 
-// add takes a sample, whose record begins at byte at. Which cell is its image and which its label is
-// decided here; the others are fields.
-// It is one for all formats: a walker says what its samples have by their cells.
+// add adds a sample whose record begins at byte at. It decides which cell is the image and which the label; the others
+// are fields.
+// It is the same for all formats: a walker describes its samples by their cells.
 func (p *part) add(key string, at int64, cells []cell) error {
 	row := p.rows()
 	image, err := p.imageOf(cells)
@@ -117,8 +117,8 @@ func (p *part) add(key string, at int64, cells []cell) error {
 			p.first = append(p.first, cells[i].name)
 		}
 	}
-	offset, length := at, int64(0) // a sample without an image stands there, and its bytes are no image
-	// Behind the notes, for the column's count is there only then.
+	offset, length := at, int64(0) // a sample without an image has its record's place, and no bytes
+	// This comes after the notes, because they make the column.
 	if image >= 0 {
 		c := &cells[image]
 		if offset, length = c.offset, c.length; length > maxLength {
@@ -149,14 +149,14 @@ func (p *part) add(key string, at int64, cells []cell) error {
 	return nil
 }
 
-// imageOf is the cell that is the image, -1 where there is none.
-// The error says which column it is about, and the walker where.
+// imageOf returns the number of the cell that is the image, -1 if there is none.
+// Its error says which column it is about, and the walker adds where.
 func (p *part) imageOf(cells []cell) (int, error) {
 	image, err := p.image.find(cells, "image")
 	if err == nil && image >= 0 && cells[image].kind != bytesCell && cells[image].kind != textCell {
 		c := &cells[image]
 		way := ""
-		if c.holds != "" || c.kind == arrayCell || c.kind == listCell { // an image, perhaps
+		if c.holds != "" || c.kind == arrayCell || c.kind == listCell { // the value may be an image in a form that is not read
 			way = packInstead
 		}
 		err = fmt.Errorf("%w: the column %s holds %s (expected the bytes of an image)%s", formats.ErrUnsupported, c.name, c.content(), way)
@@ -170,8 +170,8 @@ func (p *part) imageOf(cells []cell) (int, error) {
 	return image, nil
 }
 
-// noteBlock makes the place of an image that of the block which it lies in.
-// The image's place inside of the block goes to blocks, and that of the block to offset.
+// noteBlock replaces the place of an image by that of the block that it lies in.
+// The image's place inside the block goes to blocks, and the block's place to offset.
 func (p *part) noteBlock(row int, offset *int64, c *cell) {
 	place, at := placeIn(c.block, c.offset)
 	*offset = at

@@ -11,50 +11,52 @@ import (
 	"github.com/headrace/headrace/internal/formats"
 )
 
-// column is what is known of the cells of one name. A column has one kind; whole numbers and floats together are
-// floats. A cell of another kind makes it mixed. It is no field then, and may still be the image or the label, for which each
-// cell is looked at by itself (part.imageOf, part.read).
+// column is what is known about the cells of one name. A column has one kind; whole numbers and floats together are
+// floats. A cell of another kind makes it mixed. Then it cannot be a field, but it may still be the image or the label,
+// because for these each cell is judged by itself (part.imageOf, part.read).
 type column struct {
 	name string
 	kind cellKind
-	seen int64 // samples that have it
-	rows int   // up to the last of them
-	// How often it was chosen: with alternatives the image is another column from sample to sample.
-	images int64 // samples whose image it is
-	labels int64 // samples whose label it is
-	mixed  bool  // cells of kinds that go not together
-	gaps   bool  // lists of which some number is null
-	arrays bool  // some are arrays
-	twice  bool  // a sample has two cells of the name
+	seen int64 // number of samples that have it
+	rows int   // rows up to the last of them
+	// With alternatives, the image may be another column from sample to sample.
+	images int64 // number of samples whose image it is
+	labels int64 // number of samples whose label it is
+	mixed  bool  // some cells are of different kinds
+	gaps   bool  // some lists have a null inside
+	arrays bool  // some cells are arrays
+	twice  bool  // some sample has two cells of this name
 	dtype  string
-	shape  []int64 // of arrays; nil where their lengths differ
+	shape  []int64 // of arrays; nil if their lengths differ
 
-	// One entry a row up to the last that has the column.
-	extents []catalog.Extent // of values in the file, or in the block that the same row of within says
-	within  []valueIn        // up to the last that lies in a block; nil: all lie in the file
+	// These have one entry for each row, up to the last that has the column.
+	extents []catalog.Extent // places in the file, or in the block that within has for the same row
+	within  []valueIn        // up to the last row whose value lies in a block; nil: all lie in the file
 	blocks  []formats.Block
 	ints    []int64
 	floats  []float64
-	texts   *formats.Names // values that are held, beside the places of those that have one; nil: none is
+	texts   *formats.Names // values that are held, in addition to the places that some have; nil: none is held
 
-	// Whether its values are in memory (held.go).
+	// These members say whether the values are held in memory (held.go).
 	held    int64 // bytes of texts
 	nowhere bool  // some value has no place, so all have to be held
-	dropped bool  // for which they are too large
+	dropped bool  // the values are too large to be held
 }
 
-// valueIn is the number of the block that a value lies in, from 1, and the value's CRC-32C, 0 while that is held or not
-// known; all 0 of one in the file. A number and no pointer: a container may have as many of them as samples.
+// valueIn is the number of the block that a value lies in, from 1 on, and the value's CRC-32C, which is 0 if the value
+// is held or its checksum is not known. Both are 0 for a value in the file. It has a number instead of a pointer,
+// because a container may have as many of them as samples.
 type valueIn struct{ block, sum uint32 }
 
-// Bounds of what a container may have us hold for its columns.
+// These constants limit what a container's columns may take in memory.
 const (
-	// A hostile container may name another column in each sample.
+	// A hostile container may name a new column in each sample.
 	maxColumns = 1024
-	// As catalog.CheckFields has it of a field, with room for the underscores that tell two names apart (mergeFields).
+	// catalog.CheckFields has the same limit for a field's name. This leaves room for the underscores that make names
+	// differ (mergeFields).
 	maxColumnName = 240
 
-	// A row that a column lacks takes up to so many bytes, and a small file may have so many of them.
+	// A row without a column takes up to this many bytes. A small file may have that many of them.
 	cellBytes = 16
 	leastGaps = 256 << 20
 )
@@ -63,7 +65,7 @@ const (
 func (p *part) note(row int, c *cell, image bool) error {
 	col := p.columns[c.name]
 	if col == nil {
-		// A column takes memory for each row, and a hostile container may have another one in each.
+		// A column takes memory for each row, and a hostile container may have a new column in each.
 		if len(p.columns) >= maxColumns {
 			return fmt.Errorf("%w: more than %d columns, %.40q is one more", formats.ErrLimit, maxColumns, c.name)
 		}
@@ -74,18 +76,18 @@ func (p *part) note(row int, c *cell, image bool) error {
 		p.columns[c.name] = col
 		p.order = append(p.order, c.name)
 	}
-	if col.seen > 0 && col.rows == row+1 { // which of the two is meant no word can say
+	if col.seen > 0 && col.rows == row+1 { // nothing says which of the two cells is meant
 		col.twice = true
 		return nil
 	}
 	col.seen++
-	// A column that comes late is filled up to its row: many such would take rows times columns.
+	// A column that begins late is filled up to its row. Many such columns would take memory for rows times columns.
 	if p.gaps += int64(row - col.rows); p.gaps*cellBytes > max(p.size, leastGaps) {
 		return fmt.Errorf("%w: columns that lack %d rows together, which takes more memory than the file has bytes", formats.ErrLimit, p.gaps)
 	}
 	col.rows, col.gaps, col.arrays = row+1, col.gaps || c.gaps, col.arrays || c.kind == arrayCell
-	// As soon as a row lacks it: later no place tells which rows those were.
-	if col.kind == intCell && len(col.ints) < row { // what is missing could not be told from any other whole number
+	// This must come as soon as a row lacks the column, because later nothing shows which rows those were.
+	if col.kind == intCell && len(col.ints) < row { // no whole number can mean "missing"
 		col.toFloats()
 	}
 	switch {
@@ -94,7 +96,7 @@ func (p *part) note(row int, c *cell, image bool) error {
 		col.toFloats()
 	case col.kind == floatCell && c.kind == intCell:
 	default:
-		// What it is cannot be said, so it is no field; as image or label it still may be, cell by cell.
+		// The column has no single kind, so it cannot be a field. It may still be image or label, cell by cell.
 		col.mixed = true
 		return nil
 	}
@@ -116,14 +118,14 @@ func (p *part) note(row int, c *cell, image bool) error {
 	return nil
 }
 
-// isColumnName is true of whatever may be a field's name (catalog.CheckFields).
+// isColumnName is true for every valid name of a field (catalog.CheckFields).
 func isColumnName(name string) bool {
 	return name != "" && len(name) <= maxColumnName && strings.IndexByte(name, 0) < 0 && utf8.ValidString(name)
 }
 
-// like notes that arrays of another type or shape are there: those of one dimension may differ in length.
+// like notes an array of another type or shape. Arrays of one dimension may differ in length.
 func (c *column) like(dtype string, shape []int64) {
-	// An array of several axes has its shape in the field's description alone.
+	// The shape of an array of several axes is stored only in the field's description, so all must have the same.
 	if c.dtype != dtype || max(len(c.shape), len(shape)) > 1 && !slices.Equal(c.shape, shape) {
 		c.mixed = true
 	}
@@ -132,7 +134,7 @@ func (c *column) like(dtype string, shape []int64) {
 	}
 }
 
-// toFloats makes floats of whole numbers.
+// toFloats converts the column's whole numbers to floats.
 func (c *column) toFloats() {
 	c.kind, c.floats = floatCell, make([]float64, len(c.ints))
 	for i, v := range c.ints {
@@ -141,14 +143,14 @@ func (c *column) toFloats() {
 	c.ints = nil
 }
 
-// grown is a column of so many rows, those that it lacked empty.
-// A column that comes late, or is missing in some rows, is filled up when it is seen again.
+// grown returns a column with so many rows; rows that it lacked are empty.
+// A column that begins late, or lacks some rows, is filled up when it appears again.
 func grown[T any](values []T, rows int) []T {
 	var none T
 	return grownWith(values, rows, none)
 }
 
-// grownWith fills the rows that a column lacks with a value that stands for nothing.
+// grownWith fills the rows that a column lacks with a value that means "missing".
 func grownWith[T any](values []T, rows int, none T) []T {
 	for len(values) < rows {
 		values = append(values, none)

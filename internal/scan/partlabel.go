@@ -9,9 +9,10 @@ import (
 	"github.com/headrace/headrace/internal/formats"
 )
 
-// labelOf is the label of a sample: of the column that was named or has a usual name, else of a member
-// of its JSON object.
-// A sample without any is no error: it has the label -1, and whether any sample has one is asked at the end (chooseColumns).
+// labelOf returns the label of a sample: from the column that was named or has a usual name, otherwise from a member of
+// its JSON object.
+// A sample without a label is no error: it has the label -1. At the end chooseColumns checks whether any sample has
+// one.
 func (p *part) labelOf(cells []cell) (label, error) {
 	at, err := p.label.find(cells, "label")
 	if err != nil {
@@ -31,7 +32,7 @@ func (p *part) labelOf(cells []cell) (label, error) {
 		if cells[i].name != "json" {
 			continue
 		}
-		// Captions of a page of text are no labels.
+		// A long JSON text holds captions and the like, and no label.
 		if p.jsonPath == "" && cells[i].length > maxJSONBytes {
 			continue // nobody asked for a label in it
 		}
@@ -51,8 +52,8 @@ func (p *part) labelOf(cells []cell) (label, error) {
 	return label{}, nil
 }
 
-// once refuses a column that was chosen by a name which two have.
-// It is asked behind note, which add has called for all cells and which sees whether two have the name.
+// once refuses a column that was chosen by its name if two columns have that name.
+// It comes after note, which add has called for all cells, and which notices this.
 func (p *part) once(name, what string) error {
 	if p.columns[name].twice {
 		return fmt.Errorf("%w: two columns have the name %.80q, and either may be the %s; write them under names of their own", formats.ErrUnsupported, name, what)
@@ -60,8 +61,8 @@ func (p *part) once(name, what string) error {
 	return nil
 }
 
-// jsonColumn counts labels that come out of JSON objects under a name of their own.
-// It is counted as a column so that several members which may be the label are an error, as several columns are.
+// jsonColumn returns the column that counts labels from JSON objects, under a name of its own.
+// It is a column, so that several members which may be the label are an error like several columns.
 func (p *part) jsonColumn(name string) *column {
 	name = "json." + name
 	if p.columns[name] == nil {
@@ -71,7 +72,7 @@ func (p *part) jsonColumn(name string) *column {
 	return p.columns[name]
 }
 
-// read is the label that a cell says.
+// read makes a label of a cell.
 func (p *part) read(c *cell) (label, error) {
 	switch c.kind {
 	case intCell:
@@ -81,7 +82,7 @@ func (p *part) read(c *cell) (label, error) {
 	case listCell, arrayCell:
 		return label{kind: listLabel}, nil
 	}
-	// WebDataset would load them (webdataset/autodecode.py).
+	// WebDataset would load these (webdataset/autodecode.py).
 	for _, ending := range []string{"pyd", "pickle", "pkl", "pth"} {
 		if c.name == ending {
 			return label{}, fmt.Errorf("%w: the label is a pickle, which can run any code when it is read%s", formats.ErrUnsupported, packInstead)
@@ -97,12 +98,12 @@ func (p *part) read(c *cell) (label, error) {
 	return wordLabel(string(data))
 }
 
-// ahead reads a cell that may turn out to be the label while the window stands there: once the whole sample
-// is known, the walk is elsewhere.
-// Only tars need it, where the members of a sample stand one behind the other.
+// ahead reads a cell that may be the label while the walk is at its place. Once the whole sample is known, the walk has
+// moved on.
+// Only tars need it, because there the members of a sample follow each other.
 func (p *part) ahead(c *cell, before []cell) {
 	const most = 4096
-	// The label of a photograph stands behind it: later it would cost a page of the disk, or a piece of a store, once
+	// The label of a photograph follows it. Reading it later would read a page of the disk, or a piece of a store, once
 	// more.
 	wanted := slices.Contains(p.label.names, c.name)
 	if c.name == "json" {
@@ -112,17 +113,17 @@ func (p *part) ahead(c *cell, before []cell) {
 	if !wanted || c.length > most || c.length == 0 {
 		return
 	}
-	// Grown by append: cells of the same sample that were read before keep the memory that they lie in.
+	// append may move the slice. Cells of this sample that were read before keep their old memory.
 	from := len(p.small)
 	p.small = append(p.small, make([]byte, c.length)...)
-	// What cannot be read now is tried again, and then an error.
+	// A failed read is tried again later, and gives an error then.
 	if n, _ := p.file.ReadAt(p.small[from:], c.offset); n == int(c.length) {
 		c.data = p.small[from:len(p.small):len(p.small)]
 	}
 }
 
 // bytes reads a small cell.
-// The bytes may be memory of a block or of this sample, which is used again: whoever keeps them copies them.
+// The bytes may be memory of a block or of this sample that is used again, so they must be copied to be kept.
 func (p *part) bytes(c *cell, most int64) ([]byte, error) {
 	if c.length > most {
 		return nil, fmt.Errorf("%w: the member %s has %d bytes (expected at most %d for a label)", formats.ErrLimit, c.name, c.length, most)

@@ -15,11 +15,11 @@ import (
 	"github.com/headrace/headrace/internal/remote"
 )
 
-// maxFiles bounds what a pattern may stand for: "{0..999999999}" is a slip of the finger.
+// maxFiles limits the number of files of a pattern: "{0..999999999}" is a typing mistake.
 const maxFiles = 1 << 20
 
-// expand is what a source stands for: itself where there is such a file, else what its braces and then its
-// wildcards give. named is false where the files were looked for, not listed by name.
+// expand returns the files of a source: the source itself if that file exists, otherwise the result of its braces and
+// then of its wildcards. named is false if the files were searched for and not listed by name.
 func expand(source string) (files []string, named bool, err error) {
 	_, err = os.Lstat(source)
 	if err != nil {
@@ -27,7 +27,7 @@ func expand(source string) (files []string, named bool, err error) {
 			return nil, false, catalog.NewError(fault.KindArgument, "", "%s", said)
 		}
 	}
-	// A file may be called a[1].tar.
+	// A file's own name may look like a pattern, as a[1].tar does.
 	if err == nil || !strings.ContainsAny(source, "{*?[") {
 		return []string{source}, true, nil
 	}
@@ -43,7 +43,7 @@ func expand(source string) (files []string, named bool, err error) {
 		}
 		named = false
 		found, err := filepath.Glob(text)
-		// Glob has no error but ErrBadPattern. Folders that cannot be read give nothing, as in a shell.
+		// Glob's only error is ErrBadPattern. Folders that cannot be read give no files, as in a shell.
 		if err != nil {
 			return nil, false, catalog.NewError(fault.KindArgument, text, "the pattern is not understood: %v", err)
 		}
@@ -56,10 +56,10 @@ func expand(source string) (files []string, named bool, err error) {
 	return files, named, nil
 }
 
-// braces expands {a,b} and {000..146} as a shell does, which is what WebDataset's URLs are written in. A
-// brace that holds neither stands for itself.
-// It calls itself for what stands behind a pair and for what stands inside of one. How many texts there are is bounded at each
-// step, because "{0..9}" written seven times stands for ten million.
+// braces expands {a,b} and {000..146} as a shell does, because WebDataset's URLs are written like that. Braces that
+// hold neither stay as they are.
+// It calls itself for the text after a pair and for the text inside it. The number of texts is limited at each step,
+// because "{0..9}" written seven times gives ten million.
 func braces(text string) ([]string, error) {
 	open, end := -1, -1
 	depth := 0
@@ -80,7 +80,7 @@ func braces(text string) ([]string, error) {
 	if end < 0 {
 		return []string{text}, nil
 	}
-	// Each text of the first pair is followed by each of what stands behind it.
+	// Each text of the first pair is combined with each text of what follows the pair.
 	choices, err := alternatives(text[open+1 : end])
 	if err != nil {
 		return nil, err
@@ -92,7 +92,7 @@ func braces(text string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Divided, not multiplied: before anything of that number is made.
+	// This divides instead of multiplying, and comes before anything of that size is allocated.
 	if len(rest) > maxFiles/len(choices) {
 		return nil, tooMany(text)
 	}
@@ -105,13 +105,13 @@ func braces(text string) ([]string, error) {
 	return all, nil
 }
 
-// tooMany does not say how many: whoever mistyped a digit needs the text, and counting would go through them all.
+// tooMany does not say how many: to find a mistyped digit the text is enough, and counting would visit all of them.
 func tooMany(text string) error {
 	return fmt.Errorf("the braces of %.80q stand for more than %d files", text, maxFiles)
 }
 
-// alternatives are those of one pair of braces, nil where it holds none.
-// A list may hold further braces, as {a,{0..3}} does, so each of its texts is expanded again.
+// alternatives returns the texts inside one pair of braces, nil if there are none.
+// A list may hold further braces, as in {a,{0..3}}, so each of its texts is expanded again.
 func alternatives(inside string) ([]string, error) {
 	if from, to, ok := strings.Cut(inside, ".."); ok && !strings.ContainsAny(inside, ",{") {
 		return numbers(inside, from, to)
@@ -124,7 +124,7 @@ func alternatives(inside string) ([]string, error) {
 			depth++
 		case '}':
 			depth--
-		// A comma inside of an inner pair divides that pair.
+		// A comma inside an inner pair divides that pair only.
 		case ',':
 			if depth == 0 {
 				parts, begin = append(parts, inside[begin:i]), i+1
@@ -147,10 +147,10 @@ func alternatives(inside string) ([]string, error) {
 	return all, nil
 }
 
-// numbers are those of a range, as bash has them ("Brace Expansion"). A leading zero on either side pads all to the longer
-// one's width.
+// numbers returns the numbers of a range, as in bash ("Brace Expansion"). A leading zero on either side pads all
+// numbers to the longer one's width.
 func numbers(inside, from, to string) ([]string, error) {
-	// 62 bits, so that the difference of two is an int64. A range of letters, or with a step, stands for itself.
+	// 62 bits are read, so that a difference fits an int64. Ranges of letters, and ranges with a step, stay as they are.
 	first, err := strconv.ParseUint(from, 10, 62)
 	last, wrong := strconv.ParseUint(to, 10, 62)
 	if err != nil || wrong != nil {

@@ -11,29 +11,29 @@ import (
 	"github.com/headrace/headrace/internal/formats"
 )
 
-// Images that stand in a container as pixels: what PIL's tobytes gives, behind a head of size and mode, and arrays of
-// uint8. MosaicML's streaming and LitData write both.
+// This file reads images that a container stores as pixels: the result of PIL's tobytes behind a head of size and mode,
+// and arrays of uint8. MosaicML's streaming and LitData write both.
 
-// pilMode is what PIL's tobytes gives of a mode (Pillow, docs/handbook/concepts.rst, "Modes").
-// Palettes, CMYK, YCbCr, LAB, HSV and numbers wider than a byte are no images here, for they would have to be converted to RGB
-// exactly as Pillow does it.
+// pilMode describes the result of PIL's tobytes for a mode (Pillow, docs/handbook/concepts.rst, "Modes").
+// Palettes, CMYK, YCbCr, LAB, HSV and numbers wider than a byte do not count as images, because they would have to be
+// converted to RGB exactly as Pillow does it.
 type pilMode struct {
 	channels int64
 	dtype    string
-	image    bool // convert("RGB") leaves these values as they are: it drops an alpha, and repeats a grey
+	image    bool // convert("RGB") keeps these values: it only drops an alpha or repeats a grey
 }
 
-// A mode that is no image is an array where it was asked for, and else no field.
+// Values of a mode that is no image are an array if that was asked for; otherwise they are no field.
 var pilModes = map[string]pilMode{
 	"L": {1, "uint8", true}, "LA": {2, "uint8", true}, "RGB": {3, "uint8", true}, "RGBA": {4, "uint8", true}, "RGBX": {4, "uint8", true},
 	"P": {1, "uint8", false}, "CMYK": {4, "uint8", false}, "YCbCr": {3, "uint8", false}, "LAB": {3, "uint8", false}, "HSV": {3, "uint8", false},
 	"I;16": {1, "uint16", false}, "I": {1, "int32", false}, "F": {1, "float32", false},
 }
 
-// pilRead are the modes that are images, for sentences.
+// pilRead lists the modes that are images, for errors.
 const pilRead = "RGB, RGBA, L and LA are read"
 
-// head reads the first bytes of a cell into b, fewer where it has fewer.
+// head reads the first bytes of a cell into b; fewer if the cell is shorter.
 func (p *part) head(c *cell, b []byte) ([]byte, error) {
 	b = b[:min(c.length, int64(len(b)))]
 	if c.data != nil {
@@ -46,8 +46,8 @@ func (p *part) head(c *cell, b []byte) ([]byte, error) {
 	return b[:n], nil
 }
 
-// behind leaves out the first bytes of a cell.
-// Bytes that are at hand are cut as well, to stay those of the value.
+// behind removes the first n bytes of a cell.
+// It also cuts bytes that are in memory, so that they stay those of the value.
 func (c *cell) behind(n int64) {
 	c.offset, c.length = c.offset+n, c.length-n
 	if c.data != nil {
@@ -55,8 +55,8 @@ func (c *cell) behind(n int64) {
 	}
 }
 
-// decodePIL takes the pixels of an image of PIL: width, height and the length of the mode's name, that name, and the
-// pixels. What of another mode is no image here is said where it is chosen as such; as an array it is a field.
+// decodePIL reads an image of PIL: width, height, the length of the mode's name, the name, and the pixels. If the mode
+// does not count as an image, that is an error only if the cell is chosen as the image; as an array it can be a field.
 func (p *part) decodePIL(c *cell) error {
 	const head, most = 3 * 4, 8 // no mode has a longer name
 	var space [head + most]byte
@@ -69,7 +69,7 @@ func (p *part) decodePIL(c *cell) error {
 	}
 	le := binary.LittleEndian
 	width, height, name := int64(le.Uint32(b)), int64(le.Uint32(b[4:])), int64(le.Uint32(b[8:]))
-	// Compared before it is sliced by: the length is the file's word.
+	// The length comes from the file, so it is compared before it is used in a slice.
 	if name > most || head+name > int64(len(b)) {
 		return fmt.Errorf("%w: %d bytes are no image of PIL", formats.ErrBad, c.length)
 	}
@@ -77,11 +77,11 @@ func (p *part) decodePIL(c *cell) error {
 	c.behind(head + name)
 	known := pilModes[mode]
 	c.dtype, c.shape = known.dtype, []int64{height, width}
-	// An unknown mode has no type and no channels, so its bytes cannot be compared with its sides. It is no image.
+	// An unknown mode has no type and no channels, so its bytes cannot be compared with its sides. It counts as no image.
 	if known.channels > 1 {
 		c.shape = append(c.shape, known.channels)
 	}
-	// Sides, mode and bytes have to agree, for a loader goes by the sides alone.
+	// Sides, mode and bytes must agree, because a loader uses only the sides.
 	if n, ok := arrayBytes(c.shape, max(widths[known.dtype], 1)); known.dtype != "" && (!ok || n != c.length) || c.length > maxLength {
 		return fmt.Errorf("%w: an image of PIL of %d x %d pixels of the mode %q in %d bytes", formats.ErrBad, width, height, mode, c.length)
 	}
@@ -101,7 +101,7 @@ func (p *part) decodePIL(c *cell) error {
 }
 
 // makeRaw makes an image of a cell whose bytes are pixels of that form.
-// Fills compares the sides with the bytes, and bounds both (catalog.RawSize).
+// Fills compares the sides with the bytes, and limits both (catalog.RawSize).
 func (c *cell) makeRaw(raw catalog.RawSize) error {
 	c.raw = raw
 	if c.length > maxLength || !c.raw.Fills(uint32(c.length)) {
@@ -111,8 +111,8 @@ func (c *cell) makeRaw(raw catalog.RawSize) error {
 	return nil
 }
 
-// rawOf is the form of an image of that shape; the zero value where it has no such. An axis of 1, 3 or 4 is the
-// channels: the last, and else the first of three.
+// rawOf returns the form of an image of that shape; the zero value if it is no shape of an image. The channels are an
+// axis of 1, 3 or 4: the last one, otherwise the first of three.
 func rawOf(shape []int64) catalog.RawSize {
 	if len(shape) < 2 || len(shape) > 3 || slices.Max(shape) > maxLength {
 		return catalog.RawSize{}
@@ -123,8 +123,8 @@ func rawOf(shape []int64) catalog.RawSize {
 	}
 	channels := func(n int64) bool { return n == 1 || n == 3 || n == 4 }
 	switch first, last := shape[0], shape[2]; {
-	// Channels last is what NumPy's and PIL's arrays of images have, torch's have them first. An image of 3 x H x 3
-	// pixels is taken for the first of these.
+	// NumPy's and PIL's arrays of images have the channels last, torch's have them first. 3 x H x 3 is taken as channels
+	// last.
 	case channels(last):
 		raw.Channels, raw.Planar = uint32(last), last == 1
 	case channels(first):
@@ -135,11 +135,11 @@ func rawOf(shape []int64) catalog.RawSize {
 	return raw
 }
 
-// isImage is true of the columns that may be the image.
+// isImage is true for the columns that may be the image.
 func (p *part) isImage(name string) bool { return slices.Contains(p.image.names, name) }
 
-// imageOfArray makes an image of an array that is the image, if it is one.
-// If it is none it stays an array, where it was asked for as a field; as the image it is refused (part.imageOf).
+// imageOfArray makes an image of an array in an image's column, if its type and shape allow it.
+// Otherwise it stays an array if it was asked for as a field; part.imageOf refuses it as the image.
 func (p *part) imageOfArray(c *cell) error {
 	if !p.isImage(c.name) {
 		return nil
@@ -154,7 +154,7 @@ func (p *part) imageOfArray(c *cell) error {
 	return nil
 }
 
-// pixelsBeside makes arrays of pixels that are not the image, where they were asked for.
+// pixelsBeside makes arrays of pixels that are not the image, if they were asked for.
 // They were read as pixels before it was known which column is the image.
 func (p *part) pixelsBeside(cells []cell) error {
 	image, err := p.imageOf(cells)
@@ -174,8 +174,8 @@ func (p *part) pixelsBeside(cells []cell) error {
 	return nil
 }
 
-// imageOfList takes the only image of a list of them: uint32 their number, their sizes, and their bytes. That of an
-// encoding list[...] has a word before them, which streaming has no use for yet. What holds several is no image.
+// imageOfList reads the only image of a list: a uint32 for their number, their sizes, and their bytes. In an encoding
+// list[...] an unused word precedes these; head is its size. A list of several images is no image.
 func (p *part) imageOfList(c *cell, head int64) error {
 	const word = 4
 	var space [3 * word]byte

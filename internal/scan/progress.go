@@ -5,8 +5,8 @@ import (
 	"sync/atomic"
 )
 
-// Progress is how far the scans of this process are that run now, all together. It is zero while none does.
-// It is one for the whole process, because a dataset has no handle to ask by before it is open.
+// Progress is how far the scans are that this process runs now, added up. It is zero if none runs.
+// It is one for the whole process, because before a dataset is open it has no handle to ask with.
 type Progress struct {
 	Containers int64 `json:"containers"` // read to their end
 	Of         int64 `json:"of"`
@@ -19,7 +19,7 @@ type walked struct {
 	containers, samples atomic.Int64
 }
 
-// countedAtOnce is after how many samples a walk says so: not after each, for all walks count into one number.
+// countedAtOnce is after how many samples a walk reports. It does not report each, because all walks add to one number.
 const countedAtOnce = 256
 
 var (
@@ -27,7 +27,7 @@ var (
 	walkingMu sync.Mutex
 )
 
-// beginWalk makes the progress of a scan, which end takes out of what Current adds up.
+// beginWalk adds a scan to what Current sums up; end removes it.
 func beginWalk(containers int) *walked {
 	w := &walked{of: int64(containers)}
 	walkingMu.Lock()
@@ -36,14 +36,14 @@ func beginWalk(containers int) *walked {
 	return w
 }
 
-// end takes the scan out of the sum.
+// end removes the scan from the sum.
 func (w *walked) end() {
 	walkingMu.Lock()
 	defer walkingMu.Unlock()
 	delete(walking, w)
 }
 
-// Current is the progress of the scans that run now.
+// Current returns the progress of the scans that run now.
 // The lock is for the map alone. The numbers may be of slightly different moments.
 func Current() (p Progress) {
 	walkingMu.Lock()

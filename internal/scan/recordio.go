@@ -13,17 +13,17 @@ import (
 	"github.com/headrace/headrace/mmap"
 )
 
-// scanRecordIO reads the records of an MXNet .rec file. Keys are those of the .idx file beside it, if there is one.
-// A record without an image, such as InsightFace's first, which says where the others are, is passed over.
+// scanRecordIO reads the records of an MXNet .rec file. Keys come from the .idx file beside it, if there is one.
+// A record without an image is ignored, such as InsightFace's first one, which says where the others are.
 func scanRecordIO(p *part) error {
 	p.plain = false
 	keys, err := p.recordKeys()
 	if err != nil {
 		return err
 	}
-	// The frames are walked whether there are keys or not: the .idx file may name too few.
+	// The frames are walked even if there are keys, because the .idx file may name too few records.
 	w := formats.NewRecordIO(p.file, p.size)
-	// Records without an image, and without a key.
+	// These count records without an image, and records without a key.
 	empty, unnamed := 0, 0
 	for {
 		record, err := w.Next()
@@ -39,8 +39,8 @@ func scanRecordIO(p *part) error {
 		}
 		key := ""
 		switch {
-		// Keys are sorted and records stand in order, so one that was passed has none.
-		// The second of two keys at one offset comes here as well, with the record behind that which took the first.
+		// Keys are sorted and records are in order. So a key whose offset was passed belongs to no record.
+		// The second of two keys with one offset also comes here, with the record after the one that took the first key.
 		case len(keys) > 0 && keys[0].Offset < record.Offset:
 			return keyOfNone(keys[0])
 		case len(keys) > 0 && keys[0].Offset == record.Offset:
@@ -48,7 +48,7 @@ func scanRecordIO(p *part) error {
 		default:
 			unnamed++
 		}
-		// InsightFace's first record has the numbers of others for labels, and no image.
+		// InsightFace's first record has no image; its labels are the numbers of other records.
 		if header.Bytes() == record.Length {
 			empty++
 			continue
@@ -73,16 +73,15 @@ func scanRecordIO(p *part) error {
 	return nil
 }
 
-// keyOfNone is an error about the .idx file, with the offset that it names: each key has to be that of a record which
-// begins there.
+// keyOfNone makes the error about a key in the .idx file, with the offset that it names: a record has to begin there.
 func keyOfNone(k formats.RecordKey) error {
 	return &formats.WalkError{Offset: k.Offset, Err: fmt.Errorf("%w: the .idx file has the key %.80q twice, or at an offset where no record begins", formats.ErrBad, k.Key)}
 }
 
-// recordKeys are those of PREFIX.idx beside PREFIX.rec; none where there is no such file.
+// recordKeys returns the keys in PREFIX.idx beside PREFIX.rec; none if there is no such file.
 // MXRecordIO writes no such file.
 func (p *part) recordKeys() ([]formats.RecordKey, error) {
-	// MXIndexedRecordIO writes it: a line a record, its key and the byte that it begins at.
+	// MXIndexedRecordIO writes it: a line for each record, with its key and the byte at which it begins.
 	path := strings.TrimSuffix(p.path, ".rec") + ".idx"
 	open := p.beside
 	if open == nil {
@@ -104,12 +103,11 @@ func (p *part) recordKeys() ([]formats.RecordKey, error) {
 	return keys, nil
 }
 
-// recordCells are the values of a record: what mxnet.recordio.pack_img packs, which is IRHeader(flag, label, id, id2) and
-// behind it the image. A flag above 0 says how many float32 labels stand between the two; label itself counts for nothing
-// then.
+// recordCells returns the values of a record that mxnet.recordio.pack_img made: IRHeader(flag, label, id, id2),
+// followed by the image. A flag above 0 is the number of float32 labels between the two; label itself is then unused.
 func recordCells(w *formats.RecordIO, r *formats.IORecord, h *formats.IRHeader) ([]cell, error) {
 	begin := h.Bytes()
-	// The record's content begins behind the frame's head of 8 bytes: the magic, and a word of flag and length (dmlc-core,
+	// The record's content begins after the frame's head of 8 bytes: the magic, and a word of flag and length (dmlc-core,
 	// recordio.h).
 	image := cell{name: "image", offset: r.Offset + blocks.RecordIOHead + begin, length: r.Length - begin}
 	label := cell{name: "label", kind: floatCell, number: float64(h.Label)}
@@ -117,15 +115,15 @@ func recordCells(w *formats.RecordIO, r *formats.IORecord, h *formats.IRHeader) 
 		label = cell{name: "label", kind: arrayCell, dtype: "float32", shape: []int64{h.Labels},
 			offset: r.Offset + blocks.RecordIOHead + formats.IRHeaderBytes, length: 4 * h.Labels}
 	}
-	// A record that has the format's magic inside is written in parts, without those four bytes (dmlc-core, recordio.h). So
-	// the image does not lie in one piece, and the whole record becomes a block that is put together when it is read.
+	// If a record contains the format's magic, it is written in parts, without those four bytes (dmlc-core, recordio.h).
+	// So the image is not in one piece, and the whole record becomes a block that is joined when it is read.
 	if r.Split() {
 		if r.Stored > blocks.MostBytes || r.Length > blocks.MostBytes {
 			return nil, fmt.Errorf("%w: a record of %d bytes in several parts (expected at most %d)", formats.ErrLimit, r.Length, int64(blocks.MostBytes))
 		}
 		image.block = &formats.Block{Offset: r.Offset, Stored: r.Stored, Size: r.Length, Codec: blocks.RecordIO}
 		image.offset = begin
-		// The magic may stand among the labels, so they lie in the joined record, as its image does.
+		// The magic may be among the labels, so their place is in the joined record as well.
 		if h.Labels > 1 {
 			label.offset, label.block = formats.IRHeaderBytes, image.block
 			var err error
@@ -134,7 +132,7 @@ func recordCells(w *formats.RecordIO, r *formats.IORecord, h *formats.IRHeader) 
 			}
 		}
 	}
-	// The program that packed chose both; im2rec writes the image's number in its list as id.
+	// The program that packed the file chose both; im2rec writes the image's number in its list as id.
 	id, id2 := cell{name: "id"}, cell{name: "id2"}
 	id.setUnsigned(h.ID)
 	id2.setUnsigned(h.ID2)

@@ -13,9 +13,9 @@ import (
 	"github.com/headrace/headrace/mmap"
 )
 
-// walkers read the samples of a container into a part, by the name of its kind.
-// A walker reads what tells samples apart and, of an image, at most the first bytes; the image is read with its sample.
-// Containers that are compressed have to be decoded for that.
+// walkers has, for each kind, the function that reads the samples of a container into a part.
+// A walker reads what identifies samples, and at most the first bytes of an image; the rest is read with its sample.
+// For that, compressed containers have to be decoded.
 var walkers = map[string]func(*part) error{
 	"tar":      scanWebDataset,
 	"tfrecord": scanTFRecord,
@@ -29,14 +29,14 @@ var walkers = map[string]func(*part) error{
 	"litdata":  scanLitData,
 }
 
-// scan reads the headers of all files, several files at a time, and makes one table of them.
+// scan reads the headers of all files, several at a time, and makes one table of them.
 // An archive of class folders or of archives is walked twice, because only its end shows that it is one.
 func scan(files []string, kind string, o Options) (*catalog.Table, error) {
 	root, names := catalog.CommonRoot(files)
 	if o.away != nil {
 		root, names = o.away.shown, o.away.names
 	}
-	// format="tar" asks for class folders where "webdataset" asks for samples: both are tars.
+	// format="tar" means class folders and "webdataset" means samples; both are tars.
 	walk := walkers[kind]
 	if o.Format == "tar" {
 		walk = scanClassFolders
@@ -54,21 +54,21 @@ func scan(files []string, kind string, o Options) (*catalog.Table, error) {
 	}
 	if kind == "tar" && !images {
 		format = "webdataset"
-		// A word about columns says that the archive has samples with such.
+		// If the user names a column, the archive has samples with such columns.
 		if o.Format == "" && o.Image == "" && o.Label == "" && arePlain(parts) {
-			// Images in folders and nothing beside them: perhaps the folders are classes.
+			// If there are only images in folders, the folders may be classes.
 			folders, again, err := walkAll(files, names, scanImageFiles, &o)
 			if err != nil {
 				return nil, err
 			}
-			// Else they are WebDataset's samples, with nothing but images.
+			// Otherwise they are WebDataset's samples that have only images.
 			if haveClasses(folders) {
 				parts, shards, format, images = folders, again, "tar", true
 			}
 		}
 	}
 	var t *catalog.Table
-	// An archive of class folders may break the rules of WebDataset: that is no error.
+	// If the archive is one of class folders, breaking the rules of WebDataset is no error.
 	if err := lateError(files, parts); err != nil && !images {
 		return nil, err
 	}
@@ -93,8 +93,8 @@ func scan(files []string, kind string, o Options) (*catalog.Table, error) {
 	return t, nil
 }
 
-// lateError is the first error that was put off because the archives might be of class folders.
-// rows count the samples of the containers before, as numbers of records in errors do.
+// lateError returns the first error that was kept because the archives might be of class folders.
+// rows counts the samples of the containers before, as record numbers in errors do.
 func lateError(files []string, parts []*part) error {
 	rows := int64(0)
 	for i, p := range parts {
@@ -106,7 +106,7 @@ func lateError(files []string, parts []*part) error {
 	return nil
 }
 
-// arePlain: nothing but images lies in the folders of all archives.
+// arePlain is true if in all archives the folders hold nothing but images.
 func arePlain(parts []*part) bool {
 	for _, p := range parts {
 		if !p.plain {
@@ -116,26 +116,26 @@ func arePlain(parts []*part) bool {
 	return true
 }
 
-// walkAll walks the files on all cores and returns what each holds, in their order. The first error by
-// their order is the one that is returned, whichever was met first.
+// walkAll walks the files on all cores and returns what each holds, in their order. If several have errors, it returns
+// that of the first file, even if another one was met earlier.
 func walkAll(files, names []string, walk func(*part) error, o *Options) ([]*part, []catalog.ShardInfo, error) {
 	workers, short := processors.Take(min(len(files), o.away.atOnce()), 1)
 	if workers < 1 {
 		return nil, nil, short
 	}
 	defer processors.Return(workers)
-	// A copy, for the options are the caller's.
+	// This is a copy, because the options are the caller's.
 	counted := *o
 	counted.walked = beginWalk(len(files))
 	defer counted.walked.end()
-	// A bug in a walker is an error of its file, and not the end of the process that loaded the library.
+	// A panic in a walker becomes an error of its file, so that it does not end the process that loaded the library.
 	guarded := func(p *part) (err error) {
 		defer fault.Recover(&err)
 		return walk(p)
 	}
 	parts, shards, errs := make([]*part, len(files)), make([]catalog.ShardInfo, len(files)), make([]error, len(files))
-	// Without a buffer: files are begun in their order, so that all before one with an error were walked, and the
-	// first error is that of a run on one core.
+	// The channel has no buffer, so files are begun in their order. All files before one with an error were walked, and
+	// the first error is the one that a run on one core would give.
 	next := make(chan int)
 	stop := make(chan struct{})
 	var once sync.Once
@@ -150,7 +150,7 @@ func walkAll(files, names []string, walk func(*part) error, o *Options) ([]*part
 			}
 		})
 	}
-	// Where a worker is free and stop is closed, Go chooses either: one more file may be walked, which does no harm.
+	// If a worker is free and stop is closed, Go may choose either: then one more file is walked, which does no harm.
 feed:
 	for i := range files {
 		select {
@@ -162,7 +162,7 @@ feed:
 	close(next)
 	wg.Wait()
 	rows := int64(0)
-	for i := range files { // files that were not walked stand behind one with an error
+	for i := range files { // files that were not walked come after one with an error
 		if errs[i] != nil {
 			return nil, nil, placed(errs[i], files[i], rows, parts[i])
 		}
@@ -171,7 +171,7 @@ feed:
 	return parts, shards, nil
 }
 
-// walkAnywhere reads container i where it lies, on disk or in a store.
+// walkAnywhere reads container i on disk or in a store.
 func walkAnywhere(i int, file, name string, walk func(*part) error, o *Options) (*part, catalog.ShardInfo, error) {
 	if o.away != nil {
 		return o.away.walk(i, walk, o)
@@ -179,8 +179,8 @@ func walkAnywhere(i int, file, name string, walk func(*part) error, o *Options) 
 	return walkFile(file, name, walk, o)
 }
 
-// placed names file and record of a walk's error. One of a store has its place already.
-// A walker knows the offset alone; the file and the sample's number in the whole dataset are added here.
+// placed adds file and record to a walk's error. An error from a store has its place already.
+// A walker knows only the offset; the file and the sample's number in the whole dataset are added here.
 func placed(err error, file string, before int64, p *part) error {
 	if already := (*catalog.Error)(nil); p != nil && p.beside != nil && errors.As(err, &already) {
 		return already
@@ -193,8 +193,8 @@ func placed(err error, file string, before int64, p *part) error {
 	return err
 }
 
-// walkFile reads the headers of a container on disk. Its size and checksums are taken before the walk, so that what is
-// written during it is found by whoever opens the dataset.
+// walkFile reads the headers of a container on disk. It takes size and checksums before the walk, so that a change
+// during the walk is noticed when the dataset is opened.
 func walkFile(path, name string, walk func(*part) error, o *Options) (p *part, shard catalog.ShardInfo, err error) {
 	f, err := mmap.OpenRegular(path)
 	if err != nil {
@@ -204,7 +204,7 @@ func walkFile(path, name string, walk func(*part) error, o *Options) (p *part, s
 	if shard, err = catalog.ShardOf(name, f); err != nil {
 		return nil, shard, catalog.IOError(path, "cannot read the container", err)
 	}
-	// A container's table is a small part of it, unless that holds nothing but headers. 1/64 is a guess for most.
+	// Mostly a container's table is much smaller than the container; 1/64 is a guess. Only one made of headers has more.
 	if short := headroom.Memory(min(shard.Size/64, 256<<20)); short != nil {
 		return nil, shard, short
 	}
@@ -213,14 +213,14 @@ func walkFile(path, name string, walk func(*part) error, o *Options) (p *part, s
 	err = walk(p)
 	shard.Rows = int64(p.rows())
 	if err == nil {
-		// A file that is still written to would be indexed with what had come by then.
+		// Otherwise a file that is still being written would be indexed with the samples it has so far.
 		err = unchanged(f, shard.Size)
 	}
 	return p, shard, err
 }
 
 // unchanged refuses a file that grew or shrank while it was walked.
-// It compares the size, which finds a program that still appends. One that writes in place is found at most later, by the
+// It compares the size, which notices a program that appends. Writing in place is at most noticed later, by the
 // checksum of the ends.
 func unchanged(f *os.File, size int64) error {
 	info, err := f.Stat()

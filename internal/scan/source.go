@@ -17,8 +17,8 @@ import (
 	"github.com/headrace/headrace/mmap"
 )
 
-// Open opens a packed dataset, an index, an image folder, or containers: a file, a folder of files, a
-// pattern with wildcards or braces.
+// Open opens a packed dataset, an index, an image folder, or containers: a file, a folder of files, or a pattern with
+// wildcards or braces.
 func Open(source string, o Options) (*catalog.Dataset, error) {
 	if err := o.check(); err != nil {
 		return nil, err
@@ -37,9 +37,8 @@ func Open(source string, o Options) (*catalog.Dataset, error) {
 	return openFiles(source, files, named, o)
 }
 
-// openURL opens what lies in a store of objects, with its index: nothing there is walked.
-// Containers without an index are walked by headrace index and pack alone (OpenAway), for in a store a walk fetches megabytes
-// of each.
+// openURL opens a dataset in a store by its index. It walks no containers.
+// Only headrace index and pack walk containers in a store (OpenAway), because a walk fetches megabytes of each.
 func openURL(source string, o Options) (*catalog.Dataset, error) {
 	d, err := catalog.Open(source, o.Options)
 	if err == nil && o.Given() {
@@ -49,8 +48,8 @@ func openURL(source string, o Options) (*catalog.Dataset, error) {
 	return d, err
 }
 
-// OpenFiles opens containers in the order given; patterns are expanded.
-// A single source may be anything that Open takes.
+// OpenFiles opens containers in the given order; patterns are expanded.
+// A single source may be anything that Open accepts.
 func OpenFiles(sources []string, o Options) (*catalog.Dataset, error) {
 	if err := o.check(); err != nil {
 		return nil, err
@@ -77,8 +76,8 @@ func OpenFiles(sources []string, o Options) (*catalog.Dataset, error) {
 	return openFiles("", files, named, o)
 }
 
-// quotedAll are several sources as a command takes them.
-// At most eight, for a sentence.
+// quotedAll returns several sources as a command line has them.
+// It shows at most eight, because the text is part of an error.
 func quotedAll(sources []string) string {
 	var shown []string
 	for _, source := range sources[:min(len(sources), 8)] {
@@ -87,8 +86,8 @@ func quotedAll(sources []string) string {
 	return strings.Join(shown, `" "`)
 }
 
-// openFolder leaves a folder to package catalog, unless that finds no image where containers lie.
-// So a folder with an index, or of class folders, is never looked through for containers.
+// openFolder leaves a folder to package catalog. Only if that finds no images does it look for containers.
+// So a folder with an index or with class folders is never searched for containers.
 func openFolder(source string, o Options) (*catalog.Dataset, error) {
 	snapshot, err := HubSnapshot(source)
 	if err != nil {
@@ -105,8 +104,8 @@ func openFolder(source string, o Options) (*catalog.Dataset, error) {
 		}
 		return d, nil
 	}
-	// Only where no class folder has an image: else a folder that lacks one is an error, and not a reason to look for
-	// containers.
+	// Containers are looked for only if no class folder has an image. Otherwise a class without images is an error, and no
+	// reason to look for containers.
 	if o.IndexDir != "" || fault.KindOf(err) != fault.KindEmpty || hasImages(source) {
 		return nil, err
 	}
@@ -120,14 +119,14 @@ func openFolder(source string, o Options) (*catalog.Dataset, error) {
 		}
 		return nil, err
 	}
-	// Which rows of a saved dataset are meant, if not all.
+	// For a saved dataset, o.rows says which rows are meant, if not all.
 	if _, o.rows, wrong = savedFiles(source); wrong != nil {
 		return nil, wrong
 	}
 	return openFiles(source, files, false, o)
 }
 
-// hasImages is true of an image folder of which a class is empty: what else lies there is not meant.
+// hasImages is true for an image folder in which only some class is empty; then other files there are not meant.
 func hasImages(source string) bool {
 	d, err := catalog.Open(source, catalog.Options{AllowEmpty: true})
 	if err == nil {
@@ -136,8 +135,9 @@ func hasImages(source string) bool {
 	return err == nil
 }
 
-// NoContainer is the error of arguments for containers that were given with a dataset that is not made of containers, or
-// that has its index already. If it is a folder with one folder for each split, the error names the folder that was meant.
+// NoContainer makes the error of arguments for containers with a dataset that is not made of containers or has an
+// index.
+// If the source is a folder with one folder for each split, the error names the folder that was meant.
 func NoContainer(source string, kind catalog.Kind, split string) error {
 	meant := ""
 	if folder := filepath.Join(source, split); kind == catalog.Listed && filepath.IsLocal(split) {
@@ -148,10 +148,10 @@ func NoContainer(source string, kind catalog.Kind, split string) error {
 	return catalog.NewError(fault.KindArgument, source, "format, image, label, fields, classes and split are for containers without an index; this dataset is %s%s", kind, meant)
 }
 
-// containersIn are the files of a folder that are containers by their content, sorted by name; of a dataset
-// of Hugging Face that was saved there, those that it names.
-// Known layouts come first, since they say what belongs to the dataset; then every file is looked at, a read of its
-// first bytes each.
+// containersIn returns the files of a folder that are containers by their content, sorted by name. If Hugging Face
+// saved a dataset there, it returns the files that its state names.
+// Known layouts come first, because they say what belongs to the dataset. Otherwise the first bytes of every file are
+// read.
 func containersIn(dir string) ([]string, error) {
 	if files, _, err := savedFiles(dir); files != nil || err != nil {
 		return files, err
@@ -166,20 +166,20 @@ func containersIn(dir string) ([]string, error) {
 	if err != nil {
 		return nil, catalog.FormatError(dir, err)
 	}
-	// beside are refused kinds that may lie beside containers. unclear are files that are blank or cannot be read, and count
-	// where a container has the same ending.
+	// beside has files of refused kinds that may lie beside containers. unclear has files that are empty or cannot be
+	// read; they count as containers if a container has the same extension.
 	var files, beside, unclear []string
 	for _, e := range entries {
-		// Of a million loose images none is opened.
+		// Images are skipped by their names, so that a million loose images are not opened.
 		if e.IsDir() || e.Name()[0] == '.' || formats.HasImageExtension(e.Name()) || isDerived(dir, e.Name()) || isSummary(e.Name()) {
 			continue
 		}
 		path := filepath.Join(dir, e.Name())
-		// Of Hugging Face's ImageFolder: a list of the images beside it.
+		// In Hugging Face's ImageFolder this is a list of the images beside it.
 		if e.Name() == "metadata.parquet" && !HasImages(path) {
 			continue
 		}
-		// streaming keeps a compressed shard beside what it became, where it is asked to.
+		// streaming can keep a compressed shard beside its raw file.
 		if raw := withoutWhole(path); raw != path && isFile(raw) {
 			continue
 		}
@@ -194,7 +194,7 @@ func containersIn(dir string) ([]string, error) {
 			files = append(files, path)
 		}
 	}
-	// A database alone is what the folder is of, and its refusal says why it is not read.
+	// If such a file is alone, it is what the folder is about, and its refusal says why it is not read.
 	if files == nil {
 		files = beside
 	}
@@ -208,9 +208,9 @@ func containersIn(dir string) ([]string, error) {
 	return files, nil
 }
 
-// endingsOf are those of containers. A file without bytes that has one is one more of them, and is to be an error; so is
-// one that cannot be opened or read, for its samples would be missing in silence. Programs leave other empty files beside
-// what they have written.
+// endingsOf returns the extensions of containers. An empty file with one of them is taken for a damaged container, so
+// that it gives an error. So is a file that cannot be opened or read, because its samples would be missing silently.
+// Programs leave other empty files beside their output.
 func endingsOf(containers []string) map[string]bool {
 	known := map[string]bool{}
 	for _, file := range containers {
@@ -221,8 +221,8 @@ func endingsOf(containers []string) map[string]bool {
 	return known
 }
 
-// withoutWhole is the path of a shard of MDS without the ending of what it is compressed by.
-// ".mds.zstd" is the raw shard's name with an ending behind it, so both are one shard.
+// withoutWhole removes the extension of a codec from the path of an MDS shard.
+// "x.mds.zstd" is the raw shard "x.mds" compressed, so both are one shard.
 func withoutWhole(path string) string {
 	ending := filepath.Ext(path)
 	if raw := strings.TrimSuffix(path, ending); formats.WholeEndings[ending] != 0 && filepath.Ext(raw) == ".mds" {
@@ -231,14 +231,14 @@ func withoutWhole(path string) string {
 	return path
 }
 
-// isFile is true of a regular file. Whether it can be read is found when it is opened.
+// isFile is true for a regular file. Opening it shows whether it can be read.
 func isFile(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && info.Mode().IsRegular()
 }
 
-// foldersOfContainers are the folders directly below dir that hold containers.
-// Folders further down are not looked at.
+// foldersOfContainers returns the folders directly below dir that hold containers.
+// It does not look at folders further down.
 func foldersOfContainers(dir string) []string {
 	entries, _ := os.ReadDir(dir)
 	var found []string
@@ -250,9 +250,9 @@ func foldersOfContainers(dir string) []string {
 	return found
 }
 
-// openSplitFolder opens one of the folders below a source, each of which holds containers. With a single one that is no
-// split, as "data", it goes on inside of it.
-// Inside of the split's folder split= has done its part, so it is taken off the options.
+// openSplitFolder opens one of the folders below a source that hold containers. If there is only one and it is no
+// split, such as "data", it looks for splits inside it.
+// Inside the split's own folder the option split= is removed, because it was used up.
 func openSplitFolder(source string, splits []string, o Options) (*catalog.Dataset, error) {
 	if aloneWith(splits, o.Split) {
 		return openFolder(filepath.Join(source, splits[0]), o)
@@ -268,20 +268,20 @@ func openSplitFolder(source string, splits []string, o Options) (*catalog.Datase
 	return openFolder(filepath.Join(source, split), o)
 }
 
-// arePartitions: Hive, Spark, DuckDB and pandas write a column that a table is partitioned by into the names of folders.
-// Each is called COLUMN=VALUE. One folder that is not shows that the others are no partitions either.
+// arePartitions is true if all folders are named COLUMN=VALUE. Hive, Spark, DuckDB and pandas name the folders like
+// that when they partition a table by a column. If one folder has another name, the others are no partitions either.
 func arePartitions(folders []string) bool {
 	return !slices.ContainsFunc(folders, func(name string) bool { return !strings.Contains(name, "=") })
 }
 
-// aloneWith is true of the one folder of the data that is no split itself, as repositories of Hugging Face have it:
-// what it holds may be of several.
+// aloneWith is true for a single folder of data that is no split itself, as in repositories of Hugging Face: its files
+// may belong to several splits.
 func aloneWith(splits []string, asked string) bool {
 	return len(splits) == 1 && asked != splits[0] && (asked == "" || !splitName.MatchString(splits[0]))
 }
 
-// SeveralSplits is the error where one of them has to be chosen, and none that there is was.
-// Both sentences list the splits, so that the next attempt can name one.
+// SeveralSplits makes the error if a split has to be chosen and no existing one was.
+// Both texts list the splits, so that the user can name one.
 func SeveralSplits(source, asked string, splits []string) error {
 	if asked != "" {
 		return catalog.NewError(fault.KindArgument, source, "%s", fault.Argument("split", asked, fmt.Sprintf("one of %q", splits)))
@@ -289,11 +289,11 @@ func SeveralSplits(source, asked string, splits []string) error {
 	return catalog.NewError(fault.KindArgument, source, "there are several splits: %q; split= chooses one", splits)
 }
 
-// splitName finds the word that tells one split's files from another's: train-00000-of-00010.
+// splitName finds the word in a file's name that says its split, as in train-00000-of-00010.
 var splitName = regexp.MustCompile(`(?i)(?:^|[-_.])(train|training|val|valid|validation|dev|test)(?:[-_.0-9]|$)`)
 
-// chooseSplit keeps the files of one split. Files that were listed by name are all meant.
-// It is by names alone, before any file is opened.
+// chooseSplit keeps the files of one split. If the user listed the files by name, all are meant.
+// It uses only the names, before any file is opened.
 func chooseSplit(source string, files []string, named bool, o *Options) ([]string, error) {
 	if named && o.Split == "" {
 		return files, nil
@@ -301,7 +301,7 @@ func chooseSplit(source string, files []string, named bool, o *Options) ([]strin
 	by := splitsOf(files)
 	splits := slices.Sorted(maps.Keys(by))
 	switch {
-	// Several splits in one folder are a mistake to train on, so one has to be chosen.
+	// Training on several splits of one folder is a mistake, so one has to be chosen.
 	case o.Split != "" && by[o.Split] == nil, o.Split == "" && len(splits) > 1:
 		return nil, SeveralSplits(source, o.Split, splits)
 	case o.Split != "":
@@ -310,8 +310,8 @@ func chooseSplit(source string, files []string, named bool, o *Options) ([]strin
 	return files, nil
 }
 
-// splitInside takes the split that no file has in its name for a database of an LMDB or a folder of an archive. It is
-// false where the files are no such, and of archives whose names tell other splits apart.
+// splitInside takes a split that no file's name has for a database of an LMDB or a folder in an archive. It returns
+// false if the files are neither, and for archives whose names show other splits.
 func (o *Options) splitInside(files []string, kindOf func(i int) string) bool {
 	if o.Split == "" || len(files) == 0 {
 		return false
@@ -333,8 +333,8 @@ func (o *Options) splitInside(files []string, kindOf func(i int) string) bool {
 	return true
 }
 
-// splitsOf are the splits that names of files tell apart, with the files of each; "" is of those that say none.
-// The base name alone is asked, for a folder called "train" may hold the files of all splits.
+// splitsOf returns the splits that the files' names show, with the files of each; "" has the files without one.
+// It uses only the base name, because a folder called "train" may hold the files of all splits.
 func splitsOf(files []string) map[string][]string {
 	by := make(map[string][]string)
 	for _, file := range files {
@@ -347,12 +347,12 @@ func splitsOf(files []string) map[string][]string {
 	return by
 }
 
-// openFiles finds the one kind that all files are of, and scans them.
+// openFiles finds the kind of the files, which has to be the same for all, and scans them.
 func openFiles(source string, files []string, named bool, o Options) (*catalog.Dataset, error) {
 	if o.Root != "" {
 		return nil, catalog.NewError(fault.KindArgument, source, "root is for an index of containers, and these are containers themselves")
 	}
-	// First by the names of files. Only where these do not tell the split may it be one inside of the files (splitInside).
+	// A split is first looked for in the files' names. Only if no name has it may it be inside the files (splitInside).
 	chosen, err := chooseSplit(source, files, named, &o)
 	switch {
 	case err == nil:

@@ -10,8 +10,8 @@ import (
 	"github.com/headrace/headrace/internal/remote"
 )
 
-// openSplitAway is openSplitFolder below an address, which ends with a slash.
-// Every folder costs a list, and some requests until a container is found in it.
+// openSplitAway is openSplitFolder for an address, which ends with a slash.
+// Every folder costs a list, and a few requests until a container is found in it.
 func openSplitAway(ctx context.Context, below string, folders []string, o Options) (*catalog.Dataset, error) {
 	var splits []string
 	for _, folder := range folders {
@@ -32,7 +32,7 @@ func openSplitAway(ctx context.Context, below string, folders []string, o Option
 		return nil, catalog.NewError(fault.KindEmpty, source, "there is no container that is known (%q)", Formats)
 	case aloneWith(splits, o.Split):
 		return open(splits[0])
-	// This is also the case where no split was named: no folder is called "".
+	// This is also the case if no split was named, because no folder is called "".
 	case !slices.Contains(splits, o.Split):
 		return nil, SeveralSplits(source, o.Split, splits)
 	}
@@ -41,10 +41,10 @@ func openSplitAway(ctx context.Context, below string, folders []string, o Option
 	return open(split)
 }
 
-// holdsContainers looks at what lies directly below an address until one is a container.
-// A packed dataset below is no split: its shards are tars, and it is opened by its own address.
+// holdsContainers looks at the files directly below an address until it finds a container.
+// A packed dataset there does not count: its shards are tars, and it is opened by its own address.
 func holdsContainers(ctx context.Context, address string, storage remote.Storage) (bool, error) {
-	if strings.ContainsAny(address, "*?[{") { // by such an address nothing is listed
+	if strings.ContainsAny(address, "*?[{") { // such an address cannot be listed
 		return false, nil
 	}
 	found, err := listed(ctx, address, false, storage)
@@ -54,7 +54,7 @@ func holdsContainers(ctx context.Context, address string, storage remote.Storage
 	if slices.Contains(found.files, address+catalog.ManifestName) { // what looks like containers are shards
 		return false, nil
 	}
-	// A few at a time: the first container decides, and a folder may have thousands of files.
+	// A few files are looked at at a time: the first container decides, and a folder may have thousands of files.
 	for files := range slices.Chunk(found.files, sniffedAtOnce) {
 		a := &awayFiles{ctx: ctx, storage: storage, names: make([]string, len(files))}
 		kinds, err := a.open(files)

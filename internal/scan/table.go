@@ -16,7 +16,7 @@ import (
 )
 
 // scanArrow reads the rows of an Arrow stream or file.
-// datasets writes its features into the metadata of the schema.
+// datasets writes its features into the schema's metadata.
 func scanArrow(p *part) error {
 	a, err := formats.NewArrow(p.file, p.size, p.mostBlock)
 	if err != nil {
@@ -26,7 +26,7 @@ func scanArrow(p *part) error {
 }
 
 // scanParquet reads the rows of a Parquet file.
-// datasets writes its features into the key-value metadata of the footer.
+// datasets writes its features into the footer's key-value metadata.
 func scanParquet(p *part) error {
 	t, err := formats.NewParquet(p.file, p.size, p.mostBlock)
 	if err != nil {
@@ -35,22 +35,23 @@ func scanParquet(p *part) error {
 	return p.readTable(t.Leaves, t.Metadata["huggingface"], t.Next)
 }
 
-// HasImages tells a Parquet file that may hold images from a list of files, which has a column of their paths.
-// It reads only the footer. A file that cannot be opened counts as a list; the error comes when the list is opened.
+// HasImages says whether a Parquet file may hold images. Otherwise it is a list of files, which has a column of paths.
+// It reads only the footer. A file that cannot be opened counts as a list; opening the list then gives the error.
 func HasImages(path string) bool {
-	// A column of bytes may be images; one called path is a list of files, whatever else it has.
+	// A column of bytes may hold images. With a column called path the file is a list, whatever else it has.
 	leaves := leavesOf(path)
 	return slices.ContainsFunc(leaves, func(l formats.Leaf) bool { return l.Kind == formats.BytesLeaf }) && !hasLeaf(leaves, "path")
 }
 
-// HasColumn is true of a Parquet file with a flat column of this name. As for HasImages, one that cannot be opened has none.
+// HasColumn is true if a Parquet file has a flat column of this name. As in HasImages, a file that cannot be opened has
+// none.
 func HasColumn(path, name string) bool { return hasLeaf(leavesOf(path), name) }
 
 func hasLeaf(leaves []formats.Leaf, name string) bool {
 	return slices.ContainsFunc(leaves, func(l formats.Leaf) bool { return len(l.Path) == 1 && l.Path[0] == name })
 }
 
-// leavesOf are the columns of a Parquet file by its footer, none where it cannot be opened.
+// leavesOf returns the columns of a Parquet file by its footer; none if it cannot be opened.
 func leavesOf(path string) []formats.Leaf {
 	f, err := mmap.OpenRegular(path)
 	if err != nil {
@@ -68,18 +69,18 @@ func leavesOf(path string) []formats.Leaf {
 	return t.Leaves
 }
 
-// tableColumn is what becomes of a leaf of a table.
+// tableColumn is the use of a leaf of a table.
 // A leaf is a column of values; a struct has a leaf for each of its members.
 type tableColumn struct {
 	name   string
-	inner  bool // the path of an image whose bytes are another leaf
-	paths  int  // of an image's bytes: the leaf of its path, else -1
-	passed bool // it is as if it were not there
+	inner  bool // it has the path of an image whose bytes are another leaf
+	paths  int  // of an image's bytes: the number of the leaf with its path, otherwise -1
+	passed bool // it is ignored
 }
 
-// readTable takes every row of a table as a sample. Hugging Face writes an image as a struct of its bytes and
-// its path, and what its columns mean into the schema's metadata.
-// Before the first row it notes in the leaves which are read at all (Skip), and of which the bytes are needed (Want).
+// readTable makes a sample of every row of a table. Hugging Face writes an image as a struct of its bytes and its path,
+// and the meaning of columns into the schema's metadata.
+// Before the first row it marks in the leaves which need not be read (Skip), and whose bytes are needed (Want).
 func (p *part) readTable(leaves []formats.Leaf, metadata string, next func([]formats.Value) (int64, error)) error {
 	p.plain = false
 	columns := tableColumns(leaves)
@@ -94,16 +95,16 @@ func (p *part) readTable(leaves []formats.Leaf, metadata string, next func([]for
 			leaves[i].Kind, leaves[i].Type = formats.RefusedLeaf, formats.ListType
 		}
 		leaves[i].Skip = columns[i].passed || !p.needs(&columns[i])
-		// Labels and paths are looked at now; all other bytes and texts only have places.
+		// Labels and paths are used now; of all other bytes and texts only the places are kept.
 		leaves[i].Want = columns[i].inner || slices.Contains(p.label.names, columns[i].name)
 	}
-	// Before a row is read: an image of a type that is not read would be missing in each.
+	// This comes before any row: an image of a type that is not read would be missing in every one.
 	if err := p.checkTypes(leaves, columns); err != nil {
 		return err
 	}
 	values := make([]formats.Value, len(leaves))
 	var cells []cell
-	// Images of which there is only the path: their bytes are on the machine that wrote the table.
+	// elsewhere counts images with a path only: their bytes are on the machine that wrote the table.
 	elsewhere := int64(0)
 	for {
 		begin, err := next(values)
@@ -114,14 +115,14 @@ func (p *part) readTable(leaves []formats.Leaf, metadata string, next func([]for
 			return err
 		}
 		cells = cells[:0]
-		// A row has a key only where its image has a path.
+		// A row has a key only if its image has a path.
 		key, pixels := "", false
 		for i := range leaves {
 			if columns[i].passed {
 				continue
 			}
 			v := &values[i]
-			// A refused column has a cell in each row, so that it is told among those that were found.
+			// A refused column has a cell in each row, so that errors list it among the columns.
 			if leaves[i].Kind == formats.RefusedLeaf || !v.Null || v.Gaps {
 				c := tableCell(columns[i].name, &leaves[i], v)
 				if leaves[i].Form != "" && leaves[i].Kind == formats.BytesLeaf {
@@ -157,17 +158,17 @@ func (p *part) readTable(leaves []formats.Leaf, metadata string, next func([]for
 	return nil
 }
 
-// tableColumns names the leaves: by the names of the structs around them and their own, but an image's bytes
-// by the struct's alone.
+// tableColumns names the leaves. A name is made of the names of the structs around a leaf and its own. For an image's
+// bytes it is made of those of the structs alone.
 func tableColumns(leaves []formats.Leaf) []tableColumn {
-	// A struct's leaf is called "struct.member", which is the name that image= and label= take.
+	// A leaf of a struct is called "struct.member"; image= and label= accept that name.
 	columns := make([]tableColumn, len(leaves))
 	for i := range leaves {
 		columns[i] = tableColumn{name: strings.Join(leaves[i].Path, "."), paths: -1}
 	}
 	for i := range leaves {
 		parent, last := leaves[i].Path[:len(leaves[i].Path)-1], leaves[i].Path[len(leaves[i].Path)-1]
-		// datasets.Image: a struct of bytes and path (datasets/features/image.py).
+		// datasets.Image is a struct of bytes and path (datasets/features/image.py).
 		if leaves[i].Kind != formats.BytesLeaf || last != "bytes" || len(parent) == 0 {
 			continue
 		}
@@ -176,7 +177,7 @@ func tableColumns(leaves []formats.Leaf) []tableColumn {
 				continue
 			}
 			columns[i].name = strings.Join(parent, ".")
-			if leaves[j].Kind == formats.TextLeaf { // where no image has a path, writers may give it no type
+			if leaves[j].Kind == formats.TextLeaf { // if no image has a path, writers may give the column no type
 				columns[i].paths, columns[j].inner = j, true
 			}
 		}
@@ -184,9 +185,9 @@ func tableColumns(leaves []formats.Leaf) []tableColumn {
 	return columns
 }
 
-// features takes what Hugging Face's metadata says of the columns: which is an image, and the names of classes.
-// A column of a usual name goes before, as everywhere.
-// What the user named goes before both.
+// features reads what Hugging Face's metadata says about the columns: which one is an image, and the names of classes.
+// A column with a usual name takes precedence, as everywhere.
+// What the user named takes precedence over both.
 func (p *part) features(columns []tableColumn, metadata string) {
 	var said struct {
 		Info struct {
@@ -206,7 +207,7 @@ func (p *part) features(columns []tableColumn, metadata string) {
 			Type  string   `json:"_type"`
 			Names []string `json:"names"`
 		}
-		if json.Unmarshal(said.Info.Features[c.name], &feature) != nil { // a list of features, for one
+		if json.Unmarshal(said.Info.Features[c.name], &feature) != nil { // for example a list of features
 			continue
 		}
 		switch feature.Type {
@@ -219,7 +220,7 @@ func (p *part) features(columns []tableColumn, metadata string) {
 			}
 		}
 	}
-	// A column called image is the image in every container, whatever the metadata calls another one.
+	// A column called image is the image in every container, even if the metadata calls another one an image.
 	usual := func(names []string) bool {
 		return slices.ContainsFunc(columns, func(c tableColumn) bool { return slices.Contains(names, c.name) })
 	}
@@ -231,8 +232,9 @@ func (p *part) features(columns []tableColumn, metadata string) {
 	}
 }
 
-// checkTypes refuses an image or a label of a type that is not read. A list is no class, which is warned of.
-// Other columns of such types are fields that are left out.
+// checkTypes refuses an image or a label of a type that is not read. A list as label is no class and only gives a
+// warning.
+// Other columns of such types are left out of the fields.
 func (p *part) checkTypes(leaves []formats.Leaf, columns []tableColumn) error {
 	for i, c := range columns {
 		if c.passed || leaves[i].Kind != formats.RefusedLeaf || leaves[i].Type == formats.ListType {
@@ -247,14 +249,15 @@ func (p *part) checkTypes(leaves []formats.Leaf, columns []tableColumn) error {
 	return nil
 }
 
-// needs is false of a column that is neither image, label nor path, where the fields are chosen without it.
-// A leaf that is not needed is skipped, and its pages are not even decoded.
+// needs is false for a column that is neither image, label nor path, if the chosen fields do not include it.
+// A leaf that is not needed is skipped, and its pages are not decoded.
 func (p *part) needs(c *tableColumn) bool {
 	return p.fields == nil || c.inner || slices.Contains(p.fields, c.name) || c.name == "json" && p.jsonPath != "" ||
 		slices.Contains(p.image.names, c.name) || slices.Contains(p.label.names, c.name)
 }
 
-// tableCell is a value of a leaf as a cell. The offset of one in a block counts from the block's first byte.
+// tableCell makes a cell of a leaf's value. If the value lies in a block, the offset counts from the block's first
+// byte.
 func tableCell(name string, leaf *formats.Leaf, v *formats.Value) cell {
 	c := cell{name: name, offset: v.Offset, length: v.Length, int: v.Int, number: v.Float, data: v.Data, block: v.Block, held: v.Held}
 	if v.Gaps {
@@ -279,8 +282,7 @@ func tableCell(name string, leaf *formats.Leaf, v *formats.Value) cell {
 	return c
 }
 
-// keyOfPath is the key of an image that has a path: its name without the folders, which may be those of
-// another machine.
+// keyOfPath makes the key of an image with a path. It drops the folders, which may be those of another machine.
 func keyOfPath(name []byte) string {
 	if len(name) == 0 || slices.Contains(name, 0) {
 		return ""

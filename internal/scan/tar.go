@@ -12,10 +12,10 @@ import (
 )
 
 // scanWebDataset groups the members of an archive as WebDataset does (webdataset 1.0, tariterators.py,
-// tar_file_iterator and group_by_keys): members that stand together and share what is before the first
-// dot of their base name are a sample, and what is behind the dot, in lower case, names the cell.
+// tar_file_iterator and group_by_keys). Neighbouring members whose names agree up to the first dot of the base name are
+// a sample. The text after the dot, in lower case, is the name of the cell.
 func scanWebDataset(p *part) error {
-	// The walker is lenient (Foreign): tars of other programs have headers that our own shards never have.
+	// The walker is lenient (Foreign), because tars of other programs have headers that our own shards never have.
 	w := formats.NewForeignTarWalker(p.file, p.size)
 	var g gathered
 	var folders tarFolders
@@ -27,8 +27,8 @@ func scanWebDataset(p *part) error {
 		if err != nil {
 			return err
 		}
-		// Noted also behind an error that was put off: whether the archive is one of class folders only its end
-		// tells.
+		// Names are noted even after an error that was kept, because only the archive's end shows whether it is one of class
+		// folders.
 		folders.note(m.Name)
 		p.noteArchive(m.Name)
 		if p.late != nil {
@@ -38,7 +38,7 @@ func scanWebDataset(p *part) error {
 		if !ok {
 			continue
 		}
-		// Members of a sample stand together; the same key further on is another sample to WebDataset, too.
+		// Members of a sample follow each other. For WebDataset, too, the same key later on is another sample.
 		if len(g.cells) == 0 || key != g.prefix {
 			if err := g.add(p); err != nil {
 				if err = p.putOff(err, &folders); err != nil {
@@ -62,7 +62,7 @@ func scanWebDataset(p *part) error {
 		if len(g.cells) >= maxColumns {
 			return at(fmt.Errorf("%w: the sample %.80q has more than %d members", formats.ErrLimit, g.prefix, maxColumns), m.Header)
 		}
-		// Its head is read now, while the walk stands there.
+		// The member's head is read now, while the walk is there.
 		if err := p.npyCell(&c); err != nil {
 			return at(err, m.Offset)
 		}
@@ -81,14 +81,14 @@ func scanWebDataset(p *part) error {
 	return nil
 }
 
-// gathered are the members of one sample, as far as the walk has come.
+// gathered has the members of one sample, as far as the walk has come.
 type gathered struct {
-	prefix string // what their names have in common
-	begin  int64  // where the first one's content is
+	prefix string // the common part of their names
+	begin  int64  // where the first member's content begins
 	cells  []cell
 }
 
-// add makes a sample of what was gathered, when the next one begins.
+// add makes a sample of the gathered members. It is called when the next sample begins.
 func (g *gathered) add(p *part) error {
 	if len(g.cells) == 0 {
 		return nil
@@ -104,17 +104,17 @@ func (g *gathered) add(p *part) error {
 	return at(err, g.begin)
 }
 
-// tarFolders tell an archive of class folders from samples of WebDataset: each image lies in a folder, and nothing else
-// lies in a folder with images. A list of the classes or a licence may lie elsewhere.
-// Files of a folder mostly stand together, so a folder that was noted last is not looked up again.
+// tarFolders distinguishes an archive of class folders from samples of WebDataset: each image lies in a folder, and a
+// folder with images holds nothing else. A list of the classes or a licence may lie elsewhere.
+// Files of a folder mostly follow each other, so the last folder is remembered and not looked up again.
 type tarFolders struct {
 	images, others map[string]bool
-	last           string // that was noted, with the kind of it
+	last           string // the folder that was noted last; lastImage says whether an image in it was
 	lastImage      bool
-	flat           bool // an image lies in no folder
+	flat           bool // some image lies in no folder
 }
 
-// note looks at one member. An image with another file in its folder speaks for WebDataset, as a caption stands beside it.
+// note notes one member. An image with another kind of file in its folder suggests WebDataset, as with a caption.
 func (f *tarFolders) note(name string) {
 	if isDesktops(name) {
 		return
@@ -136,8 +136,8 @@ func (f *tarFolders) note(name string) {
 	}
 }
 
-// isDesktops is true of what macOS and Windows put beside files: attributes under the file's own name, and settings.
-// They say nothing of what the archive is.
+// isDesktops is true for the files that macOS and Windows put beside others: attributes under the file's own name, and
+// settings. They say nothing about the archive.
 func isDesktops(name string) bool {
 	switch base := name[strings.LastIndexByte(name, '/')+1:]; base {
 	case ".DS_Store", "Thumbs.db", "desktop.ini":
@@ -147,7 +147,7 @@ func isDesktops(name string) bool {
 	}
 }
 
-// arePlain is what the members so far say: an archive of class folders.
+// arePlain is true if the members so far look like an archive of class folders.
 func (f *tarFolders) arePlain() bool {
 	for folder := range f.others {
 		if f.images[folder] || len(f.images) == 0 {
@@ -157,9 +157,9 @@ func (f *tarFolders) arePlain() bool {
 	return !f.flat
 }
 
-// putOff keeps an error of a sample while its archive may be one of class folders, where two files of one stem are two
-// images, or one of archives, where the last of two counts.
-// In a store the first error counts: to read on would fetch the rest of an archive that most likely is wrong.
+// putOff keeps an error of a sample while its archive may still be one of class folders, where two files of one stem
+// are two images, or one of archives, where the last of two counts.
+// In a store the error is returned at once: going on would fetch the rest of an archive that is probably wrong.
 func (p *part) putOff(err error, folders *tarFolders) error {
 	if err == nil || p.beside != nil || !folders.arePlain() && !p.holdsArchives() {
 		return err
@@ -168,16 +168,16 @@ func (p *part) putOff(err error, folders *tarFolders) error {
 	return nil
 }
 
-// behind warns of what stands behind an archive's end.
-// WebDataset says nothing of it, and never sees the samples of a second archive there.
+// behind warns if something follows an archive's end.
+// WebDataset does not report it, and never sees the samples of a second archive there.
 func (p *part) behind(w *formats.TarWalker) {
 	if behind := w.Behind(); behind >= 0 {
 		p.warnings = append(p.warnings, fmt.Sprintf("something stands behind the archive's end, at byte %d, perhaps another archive; like Python's tarfile, this reads the first alone", behind))
 	}
 }
 
-// at says where an error is, unless it knows.
-// The innermost place holds, which is nearest to what is wrong.
+// at adds an offset to an error that has none.
+// The innermost offset is kept, because it is nearest to the fault.
 func at(err error, offset int64) error {
 	var already *formats.WalkError
 	if err == nil || errors.As(err, &already) {
@@ -187,15 +187,15 @@ func at(err error, offset int64) error {
 }
 
 // splitMember divides a member's name into key and suffix by WebDataset's regular expression,
-// ^((?:.*/|)[^.]+)[.]([^/]*)$, and is false for what WebDataset passes over: names without a match, and
-// those of metadata, which begin with __NAME__.
-// Written out rather than matched, for it is called for every member of an archive.
+// ^((?:.*/|)[^.]+)[.]([^/]*)$, and returns false for what WebDataset ignores: names without a match, and those of
+// metadata, which begin with __NAME__.
+// It does not use a regular expression, because it is called for every member of an archive.
 func splitMember(name string) (key, suffix string, ok bool) {
 	if isMetadata(name) {
 		return "", "", false
 	}
 	base := strings.LastIndexByte(name, '/') + 1
-	// The first dot: "a.seg.png" is the cell "seg.png" of "a".
+	// The first dot counts: "a.seg.png" is the cell "seg.png" of "a".
 	dot := strings.IndexByte(name[base:], '.')
 	switch {
 	case dot < 0:
@@ -203,8 +203,8 @@ func splitMember(name string) (key, suffix string, ok bool) {
 	case dot > 0:
 		return name[:base+dot], name[base+dot+1:], true
 	}
-	// A base name that begins with the dot: [^.]+ also takes a slash, so that the folder is the key, if
-	// there is one and its last part has no dot.
+	// The base name begins with the dot. Since [^.]+ also matches a slash, the folder is the key, if there is one and its
+	// last part has no dot.
 	if base == 0 {
 		return "", "", false
 	}
@@ -215,9 +215,9 @@ func splitMember(name string) (key, suffix string, ok bool) {
 	return name[:base], name[base+1:], true
 }
 
-// isMetadata is WebDataset's skip_meta, __[^/]*__($|/) at the start, and its rule for names without a
-// folder that begin and end with two underscores.
-// A folder so called hides all below it.
+// isMetadata is WebDataset's skip_meta, __[^/]*__($|/) at the start, and its rule for names without a folder that begin
+// and end with two underscores.
+// A folder with such a name hides everything below it.
 func isMetadata(name string) bool {
 	if !strings.HasPrefix(name, "__") {
 		return false
@@ -226,8 +226,8 @@ func isMetadata(name string) bool {
 	return len(first) >= 4 && strings.HasSuffix(first, "__")
 }
 
-// isTextSuffix is true of members that WebDataset decodes as text.
-// By the last ending: "seg.json" is JSON, as WebDataset's decoders go by it.
+// isTextSuffix is true for members that WebDataset decodes as text.
+// The last extension counts, as in WebDataset's decoders: "seg.json" is JSON.
 func isTextSuffix(suffix string) bool {
 	last := suffix[strings.LastIndexByte(suffix, '.')+1:]
 	switch last {
@@ -237,8 +237,7 @@ func isTextSuffix(suffix string) bool {
 	return false
 }
 
-// insideName is a name in an archive as a key: it leads nowhere out of a folder, wherever samples are
-// written out again.
+// insideName makes a key of a name in an archive. The key leads out of no folder, wherever samples are written again.
 // Keys become names of members and of files.
 func insideName(name string) string {
 	if !strings.HasPrefix(name, "/") && !strings.HasPrefix(name, "./") && !strings.Contains(name, "..") {

@@ -14,9 +14,9 @@ import (
 	"github.com/headrace/headrace/mmap"
 )
 
-// scanTFRecord reads the tf.train.Examples of a file of TFRecords. A sample has no key of its own.
-// It goes from record to record by their lengths, whose checksums are compared. Of an Example it reads all but the values of
-// bytes.
+// scanTFRecord reads the tf.train.Examples of a TFRecord file. A sample has no key of its own.
+// It goes from record to record by their lengths, whose checksums it compares. Of an Example it reads all but the
+// values of bytes.
 func scanTFRecord(p *part) error {
 	p.plain = false
 	w := formats.NewTFRecordWalker(p.file, p.size)
@@ -46,7 +46,7 @@ func scanTFRecord(p *part) error {
 		if err := p.add("", record.Offset, cells); err != nil {
 			return at(err, record.Offset)
 		}
-		// The checksum is of the whole Example, so that whoever compares it reads the record and not the image alone.
+		// The checksum covers the whole Example, so to compare it the record has to be read, and not the image alone.
 		crc, err := w.Checksum(record)
 		if err != nil {
 			return err
@@ -55,9 +55,9 @@ func scanTFRecord(p *part) error {
 	}
 }
 
-// namesOfTFDS takes the names of classes that TFDS keeps beside its files (ClassLabel.save_metadata: NAME.labels.txt, a
-// line each), where they are in a folder: in a store each file would cost a request.
-// A file that is no such list is passed over in silence, for only its name led to it.
+// namesOfTFDS reads the names of classes that TFDS keeps beside its files (ClassLabel.save_metadata: NAME.labels.txt,
+// with a line for each). It does so only on disk, because in a store each file would cost a request.
+// A file that is no such list is ignored silently, because only its name was a hint.
 func (p *part) namesOfTFDS() error {
 	for _, name := range p.label.names {
 		// A name with a slash is slim's (image/class/label), and would lead into another folder.
@@ -76,7 +76,7 @@ func (p *part) namesOfTFDS() error {
 		if err != nil {
 			return catalog.IOError(namesFile(p.path, name), "cannot read the names of the classes", err)
 		}
-		// A list of names has no empty line and is not so long.
+		// A list of names has no empty line and is not that long.
 		if lines := strings.Split(strings.TrimRight(string(text), "\n"), "\n"); len(text) < maxJSONBytes && utf8.Valid(text) && !slices.Contains(lines, "") {
 			p.names[name] = lines
 		}
@@ -84,12 +84,12 @@ func (p *part) namesOfTFDS() error {
 	return nil
 }
 
-// namesFile is where TFDS keeps the names of the classes of a column.
+// namesFile returns the path where TFDS keeps the names of a column's classes.
 func namesFile(container, column string) string {
 	return filepath.Join(filepath.Dir(container), column+".labels.txt")
 }
 
-// cellOf is a feature as a cell. A feature without a value is no cell: writers leave out nothing else.
+// cellOf makes a cell of a feature. A feature without a value makes none, because that is how writers leave values out.
 func (p *part) cellOf(f *formats.Feature) (cell, error) {
 	c := cell{name: f.Name, offset: f.Offset, length: f.Length}
 	switch {

@@ -8,11 +8,11 @@ import (
 	"github.com/headrace/headrace/internal/formats"
 )
 
-// packInstead is the way out for whatever a program of Python reads.
+// packInstead advises to pack whatever a Python program can read.
 const packInstead = "; a dataset of files or bytes that Python reads can be packed with headrace.pack"
 
-// unread are containers that are known and not read, by their first bytes.
-// Each sentence says why, or how to make of it a file that is read.
+// unread has the containers that are recognised by their first bytes but not read.
+// Each text says why, or how to make a file of it that is read.
 var unread = []struct {
 	magic string
 	kind
@@ -29,8 +29,8 @@ var unread = []struct {
 	{"Rar!\x1a\x07", kind{name: "rar", refused: "RAR is not read; extract it first"}},
 }
 
-// withWayOut adds it to the refusal of what a container holds.
-// An error that has it already stays as it is.
+// withWayOut adds packInstead to the refusal of a container's contents.
+// An error that has it already is returned unchanged.
 func withWayOut(err error) error {
 	if !errors.Is(err, formats.ErrUnsupported) || strings.Contains(err.Error(), "headrace.pack") {
 		return err
@@ -41,16 +41,16 @@ func withWayOut(err error) error {
 	return fmt.Errorf("%w%s", err, packInstead)
 }
 
-// wholly is the refusal of what is compressed as a whole: no sample has a place of its own in it.
+// wholly makes the refusal of a file that is compressed as a whole: no sample has a place of its own in it.
 func wholly(codec string) string {
 	return "the file is compressed by " + codec + " as a whole, which leaves no way to one sample; decompress it first"
 }
 
-// pickles begin with the opcode PROTO and the number of their protocol.
-// Protocols 2 to 5 begin so (pickletools, PROTO); 0 and 1 have no sign at all.
+// pickles has the beginnings of pickles: the opcode PROTO and the number of the protocol.
+// This covers protocols 2 to 5 (pickletools, PROTO); 0 and 1 have no magic.
 var pickles = []string{"\x80\x02", "\x80\x03", "\x80\x04", "\x80\x05"}
 
-// kindOfUnread is the kind of a container that is not read, without a name if it is none that is known.
+// kindOfUnread returns the kind of a container that is not read, without a name if the kind is unknown.
 func kindOfUnread(head string) kind {
 	for _, u := range unread {
 		if strings.HasPrefix(head, u.magic) {

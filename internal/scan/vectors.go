@@ -13,36 +13,37 @@ import (
 	"github.com/headrace/headrace/internal/formats"
 )
 
-// Vectors of numbers are no classes: of a label's column they are the field "label" and the label -1. Other columns
-// of them are fields where they were asked for, because most programs have no use for them and each costs 16 bytes a sample.
+// Vectors of numbers are no classes. In a label's column they become the field "label", and the label is -1. Vectors in
+// other columns are fields only if they were asked for: most programs do not use them, and each costs 16 bytes a
+// sample.
 
-// wantsVector is true of a column whose vectors are kept.
+// wantsVector is true for a column whose vectors are kept.
 func (p *part) wantsVector(name string) bool {
 	return slices.Contains(p.label.names, name) || slices.Contains(p.fields, name)
 }
 
-// widths are the bytes of an element, by NumPy's name of its type.
+// widths has the size of an element, by NumPy's name of its type.
 // A type that is not here is not read.
 var widths = map[string]int64{"bool": 1, "uint8": 1, "int8": 1, "uint16": 2, "int16": 2, "float16": 2, "uint32": 4, "int32": 4,
 	"float32": 4, "uint64": 8, "int64": 8, "float64": 8}
 
-// vectorCell is a vector whose elements lie behind each other in the container.
-// The caller has seen that the length is a whole number of elements.
+// vectorCell makes a cell of a vector whose elements follow each other in the container.
+// The caller has checked that the length is a whole number of elements.
 func vectorCell(name, dtype string, offset, length int64) cell {
 	return cell{name: name, kind: arrayCell, dtype: dtype, shape: []int64{length / widths[dtype]}, offset: offset, length: length}
 }
 
-// heldCell is a vector whose elements lie nowhere as such: data are they, little-endian.
-// The index has the bytes themselves.
+// heldCell makes a cell of a vector whose elements have no place in the container. data has them, little-endian.
+// The index holds the bytes themselves.
 func heldCell(name, dtype string, data []byte) cell {
 	c := vectorCell(name, dtype, 0, int64(len(data)))
 	c.data, c.held = data, true
 	return c
 }
 
-// exampleVector is a feature of several numbers of a tf.train.Example.
-// Packed floats lie behind each other in the message (protocol buffers, "Packed Repeated Fields"): they have a place.
-// Varints and unpacked ones have not, and are decoded and held.
+// exampleVector makes a cell of a feature of several numbers in a tf.train.Example.
+// Packed floats follow each other in the message (protocol buffers, "Packed Repeated Fields"), so they have a place.
+// Varints and unpacked floats have none; they are decoded and held.
 func (p *part) exampleVector(f *formats.Feature) (cell, error) {
 	switch {
 	case f.Kind == formats.BytesFeature:
@@ -58,17 +59,17 @@ func (p *part) exampleVector(f *formats.Feature) (cell, error) {
 		dtype = "float32"
 	}
 	data, err := formats.ReadNumbers(p.file, f, maxHeldValue)
-	if errors.Is(err, formats.ErrLimit) { // too long for an index, which mergeLabels says
+	if errors.Is(err, formats.ErrLimit) { // the vector is too long for an index; mergeLabels warns of it
 		return cell{name: f.Name, kind: listCell}, nil
 	}
 	return heldCell(f.Name, dtype, data), err
 }
 
-// jsonVector makes a cell of a member of a JSON object that is an array of numbers; not ok if it is something else. JSON
-// has one type of numbers, and so has the vector.
-// Whole numbers beyond 2^53 are rounded to a float64, as many readers of JSON do it (RFC 8259, 6).
+// jsonVector makes a cell of a member of a JSON object that is an array of numbers; ok is false for anything else. The
+// vector is of float64, because JSON has only one type of numbers.
+// Whole numbers above 2^53 are rounded to a float64, as by many readers of JSON (RFC 8259, 6).
 func jsonVector(name string, raw json.RawMessage) (cell, bool) {
-	// Pointers, for null is no number, and would be 0.
+	// These are pointers, because null is no number but would become 0.
 	var values []*float64
 	if len(raw) > maxHeldValue || json.Unmarshal(raw, &values) != nil || slices.Contains(values, nil) || len(values) == 0 {
 		return cell{}, false
@@ -80,19 +81,19 @@ func jsonVector(name string, raw json.RawMessage) (cell, bool) {
 	return heldCell(name, "float64", data), true
 }
 
-// mdsDTypes are the types of MDS's arrays by their number (streaming/base/format/mds/encodings.py, NDArray).
+// mdsDTypes has the types of MDS's arrays by number (streaming/base/format/mds/encodings.py, NDArray).
 var mdsDTypes = map[byte]string{8: "uint8", 9: "int8", 16: "uint16", 17: "int16", 18: "float16", 32: "uint32", 33: "int32", 34: "float32",
 	64: "uint64", 65: "int64", 66: "float64"}
 
-// mdsArray takes a value of the encoding ndarray[:dtype[:shape]]. What the encoding leaves open stands before the
-// elements: a byte for the type; a byte of the number of axes and the width of a side, and then the sides.
+// mdsArray reads a value of the encoding ndarray[:dtype[:shape]]. What the encoding leaves out precedes the elements: a
+// byte for the type; a byte for the number of axes and the width of a side, followed by the sides.
 func (p *part) mdsArray(c *cell, encoding string) error {
 	parts := strings.Split(encoding, ":")
 	if parts[0] != "ndarray" || len(parts) > 3 || !p.wantsVector(c.name) && !p.isImage(c.name) {
 		c.kind = listCell
 		return nil
 	}
-	// The longest head: two bytes, and 63 sides of 8 bytes.
+	// The longest head has two bytes, and 63 sides of 8 bytes.
 	var space [2 + 63*8]byte
 	head, err := p.head(c, space[:])
 	if err != nil {
@@ -121,7 +122,7 @@ func (p *part) mdsArray(c *cell, encoding string) error {
 		if at >= len(head) {
 			return wrong
 		}
-		// Six bits for the number of axes and two for the bytes of a side.
+		// Six bits are the number of axes, and two the size of a side.
 		axes, width := int(head[at]>>2), 1<<(head[at]&3)
 		if at++; at+axes*width > len(head) {
 			return wrong
@@ -141,12 +142,12 @@ func (p *part) mdsArray(c *cell, encoding string) error {
 	return p.imageOfArray(c)
 }
 
-// arrayBytes are those of an array; false of a shape that no array in a container has.
+// arrayBytes returns the number of bytes of an array; false if the shape is none that a container's array has.
 // An array with an axis of 0 has no bytes, and is refused with the others.
 func arrayBytes(shape []int64, width int64) (int64, bool) {
 	n := width
 	for _, side := range shape {
-		// Divided, not multiplied: sides are numbers of the file.
+		// This divides instead of multiplying, because the sides come from the file.
 		if side < 1 || side > maxLength/n {
 			return 0, false
 		}
@@ -155,8 +156,8 @@ func arrayBytes(shape []int64, width int64) (int64, bool) {
 	return n, len(shape) > 0
 }
 
-// npyCell makes an array of a member that is an .npy file, where it is image or label or was asked for.
-// Its head says type and shape (numpy/lib/format.py). An array of objects is a pickle, and of no type that is read.
+// npyCell makes an array of a member that is an .npy file, if it is image or label or was asked for.
+// The file's head has type and shape (numpy/lib/format.py). An array of objects is a pickle, whose type is not read.
 func (p *part) npyCell(c *cell) error {
 	if last := c.name[strings.LastIndexByte(c.name, '.')+1:]; last != "npy" || !p.wantsVector(c.name) && !p.isImage(c.name) {
 		return nil
@@ -170,14 +171,14 @@ func (p *part) npyCell(c *cell) error {
 	if n, ok := arrayBytes(c.shape, widths[c.dtype]); len(c.shape) > 0 && (!ok || n != c.length) {
 		return fmt.Errorf("%w: the member %.80q: %d bytes are no array of %s and shape %v", formats.ErrBad, c.name, c.length, c.dtype, c.shape)
 	}
-	if len(c.shape) == 0 { // one number
+	if len(c.shape) == 0 { // a single number
 		return p.number(c)
 	}
 	return p.imageOfArray(c)
 }
 
-// number makes one of the only element of an array.
-// As the label it is a class then, and no vector.
+// number makes a number of an array's only element.
+// As the label it is then a class, and no vector.
 func (p *part) number(c *cell) error {
 	_, take := numberOf(c.dtype)
 	if take == nil || c.length != widths[c.dtype] {

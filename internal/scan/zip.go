@@ -19,28 +19,27 @@ import (
 	"github.com/headrace/headrace/internal/formats"
 )
 
-// zipMagic begins a zip file with a member, and one without any (APPNOTE.TXT 4.3.7 and 4.3.16).
+// zipMagic has the beginnings of a zip file with members, and of one without any (APPNOTE.TXT 4.3.7 and 4.3.16).
 var zipMagic = []string{"PK\x03\x04", "PK\x05\x06"}
 
-// Package archive/zip has no names for these.
+// These have no names in package archive/zip.
 const (
 	encrypted = 1 // bit 0 of a member's flags (APPNOTE.TXT 4.4.4)
-	madeByDOS = 0 // the system that made a member, in the upper byte of the version of its maker (APPNOTE.TXT 4.4.2)
+	madeByDOS = 0 // the system that made a member, in the upper byte of its "version made by" (APPNOTE.TXT 4.4.2)
 )
 
-// scanZip notes every image file of a zip archive, by its central directory; the content of a member begins
-// behind its local header, whose length differs from what the directory says. A member that is deflated is a
-// block of its own.
-// Nothing else of an archive is read but the local header of each image.
+// scanZip notes every image file of a zip archive, by its central directory. The content of a member begins after its
+// local header, whose length differs from what the directory says. A deflated member is a block of its own.
+// Apart from the local headers of images nothing else of the archive is read.
 func scanZip(p *part) error {
-	// The library reads where a hostile directory says. Outside of the file that is its end; the system's own answer to
-	// such a place would look like an error of the disk.
+	// The library reads at places that a hostile directory names. The section makes a place outside the file the file's
+	// end; the system's own error for it would look like an error of the disk.
 	archive, err := zip.NewReader(io.NewSectionReader(p.file, 0, p.size), p.size)
-	if err != nil && (archive == nil || !errors.Is(err, zip.ErrInsecurePath)) { // names are names only here
-		// The library reads, too: what the disk or the store said has to be found in it, and is not the archive's fault.
+	if err != nil && (archive == nil || !errors.Is(err, zip.ErrInsecurePath)) { // here names are only names
+		// The library reads as well, so an error of the disk or the store is wrapped here and must stay recognisable.
 		return fmt.Errorf("%w: the zip archive's directory: %w", formats.ErrBad, err)
 	}
-	// members[i] is that of p.frames[i], for the error of the check at the end.
+	// members[i] belongs to p.frames[i]; it is for the error of the check at the end.
 	var members []*zip.File
 	links := make(archiveLinks)
 	for _, f := range archive.File {
@@ -52,13 +51,13 @@ func scanZip(p *part) error {
 			}
 			continue
 		}
-		// Asked before its method and its flags, for members that are no images may be encrypted or compressed in any way.
+		// This comes before method and flags, because members that are no images may be encrypted or compressed in any way.
 		if !formats.HasImageExtension(name) || isDesktops(name) {
 			p.noteArchive(name)
 			continue
 		}
-		// The local header has its own lengths of name and extra field, which the directory does not know
-		// (APPNOTE.TXT 4.3.7); NumPy's differ in each file.
+		// The local header has its own lengths of name and extra field, which the directory does not know (APPNOTE.TXT
+		// 4.3.7); in NumPy's files they differ from file to file.
 		offset, err := f.DataOffset()
 		if err != nil {
 			return fmt.Errorf("%w: the member %.80q has no local header where the directory says: %w", formats.ErrBad, f.Name, err)
@@ -72,7 +71,7 @@ func scanZip(p *part) error {
 			return at(fmt.Errorf("%w: the member %.80q of %d bytes, %d once it is decoded (expected at most %d)", formats.ErrLimit, f.Name, size, f.UncompressedSize64, int64(blocks.MostBytes)), offset)
 		case f.Method == zip.Store && size != f.UncompressedSize64:
 			return at(fmt.Errorf("%w: the stored member %.80q has two sizes, %d and %d", formats.ErrBad, f.Name, size, f.UncompressedSize64), offset)
-		// Unsigned, and compared before it is added to anything.
+		// The size is unsigned, and is compared before it is added to anything.
 		case offset < 0 || offset > p.size || size > uint64(p.size-offset):
 			return at(fmt.Errorf("%w: the member %.80q of %d bytes ends behind the archive's %d", formats.ErrTruncated, f.Name, size, p.size), offset)
 		}
@@ -83,28 +82,28 @@ func scanZip(p *part) error {
 		if err := p.addFile(name, offset, int64(f.UncompressedSize64)); err != nil {
 			return at(err, offset)
 		}
-		// The frame is the bytes as they are stored; the checksum is that of the decoded member (APPNOTE.TXT 4.4.7).
+		// The frame is the stored bytes; the checksum is that of the decoded member (APPNOTE.TXT 4.4.7).
 		p.frames = append(p.frames, catalog.Frame{Extent: catalog.Extent{Offset: offset, Length: int64(f.CompressedSize64)}, CRC: f.CRC32, IEEE: true})
 		members = append(members, f)
 	}
-	// Only now that all frames are known, for a directory need not be in the order of the members' places.
+	// This check needs all frames, because the directory need not be in the order of the members' places.
 	row, other := overlapping(p.frames)
 	if row < 0 {
 		return p.addLinksOfZip(links)
 	}
 	place := p.frames[row].Extent
-	p.offset = p.offset[:row] // an error is of the row that the part has come to
+	p.offset = p.offset[:row] // so that the error is about that row
 	return at(fmt.Errorf("%w: the member %.80q of %d bytes lies over the member %.80q at %d", formats.ErrBad, members[row].Name, place.Length, members[other].Name, p.frames[other].Offset), place.Offset)
 }
 
-// addOfZip takes a symbolic link, whose content is the name that it leads to, as Info-ZIP's zip -y writes it.
+// addOfZip notes a symbolic link. Its content is the name that it leads to, as Info-ZIP's zip -y writes it.
 func (l archiveLinks) addOfZip(f *zip.File, name string) error {
 	wrong := func(err error) error {
 		return fmt.Errorf("%w: the symbolic link %.80q: %w", formats.ErrBad, f.Name, err)
 	}
 	content, err := f.Open()
 	if errors.Is(err, zip.ErrAlgorithm) {
-		return nil // it leads nowhere, as one to no file does
+		return nil // the link leads nowhere, like one to no file
 	}
 	if err != nil {
 		return wrong(err)
@@ -117,8 +116,8 @@ func (l archiveLinks) addOfZip(f *zip.File, name string) error {
 	return l.add(&formats.TarMember{Name: name, Link: string(to), Symbolic: true})
 }
 
-// addLinksOfZip notes the links that are images as the members that they lead to.
-// It is called when all members are known, for a link may stand before its file.
+// addLinksOfZip notes the links that are images, with the places of the members that they lead to.
+// It is called when all members are known, because a link may come before its file.
 func (p *part) addLinksOfZip(links archiveLinks) error {
 	if len(links) == 0 {
 		return nil
@@ -140,12 +139,12 @@ func (p *part) addLinksOfZip(links archiveLinks) error {
 	})
 }
 
-// zipName is a member's name as text. What is no UTF-8 is of the code page of the first PCs (APPNOTE.TXT, appendix D), as
-// Python's zipfile takes it. Names in UTF-8 without the flag for it are Unix's and macOS', which unzip takes as they are.
-// Older .NET writes backslashes between folders; like unzip, this takes them for slashes in a name without one, of an
-// archive that was made by MS-DOS or Windows. Elsewhere a backslash is a letter of a name.
+// zipName returns a member's name as text. A name that is not UTF-8 is in the code page of the first PCs (APPNOTE.TXT,
+// appendix D), as for Python's zipfile. Names in UTF-8 without the flag for it come from Unix and macOS; unzip accepts
+// them too. Older .NET writes backslashes between folders. Like unzip, this makes slashes of them if the name has none
+// and the archive was made by MS-DOS or Windows. Elsewhere a backslash is a character of a name.
 func zipName(f *zip.File) string {
-	// Every byte is a letter of that code page, so a wrong guess costs wrong letters and no error.
+	// In that code page every byte is a letter, so a wrong guess gives wrong letters but no error.
 	name := f.Name
 	if !utf8.ValidString(name) {
 		if text, err := charmap.CodePage437.NewDecoder().String(name); err == nil {
@@ -158,15 +157,15 @@ func zipName(f *zip.File) string {
 	return name
 }
 
-// overlapping finds a frame that begins before another one ends, -1 where there is none. Archives whose members lie over
-// each other decode to far more than they have, and no tool writes them (as Python's zipfile says of them, too).
+// overlapping finds a frame that begins before another one ends, -1 if there is none. Archives whose members overlap
+// decode to far more than their size, and no tool writes them (Python's zipfile refuses them for that reason, too).
 func overlapping(frames []catalog.Frame) (row, other int) {
 	order := make([]int, len(frames))
 	for i := range order {
 		order[i] = i
 	}
 	byPlace := func(a, b int) int { return cmp.Or(cmp.Compare(frames[a].Offset, frames[b].Offset), cmp.Compare(a, b)) }
-	if !slices.IsSortedFunc(order, byPlace) { // most are written in the order of their directory
+	if !slices.IsSortedFunc(order, byPlace) { // most archives are written in the order of their directory
 		slices.SortFunc(order, byPlace)
 	}
 	for n, i := range order {
