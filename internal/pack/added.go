@@ -9,15 +9,15 @@ import (
 	"github.com/headrace/headrace/internal/formats"
 )
 
-// Bounds of the look for new files, which opening must not wait for: on a disk a thousand folders take a millisecond or two,
-// and what a slow file system does not answer in that time is not asked.
+// These limit the search for new files, because opening must not wait for it. On a disk a thousand folders take a
+// millisecond or two. On a slow file system the search stops when the time is over.
 const (
 	mostFoldersLooked = 1000
 	longestLook       = 20 * time.Millisecond
 )
 
-// NoteAdded has a folder that is opened by its index warn of an image that came to a class since, which the index does not
-// have. It goes by the times of the class folders, and lists those that are younger than the index; not folders in these.
+// NoteAdded warns if a folder that is opened by its index has a newer image in a class, which the index does not have.
+// It lists only the class folders that are younger than the index, and not folders inside them.
 func NoteAdded(d *catalog.Dataset, indexDir string, err error) (*catalog.Dataset, error) {
 	if err != nil || d.Kind() != catalog.Indexed || d.Away() {
 		return d, err
@@ -31,12 +31,12 @@ func NoteAdded(d *catalog.Dataset, indexDir string, err error) (*catalog.Dataset
 	return d, nil
 }
 
-// firstAdded is the path of such an image, empty where none was found. Of what cannot be read nothing is said: the files of
-// the index may still be.
+// firstAdded returns the path of such an image, empty if none was found. It does not report what cannot be read,
+// because the files of the index may still be readable.
 func firstAdded(d *catalog.Dataset, indexDir string) string {
 	root, begin := d.Root(), time.Now()
 	written, err := os.Stat(filepath.Join(indexDir, catalog.ManifestName))
-	if err != nil || hasList(root) { // the images of a list are those that it names, in its order
+	if err != nil || hasList(root) { // a list names its images itself, in its own order
 		return ""
 	}
 	folders := foldersIn(root)
@@ -56,7 +56,8 @@ func firstAdded(d *catalog.Dataset, indexDir string) string {
 	return ""
 }
 
-// firstAddedIn looks into one class folder, some entries at a time: os.ReadDir would read and sort all of a large one.
+// firstAddedIn searches one class folder, a few entries at a time. os.ReadDir would read and sort all of a large
+// folder.
 func firstAddedIn(d *catalog.Dataset, folder string, end time.Time) string {
 	dir := filepath.Join(d.Root(), folder)
 	f, err := os.Open(dir)
@@ -74,7 +75,7 @@ func firstAddedIn(d *catalog.Dataset, folder string, end time.Time) string {
 				return filepath.Join(dir, e.Name())
 			}
 		}
-		if err != nil { // io.EOF behind the last
+		if err != nil { // io.EOF after the last entry
 			break
 		}
 	}

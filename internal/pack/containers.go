@@ -19,28 +19,28 @@ import (
 	"github.com/headrace/headrace/internal/tape"
 )
 
-// ContainerOptions say which containers are a source, and what of them is image and label, as
-// scan.Options do.
-// At most one of Containers, Array and Located is given, in place of a source. Package scan checks the words.
+// ContainerOptions say which containers are a source, and which of their columns are image and label, as in
+// scan.Options.
+// At most one of Containers, Array and Located is given, instead of a source. Package scan checks the options.
 type ContainerOptions struct {
-	Containers []pathjson.Text `json:"containers"` // in place of one source; patterns too
+	Containers []pathjson.Text `json:"containers"` // instead of one source; patterns are allowed
 	Format     string          `json:"format"`
 	Image      string          `json:"image"`
 	Label      string          `json:"label"`
 	Fields     []string        `json:"fields"`
 	Classes    []string        `json:"classes"`
 	Split      string          `json:"split"`
-	Root       string          `json:"root"` // where the containers of an index are, if not where it says
+	Root       string          `json:"root"` // where the containers of an index are, if not where the index says
 
-	Extensions []string `json:"extensions"` // of a folder's files, beside those of images that are decoded
+	Extensions []string `json:"extensions"` // of further files of a folder, in addition to those of decodable images
 
-	Array  *catalog.ArrayConfig `json:"array"`  // in place of any of these: arrays of pixels,
+	Array  *catalog.ArrayConfig `json:"array"`  // instead of all these: arrays of pixels,
 	Labels []int64              `json:"labels"` // with a label for each image, or none
 
 	Located *scan.Locations `json:"locations"` // or places in files
 
-	// Set by Pack and Index, for it is said among the limits and not among these.
-	mostBlock int64 // of Limits
+	// Pack and Index set this member, because the user gives it among the limits.
+	mostBlock int64 // MaxBlockBytes of the limits
 }
 
 func (o *ContainerOptions) scanOptions(storage remote.Storage) scan.Options {
@@ -48,9 +48,9 @@ func (o *ContainerOptions) scanOptions(storage remote.Storage) scan.Options {
 		MostBlock: o.mostBlock}
 }
 
-// open finds the containers and reads their headers, or an index of them; nothing of an image is read.
+// open finds the containers and reads their headers, or an index of them. It reads no image.
 func (o *ContainerOptions) open(ctx context.Context, source string, storage remote.Storage) (*catalog.Dataset, error) {
-	// Arrays and places are opened without looking at a file's kind: the caller says what is where.
+	// For arrays and places no file's kind is detected, because the caller says what is where.
 	options := o.scanOptions(storage)
 	if o.Array != nil {
 		return catalog.FromArrays(o.Array, o.Labels, o.Classes)
@@ -74,11 +74,11 @@ func (o *ContainerOptions) open(ctx context.Context, source string, storage remo
 	return scan.OpenFiles(list, options)
 }
 
-// openAway opens a dataset in a store that has its index, or else containers there, by their headers.
-// An index saves the walk: to fetch the headers of a thousand archives takes minutes.
+// openAway opens a dataset in a store by its index, or containers there by their headers if there is no index.
+// An index saves the walk: fetching the headers of a thousand archives takes minutes.
 func openAway(ctx context.Context, list []string, o scan.Options) (*catalog.Dataset, error) {
 	o.Waits = ctx
-	// Braces and stars stand for containers. An index is one address, and is looked for first: it saves their headers.
+	// Braces and stars always mean containers. An index is a single address, and is looked for first to save the walk.
 	if len(list) == 1 && !strings.ContainsAny(remote.Display(list[0]), "*{") {
 		indexed, err := catalog.IndexedAt(ctx, list[0], o.Storage)
 		if err != nil {
@@ -91,56 +91,56 @@ func openAway(ctx context.Context, list []string, o scan.Options) (*catalog.Data
 	return scan.OpenAway(ctx, list, o)
 }
 
-// extent is where an item lies in a container.
-// All that is needed to read an item later, in another goroutine, while the source goes on.
+// extent says where an item lies in a container.
+// It has all that is needed to read the item later, in another goroutine, while the source goes on.
 type extent struct {
 	offset, length int64
 	size           int64 // of the container
 	frame          catalog.Frame
-	framed         bool           // frame is a record around it that has a checksum
-	sample         catalog.Sample // of one in a block, that block; offset is the block's
+	framed         bool           // frame is a record around the item with a checksum
+	sample         catalog.Sample // for an item in a block, the block; offset is then the block's
 	pixels         *catalog.Pixels
-	memory         unsafe.Pointer                                     // where it lies, if not in a file
-	tiles          *blocks.Tiles                                      // the chunks of arrays that it is assembled of
-	file           func(tile blocks.Block) (path string, bytes int64) // of one of them
-	away           io.ReaderAt                                        // the container, if that lies in a store
+	memory         unsafe.Pointer                                     // where the item is, if in memory
+	tiles          *blocks.Tiles                                      // the chunks of arrays that the item is assembled from
+	file           func(tile blocks.Block) (path string, bytes int64) // returns the file of a chunk
+	away           io.ReaderAt                                        // the container, if it is in a store
 }
 
-// containers are the samples of a dataset in containers as a source.
-// Samples come in the order of the dataset, whatever container they lie in. It is used by the flow under its lock; only
-// what an item has of it is used by other threads.
+// containers is a source: the samples of a dataset in containers.
+// Samples come in the order of the dataset, whatever container they lie in. The flow uses it under its lock; other
+// threads use only what they get in an item.
 type containers struct {
 	dataset *catalog.Dataset
-	stored  bool // fields as an index holds them, not their values
+	stored  bool // for an index: fields keep places instead of values
 	values  catalog.FieldReader
 	at      int64
 
 	ctx    context.Context
-	tapes  map[uint32]*tape.Tape // of containers in a store that were begun, by their numbers
-	recent []uint32              // those that hold pieces in memory, the last is the one that was read last
-	took   int64                 // the sample for which one became such
+	tapes  map[uint32]*tape.Tape // tapes of the containers in a store that were begun, by number
+	recent []uint32              // containers with pieces in memory, the one read last at the end
+	took   int64                 // number of the sample at which a container was last added to recent
 }
 
-// Memory of a source in a store, and what it is spent on.
+// These limit the memory of a source in a store, and say how it is used.
 const (
-	// tapesHeld are the containers in a store of which pieces stay in memory, 64 MiB each at most. Samples of one class lie
-	// in several archives, and rows of a selection anywhere: with a tape for each change of the container every sample would
-	// fetch a piece of its own.
+	// tapesHeld is how many containers in a store keep pieces in memory, at most 64 MiB each. Samples of one class lie in
+	// several archives, and rows of a selection anywhere. If every change of the container dropped its tape, every sample
+	// would fetch a whole piece.
 	tapesHeld = 4
-	// Where one that was let go is read again before so many samples, they alternate between more than that: a piece of
-	// 4 MiB would be fetched and let go for one of them, so these are asked for alone.
+	// If a container whose tape was dropped is needed again within so many samples, the samples alternate between more
+	// than tapesHeld containers. A piece of 4 MiB would be fetched for a single sample, so only the sample's own bytes are
+	// fetched.
 	leastStay = 64
 )
 
-// openContainers opens a source that consists of containers; it is nil, without an error, for a source
-// that is read otherwise.
-// stored says that an index is made: its fields keep places, where a packed dataset keeps values.
+// openContainers opens a source that consists of containers; it returns nil, without an error, for other sources.
+// stored is true for an index, whose fields keep places; the fields of a packed dataset keep values.
 func openContainers(ctx context.Context, source string, o *ContainerOptions, storage remote.Storage, stored bool) (*containers, error) {
 	d, err := o.open(ctx, source, storage)
 	if err != nil {
 		return nil, err
 	}
-	// Packed already, or single files: these are copied by other ways, or not at all.
+	// These are packed already, or single files; they are copied in other ways, or not at all.
 	if !d.Kind().InShards() && d.Kind() != catalog.InMemory || d.Kind() == catalog.Packed {
 		defer d.Release()
 		if d.Away() {
@@ -156,15 +156,15 @@ func openContainers(ctx context.Context, source string, o *ContainerOptions, sto
 	return c, nil
 }
 
-// keep reads fields in blocks by a cache that those who read the images share: both may lie in one block.
+// keep makes fields in blocks use the cache that the readers of images use, because both may lie in one block.
 func (c *containers) keep(cache *blocks.Cache) {
 	c.values.Block = c.dataset.BlockReader(cache, c.values.Away)
 }
 
-// reader is container n in a store, by a tape where samples are read from it in their order, else by what is asked for
-// alone; nil where it is a file. All tapes end with the source, for samples of those before may be on their way: they fetch
-// anew what was let go.
-// recent is in the order of use, so its first tape is let go when one more than tapesHeld is begun.
+// reader returns container n in a store; nil if it is a file on disk. It reads through a tape if samples are read in
+// their order, otherwise only the requested bytes. All tapes are closed with the source, because earlier samples may
+// still be read; what was dropped is fetched again.
+// recent is in the order of use, so its first tape is dropped when one more than tapesHeld is begun.
 func (c *containers) reader(n uint32) io.ReaderAt {
 	shard := c.dataset.Shard(int(n))
 	if shard == nil {
@@ -172,7 +172,7 @@ func (c *containers) reader(n uint32) io.ReaderAt {
 	}
 	at := slices.Index(c.recent, n)
 	if at < 0 && len(c.recent) == tapesHeld {
-		// One that is new may be read to its end, as those of a list in its order are, however few samples they have.
+		// A container that is new may be read to its end, even if it has few samples, as those of a list in its order are.
 		if c.tapes[n] != nil && c.at-c.took < leastStay {
 			return readerAt(func(to []byte, offset int64) error { return shard.ReadAt(c.ctx, to, offset) })
 		}
@@ -192,7 +192,7 @@ func (c *containers) reader(n uint32) io.ReaderAt {
 	return c.tapes[n]
 }
 
-// Whatever is wrong with a row ends the job: it is the index that is wrong, and not an image.
+// next returns the next sample. An error ends the job, because the index is wrong and not an image.
 func (c *containers) next(it *item) (bool, error) {
 	if c.at == c.dataset.Len() {
 		return false, nil
@@ -205,7 +205,7 @@ func (c *containers) next(it *item) (bool, error) {
 	}
 	*it = item{seq: i, label: s.Label, hasCls: s.Label != catalog.NoLabel, shard: s.Shard}
 	it.inside = &extent{offset: s.Offset, length: s.Length, pixels: s.Pixels}
-	// Memory of the caller's own arrays, which live as long as the job.
+	// This is memory of the caller's own arrays, which live as long as the job.
 	if at, ok := c.dataset.Bytes(s); ok {
 		it.inside.memory = at
 	} else {
@@ -213,7 +213,7 @@ func (c *containers) next(it *item) (bool, error) {
 		it.inside.away = c.reader(s.Shard)
 	}
 	it.inside.sample = s
-	// Chunks of one image may lie in several files, numbered from the first of its array on.
+	// Chunks of one image may lie in several files, which are numbered from the first file of its array on.
 	if s.Block.Codec == blocks.Tiled {
 		var first uint32
 		it.inside.tiles, first = c.dataset.Tiles(i)
@@ -229,7 +229,7 @@ func (c *containers) next(it *item) (bool, error) {
 	if it.key, err = c.dataset.Key(i); err != nil {
 		return false, err
 	}
-	// One by one, for a field may have to be read out of a block; whoever reads the image finds that block decoded.
+	// Values are read one by one, because a field may lie in a block. The image's reader then finds that block decoded.
 	for _, f := range c.dataset.Fields() {
 		v, err := c.value(i, f.Name)
 		if err != nil {
@@ -240,7 +240,7 @@ func (c *containers) next(it *item) (bool, error) {
 	return true, nil
 }
 
-// value is a field's value, or its place where an index is made.
+// value returns a field's value, or for an index its place.
 func (c *containers) value(i int64, field string) (any, error) {
 	if c.stored {
 		return c.dataset.StoredValue(i, field)
@@ -251,7 +251,7 @@ func (c *containers) value(i int64, field string) (any, error) {
 func (c *containers) total() int64      { return c.dataset.Len() }
 func (c *containers) classes() []string { return c.dataset.Classes() }
 
-// It is called when no worker is left, or tapes would be closed under one that reads.
+// close must be called when no worker is left, because it closes the tapes that they read from.
 func (c *containers) close() {
 	for _, t := range c.tapes {
 		t.Close()
@@ -259,7 +259,8 @@ func (c *containers) close() {
 	c.dataset.Release()
 }
 
-// A packed dataset has its values in its own index: nothing of it lies elsewhere or in a block.
+// fields returns the fields. In a packed dataset all values are in the index, so none is located elsewhere or in a
+// block.
 func (c *containers) fields() []catalog.Field {
 	fields := append([]catalog.Field(nil), c.dataset.Fields()...)
 	for i := range fields {
@@ -268,16 +269,16 @@ func (c *containers) fields() []catalog.Field {
 	return fields
 }
 
-// describe adds what a manifest says of the containers.
-// An index beside them names the containers, their sizes and what their ends have as a checksum.
+// describe adds the containers to a manifest.
+// An index names its containers, with their sizes and the checksums of their ends.
 func (c *containers) describe(root string) func(*catalog.Manifest) {
 	return func(m *catalog.Manifest) {
 		m.Shards, m.Root, m.Source = c.dataset.Shards(), pathjson.Text(root), c.dataset.Source()
 	}
 }
 
-// indexPlace is where an index of containers goes, and where it finds them from there.
-// The index goes to a directory on this machine, also where the containers lie in a store.
+// indexPlace returns the directory of an index of containers, and the path of the containers from there.
+// The directory is on this machine, even if the containers are in a store.
 func indexPlace(source, out string, d *catalog.Dataset) (dir, root string, err error) {
 	if dir = out; dir == "" {
 		if dir, err = besideContainers(source, d); err != nil {
@@ -295,17 +296,16 @@ func indexPlace(source, out string, d *catalog.Dataset) (dir, root string, err e
 	if err != nil {
 		return "", "", catalog.IOError(d.ContainersRoot(), "cannot make it an absolute path", err)
 	}
-	// Relative where both lie together and may be moved together, else absolute.
-	// A path through half of the file system would break when one of the two is moved, and so would an absolute one:
-	// that at least says where they were.
+	// The path is relative if both are together and may be moved together, otherwise absolute.
+	// A long relative path would break when either is moved. So would an absolute one, but it still says where they were.
 	if relative, err := filepath.Rel(absolute, root); err == nil && together(absolute, root) {
 		root = relative
 	}
 	return dir, filepath.ToSlash(root), nil
 }
 
-// together is true of an index in or beside the folder of the containers.
-// Beside: both have the same folder around them. Either may lie deeper.
+// together is true if the index is in or beside the folder of the containers.
+// "Beside" means that both are in the same folder. Either may be deeper.
 func together(index, root string) bool {
 	for _, place := range []string{index, filepath.Dir(index)} {
 		if below, err := filepath.Rel(root, place); err == nil && filepath.IsLocal(below) {
@@ -318,13 +318,13 @@ func together(index, root string) bool {
 	return false
 }
 
-// varying is what a pattern leaves open, and what is left at the end of the name before it.
+// varying matches the variable part of a pattern, with separators before it.
 // "train-{000..146}.tar" leaves "train".
 var varying = regexp.MustCompile(`[-_. ]*[{*?[].*$`)
 
-// besideContainers is the place of an index that nobody named: in a folder of containers itself, beside
-// other ones NAME.hr.
-// A name has to be had from the source. Of a list of several there is none.
+// besideContainers chooses the place of an index if none is given: the folder of containers itself, or NAME.hr beside
+// other containers.
+// The name comes from the source; a list of several sources has none.
 func besideContainers(source string, d *catalog.Dataset) (string, error) {
 	if d.Away() {
 		return "", catalog.NewError(fault.KindArgument, d.Root(), "out is missing (--out): the index of containers in a store goes to a directory")
@@ -340,6 +340,6 @@ func besideContainers(source string, d *catalog.Dataset) (string, error) {
 	if source == "" || name == "" {
 		return "", catalog.NewError(fault.KindArgument, source, "out (--out) is missing, and the sources give no name for the index")
 	}
-	// Beside the containers, so that both are moved together.
+	// The index is beside the containers, so that both are moved together.
 	return filepath.Join(d.Root(), name+".hr"), nil
 }

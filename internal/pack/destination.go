@@ -15,33 +15,33 @@ import (
 	"github.com/headrace/headrace/internal/remote"
 )
 
-// A destination is where a packed dataset comes to lie. Its manifest is created last: without it nothing opens.
-// A job is written once for both kinds: a directory that a rename makes visible, and objects that are visible as they
+// A destination is where a packed dataset is written. Its manifest is created last, because without it nothing opens.
+// Jobs are the same for both kinds: a directory that a rename makes visible, and objects that become visible when they
 // are committed.
 type destination interface {
-	// create begins a file of the dataset, which will have so many bytes at most; 0: nobody knows.
+	// create begins a file of the dataset with at most that many bytes; 0: the size is not known.
 	create(name string, most int64) (catalog.Made, error)
-	// publish makes visible what was committed. The warning is a sentence about what else could not be done.
+	// publish makes visible what was committed. The warning is a sentence about what could not be done besides.
 	publish() (warning string, err error)
-	// abandon removes everything. What it returns is a clause about what is left all the same, or "".
+	// abandon removes everything. It returns a clause about what is left nevertheless, or "".
 	abandon() string
-	// path is where the dataset will be, for texts.
+	// path returns where the dataset will be, for messages.
 	path() string
 }
 
 // newDestination checks a place and begins there.
-// It refuses before any image is read what could not be published hours later.
+// Before any image is read, it refuses what could not be published hours later.
 func newDestination(ctx context.Context, place string, overwrite bool, storage remote.Storage) (destination, error) {
 	if remote.IsURL(place) {
 		return newUpload(ctx, remote.Normal(place), overwrite, storage)
 	}
-	if said := remote.Mistaken(place); said != "" { // else a folder of that name would be made
+	if said := remote.Mistaken(place); said != "" { // otherwise a folder of that name would be made
 		return nil, catalog.NewError(fault.KindArgument, "", "%s", said)
 	}
 	return newPartial(place, overwrite)
 }
 
-// create makes a stream of a tar alone, for other files are too short to fill its windows.
+// create makes a stream only of a tar, because other files are too short to fill its windows.
 func (p *partial) create(name string, _ int64) (catalog.Made, error) {
 	path := filepath.Join(p.dir, name)
 	f, err := catalog.Create(path)
@@ -56,7 +56,7 @@ func (p *partial) create(name string, _ int64) (catalog.Made, error) {
 
 func (p *partial) path() string { return p.destination }
 
-// streamed is a shard on its way to the disk.
+// streamed is a shard that is being written to the disk.
 type streamed struct {
 	*catalog.OnDisk
 	stream stream
@@ -64,40 +64,40 @@ type streamed struct {
 
 func (s *streamed) Write(p []byte) (int, error) { return s.stream.Write(p) }
 
-// upload is a dataset that is written below an address. Its objects are visible one by one as they are
-// committed, the manifest as the last. A process that is killed leaves shards that nothing opens.
-// Shards of an unfinished packing do no harm: readers begin with the manifest. They are listed by name and replaced
-// with overwrite.
+// upload is a dataset that is written below an address. Its objects become visible one by one when they are committed,
+// the manifest last. A process that is killed leaves shards that nothing opens.
+// Shards of an unfinished packing do no harm, because readers begin with the manifest. They are listed by name, and
+// replaced with overwrite.
 type upload struct {
 	ctx     context.Context
 	url     string
 	storage remote.Storage
-	before  []string // names below it, of a dataset that is overwritten
-	others  int      // incomplete uploads of its names that were there before
+	before  []string // names below it, if a dataset is overwritten
+	others  int      // number of incomplete uploads of its names that were there before
 
 	late atomic.Bool // the store took longer than the caller allows
 
-	// What follows is used by the goroutines that commit shards, beside the one that writes.
+	// The goroutines that commit shards use the following members, beside the one that writes.
 	mu     sync.Mutex
 	made   map[string]bool // names that may be there; true: committed
 	left   []string        // names of which parts may be left
 	clears *clearing
 }
 
-// newUpload refuses an address below which something lies, unless that is a packed dataset, or the rest of one,
-// and may be overwritten. Then its manifest goes first, so that no reader takes new shards for old ones.
-// A prefix is no directory that could be locked: of two packings into one address at a time neither knows of the other.
+// newUpload refuses an address below which something lies, unless that is a packed dataset or the rest of one and may
+// be overwritten. Then it removes the manifest first, so that no reader takes new shards for old ones.
+// A prefix cannot be locked like a directory, so two packings to one address at a time do not notice each other.
 func newUpload(ctx context.Context, url string, overwrite bool, storage remote.Storage) (*upload, error) {
 	if err := remote.Writable(url); err != nil {
 		return nil, catalog.OutOfStore(err)
 	}
 	url = strings.TrimRight(url, "/")
-	// By such a name nothing is opened: it stands for others.
+	// Such a name could not be opened, because it means a pattern.
 	if strings.ContainsAny(path.Base(url), "*{}") {
 		return nil, catalog.NewError(fault.KindArgument, remote.Display(url), "the last part of the address is a pattern where a dataset is opened (expected none of * { } in it)")
 	}
 	u := &upload{ctx: ctx, url: url, storage: storage, made: make(map[string]bool)}
-	// With the slash: "data" is not to find "data2".
+	// The slash is added so that "data" does not find "data2".
 	entries, err := remote.List(ctx, url+"/", storage)
 	if err != nil {
 		return nil, catalog.OutOfStore(err)
@@ -105,7 +105,7 @@ func newUpload(ctx context.Context, url string, overwrite bool, storage remote.S
 	whole := false
 	for _, entry := range entries {
 		name := strings.TrimPrefix(entry.URL, url+"/")
-		if name == "" { // what consoles make for a folder
+		if name == "" { // consoles make such an object for a folder
 			continue
 		}
 		if !ownName(name) {
@@ -126,10 +126,11 @@ func newUpload(ctx context.Context, url string, overwrite bool, storage remote.S
 		}
 	}
 	if overwrite {
-		// Of a packing that was killed. Who may write may yet not be allowed to look for them.
+		// These are from a packing that was killed. The error is ignored, because who may write need not be allowed to list
+		// them.
 		_ = remote.DropUploads(ctx, url+"/", storage, ownName)
 	} else {
-		// They may as well be those of a packing that is at work, so they are counted and left.
+		// They may belong to a packing that is at work, so they are counted and left.
 		u.others = remote.CountUploads(ctx, url+"/", storage, ownName)
 	}
 	return u, nil
@@ -137,7 +138,7 @@ func newUpload(ctx context.Context, url string, overwrite bool, storage remote.S
 
 func (u *upload) path() string { return remote.Display(u.url) }
 
-// remove takes away one object; one that is not there is removed already.
+// remove removes one object; it is no error if there is none.
 func (u *upload) remove(ctx context.Context, name string) error {
 	at, err := remote.Join(u.url, name)
 	if err != nil {
@@ -146,7 +147,7 @@ func (u *upload) remove(ctx context.Context, name string) error {
 	return remote.Remove(ctx, at, u.storage)
 }
 
-// create begins an object. The store's library chooses the length of its parts by most.
+// create begins an object. The store's library chooses the size of its parts by most.
 func (u *upload) create(name string, most int64) (catalog.Made, error) {
 	at, err := remote.Join(u.url, name)
 	if err != nil {
@@ -159,10 +160,10 @@ func (u *upload) create(name string, most int64) (catalog.Made, error) {
 	return &object{Writer: w, upload: u, name: name}, nil
 }
 
-// publish removes what an overwritten dataset had and the new one has not; the manifest is there already.
+// publish removes what an overwritten dataset had and the new one has not. The manifest is visible already.
 func (u *upload) publish() (warning string, err error) {
 	for _, name := range u.before {
-		// It was replaced by the new object of its name.
+		// A new object of that name has replaced it.
 		if _, again := u.made[name]; again {
 			continue
 		}
@@ -176,25 +177,26 @@ func (u *upload) publish() (warning string, err error) {
 	return warning, nil
 }
 
-// object is one that is uploaded.
+// object is an object that is being uploaded.
 type object struct {
 	*remote.Writer
 	upload *upload
 	name   string
 }
 
-// Name is for texts, without query and password.
+// Name returns the address for messages, without query and password.
 func (o *object) Name() string { return o.URL() }
 
-// Write sends the shard's bytes on. An error is noted, for what follows it has less time.
+// Write sends bytes of the shard. An error is noted, because what follows may have less time.
 func (o *object) Write(p []byte) (int, error) {
 	n, err := o.Writer.Write(p)
 	return n, o.upload.noted(err)
 }
 
-// Commit makes the object visible. Its name is noted before the request, so that abandon removes it whatever the answer was.
+// Commit makes the object visible. Its name is noted before the request, so that abandon removes it whatever the answer
+// is.
 func (o *object) Commit() error {
-	o.upload.note(o.name, false) // an answer that does not arrive may have been a yes
+	o.upload.note(o.name, false) // if the answer gets lost, the object may exist
 	err := o.upload.noted(o.Writer.Commit())
 	if err == nil {
 		o.upload.note(o.name, true)
@@ -209,7 +211,7 @@ func (u *upload) note(name string, committed bool) {
 	u.made[name] = committed
 }
 
-// Abandon ends an upload; what was committed is removed with all the rest.
+// Abandon ends an upload. What was committed is removed later, with all the rest.
 func (o *object) Abandon() {
 	c := o.upload.clearing()
 	if o.Abort(c.ctx) != nil {
@@ -219,7 +221,7 @@ func (o *object) Abandon() {
 }
 
 // leftBehind adds to an error what could not be removed.
-// It is a copy, for the error may be kept by whoever made it.
+// It changes a copy, because others may hold the error.
 func leftBehind(err error, clause string) error {
 	if clause == "" || err == nil {
 		return err

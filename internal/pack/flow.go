@@ -13,19 +13,19 @@ import (
 	"github.com/headrace/headrace/native"
 )
 
-// budgetBytes is how much encoded data may be in memory between reader and writer. The record
-// that is next to be written is let in beyond it, or a file over the budget could never pass.
+// budgetBytes is how much encoded data may be in memory between reader and writer. The record that is written next may
+// exceed it, because otherwise a file above the budget could never pass.
 const budgetBytes = 256 << 20
 
-// flow reads and inspects samples on all threads and hands them on in order.
-// Three stages: the source under a lock, workers that read and inspect, and the caller's goroutine, which takes records
-// in order. Tickets bound the records, and the budget their bytes.
+// flow reads and inspects samples on all threads and passes them on in order.
+// It has three stages: the source under a lock, workers that read and inspect, and the caller's goroutine, which takes
+// records in order. Tickets limit the number of records, and the budget their bytes.
 type flow struct {
 	source  source
 	threads int
 	limits  native.Limits
 	recode  RecodeOptions
-	further []int // fields that are further images
+	further []int // numbers of the fields that are further images
 	seek    bool  // note seek points
 	blocks  *blocks.Cache
 
@@ -41,12 +41,12 @@ type flow struct {
 	free   chan []byte // buffers of written records
 }
 
-// newFlow settles the sizes: everything that can wait somewhere is bounded here.
-// The source is used by the flow alone from here on.
+// newFlow sets the sizes: the length of every queue is limited here.
+// From here on only the flow uses the source.
 func newFlow(s source, o Options, seek bool, t *Tracker) *flow {
-	// A few records a thread smooth out files of different size.
+	// A few records for each thread even out the different sizes of files.
 	threads := o.threads()
-	// The ring is also the bound of what is read ahead where files are small and the budget of bytes says nothing.
+	// The ring also limits how far ahead is read if files are so small that the budget of bytes has no effect.
 	n := 8*threads + 8
 	f := &flow{source: s, threads: threads, limits: o.Limits.Native(), seek: seek, blocks: blocks.NewCache(o.Limits.Blocks()), track: t, ring: make([]chan *record, n),
 		ticket: make(chan struct{}, n), free: make(chan []byte, n), room: newBudget(budgetBytes)}
@@ -59,20 +59,20 @@ func newFlow(s source, o Options, seek bool, t *Tracker) *flow {
 	return f
 }
 
-// run calls emit for every sample in order, on the calling goroutine, until the source ends, ctx
-// is cancelled or something fails. The bytes of a record are valid during its emit only.
+// run calls emit for every sample in order, on the calling goroutine, until the source ends, ctx is cancelled or
+// something fails. The bytes of a record are valid only during its emit.
 func (f *flow) run(ctx context.Context, emit func(*record) error) error {
-	// The flow's own, so that an error ends the workers, too.
+	// This context is the flow's own, so that an error ends the workers, too.
 	ctx, cancel := context.WithCancel(ctx)
 	var workers sync.WaitGroup
-	// Deferred before cancel, so that it runs behind it.
+	// This is deferred before cancel, so that it runs after it.
 	defer workers.Wait()
-	// Workers that wait for room are woken whatever ends the flow: where it is an error, nobody releases any.
+	// Workers that wait for room are woken however the flow ends, because after an error nobody releases any.
 	defer f.room.close()
 	defer cancel()
 	stop := context.AfterFunc(ctx, f.room.close)
 	defer stop()
-	// Beside them the one that writes, and the one that sends a shard to the disk.
+	// In addition there are two threads: the one that writes, and the one that sends a shard to the disk.
 	const writers = 2
 	got, short := processors.Take(f.threads+writers, 1+writers)
 	if got == 0 {
@@ -83,7 +83,7 @@ func (f *flow) run(ctx context.Context, emit func(*record) error) error {
 	for range got - writers {
 		workers.Go(func() { f.work(ctx) })
 	}
-	// The order is that of sequence numbers: record n is waited for though n+1 may be there.
+	// The order is that of sequence numbers: record n is awaited even if n+1 is there.
 	for next := int64(0); ; next++ {
 		var r *record
 		select {
@@ -97,7 +97,7 @@ func (f *flow) run(ctx context.Context, emit func(*record) error) error {
 		if r.err != nil {
 			return r.err
 		}
-		// A record may be ready at the moment of the cancel, and is not to be written.
+		// A record that is ready at the moment of the cancel must not be written.
 		if err := ctx.Err(); err != nil {
 			return err
 		}
@@ -109,21 +109,21 @@ func (f *flow) run(ctx context.Context, emit func(*record) error) error {
 		}
 		f.recycle(r)
 		f.room.release(next)
-		// Last: a record counts among those under way until it is written, and its buffer is free.
+		// This comes last: a record counts as under way until it is written and its buffer is free.
 		<-f.ticket
 	}
 }
 
-// recycle keeps a buffer for the next file. Without it each image would be a new allocation of its
-// size, and the collector would run for the sake of bytes that were only passed on.
-// As many are kept as the channel holds; the garbage collector has the others.
+// recycle keeps a buffer for the next file. Otherwise each image would be a new allocation of its size, and the garbage
+// collector would run because of bytes that are only passed on.
+// As many buffers are kept as the channel holds; the garbage collector frees the others.
 func (f *flow) recycle(r *record) {
-	const keep = 8 << 20 // a buffer that one huge file needed is not kept for the small ones
+	const keep = 8 << 20 // a larger buffer is not kept, because one huge file needed it
 	space := r.data
 	if cap(r.space) > cap(space) {
 		space = r.space
 	}
-	// Without a path the bytes are the caller's copy, and have no room to spare.
+	// Without a path the bytes are the caller's copy, with no room to spare.
 	if r.path != "" && cap(space) > 0 && cap(space) <= keep {
 		select {
 		case f.free <- space[:0]:
@@ -132,12 +132,13 @@ func (f *flow) recycle(r *record) {
 	}
 }
 
-// work is one thread: a ticket first, so that at most len(ring) samples are between source and
-// writer, then the next sample in order, then its place in the ring. The send never blocks, for
-// samples under way have different places.
-// Where no inspector could be made, the first sample that the thread takes fails with that error, so that run meets it in order.
+// work is one thread. It first takes a ticket, so that at most len(ring) samples are between source and writer, then
+// the next sample in order, and then puts it into its place in the ring. The send never blocks, because samples under
+// way have different places.
+// If no inspector can be made, the first sample that the thread takes fails with that error, so that run meets it in
+// order.
 func (f *flow) work(ctx context.Context) {
-	// One for each thread, for it has a decoder's memory.
+	// Each thread has its own, because it has a decoder's memory.
 	in, err := newInspector(f.limits, f.seek)
 	if err == nil {
 		in.blocks = f.blocks
@@ -166,8 +167,8 @@ func (f *flow) work(ctx context.Context) {
 	}
 }
 
-// take pulls the next sample. At the end it leaves a nil in the ring, once, for run to find.
-// The lock is held while the source reads its list; that is little beside the reading of an image.
+// take pulls the next sample. At the end of the source it puts a nil into the ring, once, for run to find.
+// The lock is held while the source reads its list, which is short compared with reading an image.
 func (f *flow) take(ctx context.Context) *record {
 	f.pull.Lock()
 	defer f.pull.Unlock()
@@ -175,12 +176,12 @@ func (f *flow) take(ctx context.Context) *record {
 		return nil
 	}
 	r := &record{}
-	// The source is asked under the lock: it is what gives samples their order.
+	// The source is asked under the lock, because that gives the samples their order.
 	more, err := f.next(&r.item)
 	r.seq = f.pulled
 	if err != nil {
 		r.err = err
-		// Behind an error nothing more is taken: the other workers end, and run meets the error in its turn.
+		// After an error nothing more is taken: the other workers end, and run meets the error in order.
 		f.ended = true
 	} else if !more {
 		f.ended = true
@@ -191,22 +192,22 @@ func (f *flow) take(ctx context.Context) *record {
 	return r
 }
 
-// next asks the source. It runs on a thread of the flow's own, where a panic would end the process.
+// next asks the source. A panic on a thread of the flow would end the process, so it becomes an error.
 func (f *flow) next(it *item) (more bool, err error) {
 	defer fault.Recover(&err)
 	return f.source.next(it)
 }
 
-// process reads and inspects one file. A panic would end the whole process that loaded this
-// library, a trainer's, so even a bug of ours becomes this sample's error.
+// process reads and inspects one file. A panic would end the whole process that loaded this library, which may be a
+// trainer, so even a bug of ours becomes this sample's error.
 func (f *flow) process(in *inspector, r *record) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = recordError(r, fault.KindInternal, fmt.Sprintf("panic: %v", p), nil)
 		}
 	}()
-	// A record's buffer, used again; it grows to what the largest image needs.
-	buffer := []byte{} // never nil: an image of no bytes has bytes, too
+	// This is the buffer of an earlier record; it grows to the size of the largest image.
+	buffer := []byte{} // never nil, because the bytes of an empty image are not nil either
 	select {
 	case buffer = <-f.free:
 	default:
@@ -214,7 +215,7 @@ func (f *flow) process(in *inspector, r *record) (err error) {
 	if _, err := in.read(r, buffer, func(n int64) { f.room.take(r.seq, n) }); err != nil {
 		return err
 	}
-	// In this order: Pillow is asked for what the engine refuses, and what is written anew is what either made.
+	// The order matters: Pillow gets what the engine refuses, and what either decoded is re-encoded.
 	if err := in.inspect(r); err != nil {
 		return err
 	}
@@ -227,15 +228,15 @@ func (f *flow) process(in *inspector, r *record) (err error) {
 	if err := in.recode(r, &f.recode); err != nil {
 		return err
 	}
-	// Can only be a mistake of ours; without the error it would be written as a record of no bytes.
+	// This can only be a bug of ours. Without the error a record without bytes would be written.
 	if r.data == nil && r.path != "" && r.verdict != catalog.Limit {
 		return recordError(r, fault.KindInternal, "no bytes and no verdict", nil)
 	}
 	return nil
 }
 
-// budget bounds the bytes held by records that were read and not yet written.
-// taken has what each record holds, because release is told the record's number alone.
+// budget limits the bytes of records that were read and not yet written.
+// taken has the bytes of each record, because release gets only the record's number.
 type budget struct {
 	mu     sync.Mutex
 	freed  sync.Cond
@@ -252,12 +253,12 @@ func newBudget(most int64) *budget {
 	return b
 }
 
-// take waits until n bytes may be held for record seq. It cannot deadlock: whoever is next to be
-// written never waits, and its release wakes the others.
+// take waits until n bytes may be held for record seq. It cannot deadlock, because the record that is written next
+// never waits, and its release wakes the others.
 func (b *budget) take(seq, n int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	// A closed budget lets everybody through: the job has ended, and each finds that out by its context.
+	// A closed budget lets everybody through: the job has ended, and each caller sees that by its context.
 	for !b.closed && seq != b.next && b.held+n > b.most {
 		b.freed.Wait()
 	}
@@ -271,12 +272,12 @@ func (b *budget) release(seq int64) {
 	defer b.mu.Unlock()
 	b.held -= b.taken[seq]
 	delete(b.taken, seq)
-	// Broadcast and not Signal: the one that is next now may be any of those that wait.
+	// It needs Broadcast and not Signal, because any of those that wait may be next now.
 	b.next = seq + 1
 	b.freed.Broadcast()
 }
 
-// close wakes everybody who waits; from then on take waits no more.
+// close wakes everybody who waits; from then on take does not wait.
 func (b *budget) close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -15,33 +15,34 @@ import (
 )
 
 // folderAway is a class folder of single objects in a store.
-// Objects are small and a request takes milliseconds, so that those of the next samples are asked for before their
-// turn. The embedded folder says which they are.
+// Objects are small and a request takes milliseconds, so those of the next samples are requested before they are
+// needed.
+// The embedded folder knows the objects.
 type folderAway struct {
 	folder
 	ctx     context.Context
 	cancel  context.CancelFunc
 	below   string // the address
 	storage remote.Storage
-	found   map[string]remote.Entry // by their names below it
-	asked   int64                   // files from the first on that were
+	found   map[string]remote.Entry // listed objects, by their names below the address
+	asked   int64                   // number of files that were requested, from the first on
 	queue   []*ahead
-	bytes   int64 // of those in it
+	bytes   int64 // total size of those in the queue
 }
 
-// openFolderAway lists what lies below an address; nil, without an error, where that is no class folder, or where
-// there is no list.
-// One list for all objects: a request for each thousand names, and sizes and versions with them.
+// openFolderAway lists the objects below an address. It returns nil, without an error, if they are no class folder or
+// if there is no list.
+// One list serves all objects: it takes a request for each thousand names, and has sizes and versions.
 func openFolderAway(ctx context.Context, url string, allowEmpty bool, more []string, storage remote.Storage) (source, error) {
 	base, _, _ := strings.Cut(url, "?")
-	// A plain web server has no lists, and a pattern stands for containers.
+	// A plain web server has no lists, and a pattern means containers.
 	if strings.HasPrefix(url, "http") || strings.ContainsAny(base, "*{[") {
 		return nil, nil
 	}
 	below := strings.TrimSuffix(url, "/")
 	entries, err := remote.List(ctx, below+"/", storage)
 	if err != nil {
-		return nil, nil // an object may be read where no list may be; else what is asked next says why not
+		return nil, nil // objects may be readable without a list; otherwise the next request says why not
 	}
 	f := &folderAway{below: below, storage: storage, found: make(map[string]remote.Entry, len(entries))}
 	names := make([]string, 0, len(entries))
@@ -57,12 +58,12 @@ func openFolderAway(ctx context.Context, url string, allowEmpty bool, more []str
 		return nil, nil
 	}
 	if described {
-		// Beside an index of the folder lies what it is of, as on disk; of other datasets others say what becomes.
+		// An index of the folder may lie beside its files, as on disk. Other datasets are not handled here.
 		if kind, err := catalog.KindAt(ctx, url, storage); err != nil || kind != catalog.Indexed.String() {
 			return nil, err
 		}
 	}
-	// The names are sorted and made classes as on disk, so that one folder has one order in both places.
+	// Sorting and classes are the same as on disk, so that a folder has one order in both places.
 	if f.list, err = formats.ListNames(remote.Display(below), names, allowEmpty, more); err != nil {
 		return nil, catalog.FormatError(remote.Display(below), err)
 	}
@@ -76,12 +77,12 @@ func openFolderAway(ctx context.Context, url string, allowEmpty bool, more []str
 	return f, nil
 }
 
-// next is called under the flow's lock. It sends requests, and the worker that gets the item waits for the answer.
+// next is called under the flow's lock. It sends requests; the worker that gets the item waits for the answer.
 func (f *folderAway) next(it *item) (bool, error) {
 	if more, err := f.folder.next(it); !more || err != nil {
 		return more, err
 	}
-	// At least one, however large: or the next file would never be asked for.
+	// At least one file is requested, however large it is; otherwise the next one would never be.
 	for f.asked < f.list.Len() && len(f.queue) < filesAhead && (len(f.queue) == 0 || f.bytes < bytesAhead) {
 		a, err := f.ask(f.asked)
 		if err != nil {
@@ -90,13 +91,13 @@ func (f *folderAway) next(it *item) (bool, error) {
 		f.asked++
 		f.queue, f.bytes = append(f.queue, a), f.bytes+int64(len(a.data))
 	}
-	// The first in the queue is that of this sample, for files are asked for in order.
+	// Files are requested in order, so the first in the queue is this sample's.
 	it.away = f.queue[0]
 	f.queue, f.bytes = f.queue[1:], f.bytes-int64(len(it.away.data))
 	return true, nil
 }
 
-// ask sends the request for a file, pinned to the version that was listed.
+// ask requests a file, pinned to the version that was listed.
 func (f *folderAway) ask(i int64) (*ahead, error) {
 	name := f.list.Path(i)
 	url, err := remote.Join(f.below, name)
@@ -109,12 +110,12 @@ func (f *folderAway) ask(i int64) (*ahead, error) {
 	}
 	a := askFor(f.ctx, object.Size(), func(to []byte, offset int64) error { return object.ReadAt(f.ctx, to, offset) })
 	if a.done != nil && a.data == nil {
-		return nil, a.err // of this machine, so it ends the job
+		return nil, a.err // a fault of this machine, so it ends the job
 	}
 	return a, nil
 }
 
-// close ends what is under way, and waits for it.
+// close ends the requests that are under way, and waits for them.
 func (f *folderAway) close() {
 	f.cancel()
 	for _, a := range f.queue {
@@ -122,21 +123,21 @@ func (f *folderAway) close() {
 	}
 }
 
-// describe says in a manifest where the files are.
+// describe adds to a manifest where the files are.
 // An index of a folder in a store has the folder's address, and keys below it.
 func (f *folderAway) describe(m *catalog.Manifest) { m.Below(f.list.Root) }
 
-// readTogether bytes are asked for at once of what is read from its beginning to its end.
+// readTogether is how many bytes are requested at once if an object is read from beginning to end.
 const readTogether = 8 << 20
 
-// sequential reads bytes of what lies in a store, from the first to the last.
-// bufio asks for as much as fits its buffer, so that few requests are made.
+// sequential reads bytes from a store, from the first to the last.
+// bufio requests as much as fits its buffer, so there are few requests.
 func sequential(from io.ReaderAt, offset, length int64) io.Reader {
 	return bufio.NewReaderSize(io.NewSectionReader(from, offset, length), readTogether)
 }
 
-// readAway takes a file that was asked for.
-// The bytes are the record's then: nobody else has them.
+// readAway takes the bytes of a file that was requested.
+// Nobody else has the bytes, so the record may own them.
 func (in *inspector) readAway(r *record, wait func(int64)) error {
 	a := r.away
 	r.length = a.size
@@ -145,7 +146,7 @@ func (in *inspector) readAway(r *record, wait func(int64)) error {
 	}
 	wait(r.length)
 	a.wait()
-	// Of such an object only the checksum is taken, in pieces.
+	// For such an object only the checksum is computed, in pieces.
 	if uint64(r.length) > in.limits.MaxRecordBytes {
 		return in.oversized(r, sequential(a, 0, r.length))
 	}

@@ -16,8 +16,8 @@ import (
 	"github.com/headrace/headrace/internal/remote"
 )
 
-// Index writes an index without copying an image: of a class folder into the folder itself, or into another
-// directory where the folder cannot be written; of containers to wherever c says.
+// Index writes an index without copying an image. For a class folder it goes into the folder itself, or into another
+// directory if the folder cannot be written; for containers it goes where c says.
 func Index(ctx context.Context, c IndexConfig, t *Tracker) (Summary, error) {
 	begin := time.Now()
 	if err := c.Options.check(); err != nil {
@@ -26,18 +26,18 @@ func Index(ctx context.Context, c IndexConfig, t *Tracker) (Summary, error) {
 	if err := checkFaultPolicy(c.OnFault); err != nil {
 		return Summary{}, err
 	}
-	// A store has neither the rename nor the lock that an index in place is made with.
+	// A store has neither the rename nor the lock that making an index in place needs.
 	for _, place := range []string{c.Out, c.IndexDir} {
 		if remote.IsURL(place) {
 			return Summary{}, catalog.NewError(fault.KindUnsupported, remote.Display(place),
 				"an index is written to a directory; copied beside its containers, it is opened there by its address")
 		}
-		if said := remote.Mistaken(place); said != "" { // else a folder of that name would be made
+		if said := remote.Mistaken(place); said != "" { // otherwise a folder of that name would be made
 			return Summary{}, catalog.NewError(fault.KindArgument, "", "%s", said)
 		}
 	}
 	c.mostBlock = c.Limits.MaxBlockBytes
-	// Fields of an index are kept as places, where they have one.
+	// Fields of an index are kept as places, if they have one.
 	s, err := c.open(ctx)
 	if err != nil {
 		return Summary{}, err
@@ -48,7 +48,7 @@ func Index(ctx context.Context, c IndexConfig, t *Tracker) (Summary, error) {
 	if err != nil {
 		return Summary{}, err
 	}
-	// The directory may be one that out names and that is not there yet.
+	// The directory may be one that out names and that does not exist yet.
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		doing := "cannot make the index directory"
 		if c.Out == "" && c.IndexDir == "" && (errors.Is(err, fs.ErrPermission) || errors.Is(err, unix.EROFS)) {
@@ -61,7 +61,7 @@ func Index(ctx context.Context, c IndexConfig, t *Tracker) (Summary, error) {
 	if ok {
 		kind, inBlocks = catalog.Contained, inContainers.dataset.Source().Blocks
 	}
-	// It holds the directory's lock from here to close.
+	// x holds the directory's lock from here until close.
 	x, err := newInPlace(dir, kind, inBlocks, s.fields())
 	if err != nil {
 		return Summary{}, err
@@ -82,7 +82,7 @@ func Index(ctx context.Context, c IndexConfig, t *Tracker) (Summary, error) {
 	if err != nil {
 		return Summary{}, err
 	}
-	// The manifest names files and sums; the faults are of this run.
+	// The manifest has files and checksums; the faults are those of this run.
 	summary := summaryOf(dir, m, x.faults)
 	if ok {
 		summary.Warnings = inContainers.dataset.Warnings()
@@ -97,7 +97,7 @@ func Index(ctx context.Context, c IndexConfig, t *Tracker) (Summary, error) {
 	return summary, nil
 }
 
-// open opens what the index is of.
+// open opens the source of the index.
 func (c *IndexConfig) open(ctx context.Context) (source, error) {
 	found, err := c.findList(c.Source)
 	if err != nil {
@@ -112,9 +112,9 @@ func (c *IndexConfig) open(ctx context.Context) (source, error) {
 	return openListIn(found.List, "", "")
 }
 
-// place is the directory of the index, and for containers where they are found from there.
-// For containers and for a folder in a store out names the directory, for class folders on disk index_dir. The other word is
-// refused.
+// place returns the directory of the index, and for containers their path from there.
+// out names the directory for containers and for a folder in a store, index_dir for class folders on disk. The other
+// option is refused.
 func (c *IndexConfig) place(s source) (dir, root string, err error) {
 	if in, ok := s.(*containers); ok {
 		if c.IndexDir != "" {
@@ -131,7 +131,7 @@ func (c *IndexConfig) place(s source) (dir, root string, err error) {
 	if c.Out != "" {
 		return "", "", catalog.NewError(fault.KindArgument, c.Source, "out is for containers; of a class folder, index_dir (--index-dir) says where the index goes")
 	}
-	// Before any file is read: the index could not hold the name.
+	// This check comes before any file is read, because the index could not hold the name.
 	if f, ok := s.(*folder); ok {
 		if err := f.checkPaths(); err != nil {
 			return "", "", err
@@ -143,8 +143,8 @@ func (c *IndexConfig) place(s source) (dir, root string, err error) {
 	return c.Source, "", nil
 }
 
-// inPlace is an index in the making, in a directory that holds other things. Its files have
-// temporary names until they are whole; the manifest's rename is the moment it counts.
+// inPlace is an index that is being made, in a directory with other files. Its files have temporary names until they
+// are complete; the rename of the manifest makes it valid.
 type inPlace struct {
 	dir      string
 	lock     *os.File
@@ -153,20 +153,20 @@ type inPlace struct {
 	faults   Faults
 	raise    bool
 	track    *Tracker
-	describe func(*catalog.Manifest) // adds what a manifest says of containers and of files in a store, or nil
-	named    []string                // files that have their own names, and that no manifest names yet
+	describe func(*catalog.Manifest) // adds to a manifest what it says about containers or files in a store; or nil
+	named    []string                // files that have their final names, but that no manifest names yet
 }
 
-// Temporary names of an index in the making.
+// These are temporary names of an index that is being made.
 const (
-	// Names with a dot in front, which a scan of the folder and a listing of classes pass over.
+	// They begin with a dot, so that a scan of the folder and a listing of classes ignore them.
 	temporaryIndex    = ".headrace-index.partial"
 	temporarySeek     = ".headrace-seek.partial"
 	temporaryManifest = ".headrace-manifest.partial"
 )
 
-// newInPlace takes the directory's lock and begins the index in it. Whoever comes second gets an error and no wait: the
-// first may be at work for hours.
+// newInPlace takes the directory's lock and begins the index in it. A second run gets an error and does not wait,
+// because the first may be at work for hours.
 func newInPlace(dir string, kind catalog.Kind, inBlocks bool, fields []catalog.Field) (*inPlace, error) {
 	// Two runs in one folder would rename each other's index under their own manifest.
 	lock, err := lockDirectory(dir)
@@ -180,8 +180,8 @@ func newInPlace(dir string, kind catalog.Kind, inBlocks bool, fields []catalog.F
 		}
 		return f, nil
 	}}}
-	// Whoever holds the lock is the only one: what lies there is a dead run's.
-	// Their names are always the same, so that there is nothing to search for.
+	// Only this run holds the lock, so such files are left from a dead run.
+	// Their names are always the same, so there is nothing to search for.
 	os.Remove(filepath.Join(dir, temporaryIndex))
 	os.Remove(filepath.Join(dir, temporarySeek))
 	os.Remove(filepath.Join(dir, temporaryManifest))
@@ -192,10 +192,10 @@ func newInPlace(dir string, kind catalog.Kind, inBlocks bool, fields []catalog.F
 	return x, nil
 }
 
-// The lock goes with the file (flock(2)).
+// close closes the lock's file, which releases the lock (flock(2)).
 func (x *inPlace) close() { x.lock.Close() }
 
-// add takes the next file; its bytes stay where they are.
+// add adds the next file to the index; its bytes stay where they are.
 func (x *inPlace) add(r *record) error {
 	faults := int64(0)
 	if r.faulty() {
@@ -210,7 +210,7 @@ func (x *inPlace) add(r *record) error {
 	// A sample without a file of its own is found by container and offset.
 	if r.inside != nil {
 		row.Shard, row.Offset, row.Block = r.shard, r.inside.offset, r.inside.sample.Block
-		if r.inside.pixels != nil { // what was looked into is a file that was made of them
+		if r.inside.pixels != nil { // what was inspected is a file that was made of the pixels
 			row.Length, row.CRC32C = r.inside.length, r.stored
 			row.MakeRaw(r.inside.sample.RawSize())
 		}
@@ -226,8 +226,8 @@ func (x *inPlace) add(r *record) error {
 	return nil
 }
 
-// abandon leaves nothing.
-// Also after an error of publish: whatever has its name already, no manifest names.
+// abandon removes everything.
+// It works after an error of publish as well: no manifest names the files that have their final names already.
 func (x *inPlace) abandon() {
 	x.seek.abandon()
 	x.index.Abort()
@@ -236,11 +236,11 @@ func (x *inPlace) abandon() {
 	}
 }
 
-// finish puts the new index beside an old one, then lets the manifest's rename decide. An old index
-// and its seek points stay whole until then.
-// The order is that of what names what: seek points, index, manifest.
+// finish puts the new index beside an old one; then the manifest's rename makes it valid. Until then an old index and
+// its seek points stay complete.
+// The order is seek points, index, manifest, because each names the one before.
 func (x *inPlace) finish(classes []string) (_ *catalog.Manifest, warning string, _ error) {
-	// On the disk before the index that names places in it.
+	// The seek points are on the disk before the index, which names places in them.
 	seek, err := x.seek.finish()
 	var m *catalog.Manifest
 	if err == nil {
@@ -261,20 +261,20 @@ func (x *inPlace) finish(classes []string) (_ *catalog.Manifest, warning string,
 		return nil, "", err
 	}
 	if err := syncError(x.dir, x.lock.Sync()); err != nil {
-		// The index is in force, and the old one may be again when the machine stops: it stays.
+		// The new index is valid, but after a crash of the machine the old one may be again, so it is kept.
 		return m, fmt.Sprintf("the index may be the old one, or none, when the machine stops: %v", err), nil
 	}
 	x.removeOld(m)
 	return m, "", nil
 }
 
-// name chooses the first number that the manifest in force, if any, does not use.
-// A number that an earlier index had may come again, as only files in force must not be replaced.
+// name chooses the first number that the valid manifest, if any, does not use.
+// A number of an earlier index may be used again, because only files of the valid manifest must not be replaced.
 func (x *inPlace) name(m *catalog.Manifest) error {
 	old, err := catalog.ReadManifest(filepath.Join(x.dir, catalog.ManifestName))
 	var e *catalog.Error
 	switch {
-	// A packed dataset has its own index, whose manifest this one would replace.
+	// A packed dataset has its own index, and this one would replace its manifest.
 	case err == nil && old.Kind == catalog.Packed.String():
 		return catalog.NewError(fault.KindArgument, x.dir, "a packed dataset is here, which already has an index")
 	case err == nil:
@@ -284,7 +284,7 @@ func (x *inPlace) name(m *catalog.Manifest) error {
 		old = nil // a damaged manifest is replaced
 	}
 	n := 0
-	// The old index stays whole until the manifest names the new one.
+	// The old index stays complete until the manifest names the new one.
 	for x.taken(old, catalog.IndexFileName(n), catalog.SeekFileName(n)) {
 		n++
 	}
@@ -295,8 +295,8 @@ func (x *inPlace) name(m *catalog.Manifest) error {
 	return nil
 }
 
-// taken is true of names of which the manifest in force has one. A damaged one, which is nil, does not say which it has, so
-// that all that are there are taken.
+// taken is true if the valid manifest uses one of the names. If the manifest is damaged, old is nil, and all existing
+// files count as used.
 func (x *inPlace) taken(old *catalog.Manifest, index, seek string) bool {
 	if old != nil {
 		return old.Index.Name == index || old.Seek != nil && old.Seek.Name == seek
@@ -309,9 +309,9 @@ func (x *inPlace) taken(old *catalog.Manifest, index, seek string) bool {
 	return false
 }
 
-// publish renames index, seek points and manifest, in this order. One sync puts the names of the first two on disk before
-// the manifest says so; its rename is the last thing that publish does.
-// A crash between two renames leaves the old manifest in force and a file that nobody names.
+// publish renames seek points and index and then the manifest. A sync before the last rename makes sure that the names
+// of the others are on disk when the manifest names them. That rename is the last thing that publish does.
+// A crash between two renames leaves the old manifest valid, and a file that nothing names.
 func (x *inPlace) publish(m *catalog.Manifest) error {
 	data, err := encodeManifest(m, x.dir)
 	if err != nil {
@@ -330,16 +330,16 @@ func (x *inPlace) publish(m *catalog.Manifest) error {
 		}
 		x.named = append(x.named, filepath.Join(x.dir, m.Seek.Name))
 	}
-	// Index and seek points must have their names on disk before the manifest says so. The lock is the directory, which is
-	// open: a process may have too many files to open it again.
+	// The names of index and seek points must be on disk before the manifest names them. The sync uses the lock, which is
+	// the directory and is open: the process may have too many files open to open it again.
 	if err := syncError(x.dir, x.lock.Sync()); err != nil {
 		return err
 	}
-	// Last: until its rename the old one holds, and its files are there under their own names.
+	// This comes last: until this rename the old manifest is valid, and its files have their own names.
 	return x.rename(temporaryManifest, catalog.ManifestName)
 }
 
-// rename(2) replaces what has the name in one step, so that a reader finds one manifest or the other.
+// rename replaces a file in one step (rename(2)), so that a reader finds either manifest.
 func (x *inPlace) rename(from, to string) error {
 	to = filepath.Join(x.dir, to)
 	if err := os.Rename(filepath.Join(x.dir, from), to); err != nil {
@@ -348,8 +348,8 @@ func (x *inPlace) rename(from, to string) error {
 	return nil
 }
 
-// removeOld removes files that no manifest names any more. Whoever has one open keeps it.
-// An error is no reason to fail: the index is there, and the next run tries again.
+// removeOld removes files that no manifest names any more. A process that has one open keeps it.
+// Errors are ignored, because the index is complete and the next run tries again.
 func (x *inPlace) removeOld(m *catalog.Manifest) {
 	entries, _ := os.ReadDir(x.dir)
 	for _, e := range entries {

@@ -15,9 +15,9 @@ import (
 	"github.com/headrace/headrace/mmap"
 )
 
-// readInside loads the bytes of a sample in a container. With a checksum of the whole record that is read,
-// and compared, too: it is what the container's own reader would do.
-// It runs on a worker, which owns the record and the file that it has open.
+// readInside reads the bytes of a sample in a container. If the container has a checksum of the whole record, the
+// record is read and compared, as the container's own reader would do.
+// It runs on a worker, which owns the record and its open file.
 func (in *inspector) readInside(r *record, buffer []byte, wait func(int64)) ([]byte, error) {
 	x := r.inside
 	r.length = x.length
@@ -29,19 +29,19 @@ func (in *inspector) readInside(r *record, buffer []byte, wait func(int64)) ([]b
 	if err != nil {
 		return buffer, err
 	}
-	// A block is decoded as a whole, and mostly for several samples (blocks.Cache).
+	// A block is decoded as a whole, and mostly serves several samples (blocks.Cache).
 	if x.sample.Block.Codec != blocks.None {
 		return in.readBlock(r, f, buffer, wait)
 	}
 	if x.pixels == nil && uint64(r.length) > in.limits.MaxRecordBytes {
 		return buffer, in.oversized(r, io.NewSectionReader(f, x.offset, x.length))
 	}
-	// Without a frame the image's own bytes are read, with one all of the record around them.
+	// Without a frame the image's own bytes are read; with one, the whole record around them.
 	at := catalog.Extent{Offset: x.offset, Length: x.length}
 	if x.framed {
 		at = x.frame.Extent
 	}
-	// The frame and the image were found by one walk, so this is no fault of the file.
+	// One walk found both the frame and the image, so this is no fault of the file.
 	if x.offset < at.Offset || x.length > at.Length-(x.offset-at.Offset) {
 		return buffer, recordError(r, fault.KindInternal, "the image lies outside its record", nil)
 	}
@@ -50,11 +50,11 @@ func (in *inspector) readInside(r *record, buffer []byte, wait func(int64)) ([]b
 		if short := headroom.Memory(at.Length + at.Length/4); short != nil {
 			return buffer, recordError(r, fault.KindMemory, short.Error(), nil)
 		}
-		// With a quarter to spare: the next image is seldom of just this length.
+		// The buffer gets a quarter more than needed, because the next image may be larger.
 		buffer = make([]byte, at.Length+at.Length/4)
 	}
 	data := buffer[:at.Length]
-	// ReadAt of a file that was cut gives fewer bytes and io.EOF.
+	// If the file was cut, ReadAt returns fewer bytes and io.EOF.
 	if n, err := f.ReadAt(data, at.Offset); n < len(data) {
 		if x.away != nil {
 			return buffer, awayError(r, err)
@@ -72,8 +72,8 @@ func (in *inspector) readInside(r *record, buffer []byte, wait func(int64)) ([]b
 	return buffer, nil
 }
 
-// awayError says which sample an error of a store is about.
-// The store's error has the object; the sample is the caller's.
+// awayError adds the sample to an error of a store.
+// The store's error names only the object.
 func awayError(r *record, err error) error {
 	var e *catalog.Error
 	if !errors.As(catalog.OutOfStore(err), &e) {
@@ -84,9 +84,8 @@ func awayError(r *record, err error) error {
 	return &own
 }
 
-// checkFrame compares the record around the sample, which begins at that byte, with the checksum that its container
-// has of it.
-// Its algorithm is the container's: CRC-32C masked of a TFRecord, CRC-32 of a zip (catalog.Frame).
+// checkFrame compares the record around the sample, which begins at offset, with the container's checksum of it.
+// The algorithm is the container's: masked CRC-32C for a TFRecord, CRC-32 for a zip (catalog.Frame).
 func (r *record) checkFrame(data []byte, offset int64) error {
 	x := r.inside
 	if !x.framed {
@@ -101,10 +100,10 @@ func (r *record) checkFrame(data []byte, offset int64) error {
 	return e
 }
 
-// takePixels makes a file of an image of an array, which has none. Of an image over the record limit that is all that is
-// looked at: it has the verdict of one, and the bytes that it has in any case.
-// PPM, because its head is some bytes and its pixels are as they are (netpbm's ppm(5)): an index has the facts of such
-// a file.
+// takePixels makes a file of an array's image, which has none. If the image exceeds the record limit, it is not
+// inspected and only gets that verdict.
+// The file is a PPM, because its head is a few bytes and its pixels are unchanged (netpbm's ppm(5)). The index has the
+// facts of that file.
 func (in *inspector) takePixels(r *record, data []byte) error {
 	file, err := r.inside.pixels.PPM(data)
 	if err != nil {
@@ -113,7 +112,7 @@ func (in *inspector) takePixels(r *record, data []byte) error {
 	if len(file) > maxRecordBytes {
 		return recordError(r, fault.KindLimit, fault.Differs("the image is too large", fmt.Sprintf("at most %d bytes", int64(maxRecordBytes)), len(file)), nil)
 	}
-	// Of the pixels as they lie there: verify reads those, and not the file that is made of them here.
+	// This is the checksum of the stored pixels, because verify reads those and not the file that is made here.
 	r.stored = crc32.Checksum(data, castagnoli)
 	r.data, r.length, r.raw, r.original = file, int64(len(file)), true, r.inside.length
 	if uint64(r.original) > in.limits.MaxRecordBytes {
@@ -123,8 +122,8 @@ func (in *inspector) takePixels(r *record, data []byte) error {
 	return nil
 }
 
-// readBlock loads a sample out of the block that it lies in.
-// A block that cannot be decoded is the file's fault, one that cannot be read the disk's, and one that is too large is
+// readBlock reads a sample out of its block.
+// If the block cannot be decoded, the file is at fault; if it cannot be read, the disk; if it is too large, it exceeds
 // a limit.
 func (in *inspector) readBlock(r *record, f io.ReaderAt, buffer []byte, wait func(int64)) ([]byte, error) {
 	wait(r.length)
@@ -160,7 +159,7 @@ func (in *inspector) readBlock(r *record, f io.ReaderAt, buffer []byte, wait fun
 	return buffer, nil
 }
 
-// blockSample is the bytes of a sample that lies in a block of an open container, in buffer where they fit.
+// blockSample reads a sample that lies in a block of an open container, into buffer if it fits.
 // The cache decodes a block once for all threads that need it at the same time.
 func blockSample(cache *blocks.Cache, f io.ReaderAt, s *catalog.Sample, buffer []byte) ([]byte, error) {
 	data, err := roomFor(s.Length, buffer)
@@ -174,8 +173,8 @@ func blockSample(cache *blocks.Cache, f io.ReaderAt, s *catalog.Sample, buffer [
 	})
 }
 
-// roomFor is so many bytes of buffer, or of a larger one.
-// A quarter more than is asked for, for the same reason as in readInside.
+// roomFor returns length bytes of buffer, or of a new and larger one.
+// A new one has a quarter more than needed, for the same reason as in readInside.
 func roomFor(length int64, buffer []byte) ([]byte, error) {
 	if int64(cap(buffer)) >= length {
 		return buffer[:length], nil
@@ -186,7 +185,7 @@ func roomFor(length int64, buffer []byte) ([]byte, error) {
 	return make([]byte, length, length+length/4), nil
 }
 
-// tiledSample is the bytes of a sample of an array that is assembled of chunks, which may lie in several files.
+// tiledSample reads a sample of an array that is assembled from chunks, which may lie in several files.
 // Each chunk is read from its own file, one after the other, and decoded into its part of the image.
 func (in *inspector) tiledSample(r *record, buffer []byte) ([]byte, error) {
 	s := &r.inside.sample
@@ -209,7 +208,7 @@ func (in *inspector) tiledSample(r *record, buffer []byte) ([]byte, error) {
 	})
 }
 
-// container is the open file of a record, kept for the next one: neighbours share it.
+// container returns the open file of a record. It is kept for the next record, because neighbours share it.
 func (in *inspector) container(r *record) (io.ReaderAt, error) {
 	if r.inside.away != nil {
 		return r.inside.away, nil
@@ -217,8 +216,8 @@ func (in *inspector) container(r *record) (io.ReaderAt, error) {
 	return in.opened(r, r.path, r.inside.size)
 }
 
-// opened is a file of so many bytes, for a record.
-// O_NONBLOCK and the refusal of what is no regular file are mmap.OpenRegular's.
+// opened opens a file for a record and checks its size.
+// mmap.OpenRegular adds O_NONBLOCK and refuses other files than regular ones.
 func (in *inspector) opened(r *record, path string, size int64) (io.ReaderAt, error) {
 	if in.file != nil && in.file.Name() == path {
 		return in.file, nil
@@ -232,7 +231,7 @@ func (in *inspector) opened(r *record, path string, size int64) (io.ReaderAt, er
 		return nil, recordError(r, fault.KindIO, "cannot open the container", err)
 	}
 	info, err := f.Stat()
-	// Places were found in a file of that size; in another one they may hold anything.
+	// The places were found in a file of that size; in another one they may hold anything.
 	if err == nil && info.Size() != size {
 		err = fmt.Errorf("it had %d bytes, now %d", size, info.Size())
 	}

@@ -17,41 +17,41 @@ import (
 	"github.com/headrace/headrace/native"
 )
 
-// record is a sample whose file was read: what the index says of it, and its bytes.
-// It is made by take, filled by one worker, and handed to the writer, which is done with it when emit returns. Nothing
-// of it is shared in between.
+// record is a sample whose file was read: what the index will say about it, and its bytes.
+// take makes it, one worker fills it, and the writer uses it until emit returns. No two of them use it at the same
+// time.
 type record struct {
 	item
 	facts   catalog.Facts
 	verdict catalog.Verdict
 	reason  string // of a fault
-	offset  int64  // of the fault in the file, -1 where unknown
-	data    []byte // nil where the file is over the record limit: it is copied from path
+	offset  int64  // of the fault in the file, -1 if unknown
+	data    []byte // nil if the file exceeds the record limit; it is then copied from path
 	length  int64
-	space   []byte // what data lies in, where that is more
-	seek    []byte // packed seek points; empty where there are none
+	space   []byte // the buffer that data is part of, if it is larger
+	seek    []byte // packed seek points; empty if there are none
 	mtimeNs int64
 	err     error // the job cannot go on
 
 	recoded   recoded
 	raw       bool   // the bytes are decoded pixels
 	pillow    bool   // the pixels are Pillow's
-	further   int64  // further images whose pixels are Pillow's
-	unread    string // why one of them is read by nobody
-	original  int64  // bytes of the file before it was written anew
-	stored    uint32 // checksum of the pixels as their container has them
-	extension string // of the member; "": by the file's name
+	further   int64  // number of further images whose pixels are Pillow's
+	unread    string // why neither the engine nor Pillow reads a further image
+	original  int64  // size of the file before it was rewritten
+	stored    uint32 // checksum of the pixels as stored in their container
+	extension string // of the tar member; "": the file's own
 }
 
-// inspector is one thread's decoder state.
-// Its memory, context and process are used by one goroutine.
+// inspector is the decoder state of one thread.
+// One goroutine uses its memory, context and process.
 type inspector struct {
 	context *native.Context
 	limits  native.Limits
 	seek    bool          // note seek points
-	pillow  *pillow       // decodes what is unsupported; nil: nobody does
+	pillow  *pillow       // decodes what is unsupported; nil: nothing does
 	file    *os.File      // the container that was read last
-	blocks  *blocks.Cache // of containers that are compressed in places
+	blocks  *blocks.Cache // cache of the blocks of compressed containers
 }
 
 func newInspector(limits native.Limits, seek bool) (*inspector, error) {
@@ -72,13 +72,13 @@ func (in *inspector) close() {
 	}
 }
 
-// read loads the file of r into buffer (grown as needed), unless the sample is in memory. wait
-// is asked before memory is taken, with the bytes that are needed.
-// Everything that a caller may not rely on is caught here: a file that is no file, grows, shrinks, or is larger than memory.
+// read reads the file of r into buffer (grown as needed), unless the sample is in memory. wait is called with the
+// number of bytes before memory is allocated.
+// All that may be wrong with a file is noticed here: it is no file, grows, shrinks, or is larger than the memory.
 func (in *inspector) read(r *record, buffer []byte, wait func(int64)) ([]byte, error) {
 	if r.path == "" && r.inside == nil {
 		r.data, r.length = r.item.data, int64(len(r.item.data))
-		wait(r.length) // it is in memory already; this holds back the samples behind it
+		wait(r.length) // the bytes are in memory already; this holds back the samples after it
 		return buffer, nil
 	}
 	if r.inside != nil {
@@ -87,7 +87,7 @@ func (in *inspector) read(r *record, buffer []byte, wait func(int64)) ([]byte, e
 	if r.away != nil {
 		return buffer, in.readAway(r, wait)
 	}
-	// O_NONBLOCK: a FIFO named like an image must not hang the job; regular files ignore it.
+	// O_NONBLOCK is set because a FIFO named like an image must not hang the job; regular files ignore it.
 	f, err := os.OpenFile(r.path, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return buffer, recordError(r, fault.KindIO, "cannot open it", err)
@@ -100,13 +100,13 @@ func (in *inspector) read(r *record, buffer []byte, wait func(int64)) ([]byte, e
 	if !info.Mode().IsRegular() {
 		return buffer, recordError(r, fault.KindBadFile, "this is no regular file", nil)
 	}
-	// Taken before the bytes: a file that changes afterwards shows a later time than the index.
+	// The time is read before the bytes, so that a file that changes afterwards has a later time than in the index.
 	r.length, r.mtimeNs = info.Size(), info.ModTime().UnixNano()
-	// No option lets it through: the index has 32 bits for a length.
+	// No option allows such a file, because the index has 32 bits for a length.
 	if r.length > maxRecordBytes {
 		return buffer, recordError(r, fault.KindLimit, fault.Differs("the file is too large", fmt.Sprintf("at most %d bytes", int64(maxRecordBytes)), r.length), nil)
 	}
-	// Such a file is a sample with a verdict, so that numbers of samples do not depend on limits.
+	// Such a file becomes a sample with a verdict, so that numbers of samples do not depend on limits.
 	if uint64(r.length) > in.limits.MaxRecordBytes {
 		return buffer, in.oversized(r, f)
 	}
@@ -117,7 +117,7 @@ func (in *inspector) read(r *record, buffer []byte, wait func(int64)) ([]byte, e
 		}
 		buffer = make([]byte, r.length+r.length/4+1)
 	}
-	// One byte more than there should be shows a file that grows meanwhile.
+	// One more byte is asked for, to notice a file that grows meanwhile.
 	n, err := io.ReadFull(f, buffer[:r.length+1])
 	if err == nil || int64(n) != r.length || !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
 		if err == nil || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
@@ -129,12 +129,12 @@ func (in *inspector) read(r *record, buffer []byte, wait func(int64)) ([]byte, e
 	return buffer, nil
 }
 
-// maxRecordBytes is what the index's length column holds; tar would take 8 GiB.
+// maxRecordBytes is the largest number that the index's length column holds; tar would allow 8 GiB.
 const maxRecordBytes = 1<<32 - 1
 
-// oversized notes a file that is over the record limit: it is kept, with its checksum, but
-// neither held in memory nor looked into.
-// n is compared with the length, for the file may have been cut or grown.
+// oversized notes a file that exceeds the record limit. It is kept, with its checksum, but neither held in memory nor
+// inspected.
+// n is compared with the length, because the file may have been cut or may have grown.
 func (in *inspector) oversized(r *record, f io.Reader) error {
 	sum := crc32.New(castagnoli)
 	n, err := io.Copy(sum, f)
@@ -146,15 +146,14 @@ func (in *inspector) oversized(r *record, f io.Reader) error {
 	return nil
 }
 
-// inspect fills in facts and verdict.
-// A verdict that is there already is of the record limit, and nothing was read.
+// inspect sets facts and verdict.
+// If there is a verdict already, it is that of the record limit, and nothing was read.
 func (in *inspector) inspect(r *record) error {
 	if r.verdict != catalog.Unknown {
 		return nil
 	}
-	// The one pass over the entropy data: facts, checksum and verdict come from the same bytes
-	// that are written to the shard.
-	// A record without bytes has no first one to point at.
+	// This is the one pass over the entropy data: facts, checksum and verdict come from the same bytes that are written to
+	// the shard. A record without bytes has no first byte to point at.
 	var first unsafe.Pointer
 	if r.length > 0 {
 		first = unsafe.Pointer(unsafe.SliceData(r.data))
@@ -162,7 +161,7 @@ func (in *inspector) inspect(r *record) error {
 	var f native.Facts
 	var warnings uint32
 	var err error
-	// In the same pass: to find seek points later is to decode all entropy data once more.
+	// Seek points come from the same pass, because finding them later would decode all entropy data once more.
 	if in.seek {
 		f, r.seek, warnings, err = in.context.InspectSeek(first, r.length, native.SeekStep, nil)
 	} else {
@@ -173,7 +172,7 @@ func (in *inspector) inspect(r *record) error {
 		Sampling: f.Sampling, Process: f.Process, Orientation: f.Orientation,
 	}
 	r.verdict, r.offset = catalog.Good, -1
-	// An image with a warning decodes; another decoder may decode it otherwise.
+	// An image with a warning can be decoded, but another decoder may decode it differently.
 	if err == nil {
 		if warnings > 0 {
 			r.verdict = catalog.Warnings
@@ -193,7 +192,7 @@ func (in *inspector) inspect(r *record) error {
 		r.offset += r.inside.offset
 	}
 	switch e.Code {
-	// A verdict on the file; the codes behind these are about us or this machine, and end the job.
+	// These codes are verdicts on the file. The other ones are about us or this machine, and end the job.
 	case native.Bad, native.Checksum:
 		r.verdict = catalog.Bad
 	case native.Truncated:
@@ -210,8 +209,9 @@ func (in *inspector) inspect(r *record) error {
 	return nil
 }
 
-// recordError names the file, the sample, and of a manifest's the row, for there the mistake may be.
-// Errors that end a job carry all that is known of the place.
+// recordError makes an error with file and sample, and with the manifest's row if there is one, because the mistake may
+// be there.
+// Errors that end a job say all that is known about the place.
 func recordError(r *record, kind fault.Kind, text string, err error) error {
 	if r.from.manifest != "" {
 		text += ", named by " + r.from.String()
@@ -219,8 +219,8 @@ func recordError(r *record, kind fault.Kind, text string, err error) error {
 	return &catalog.Error{Kind: kind, File: r.path, Record: r.seq, Key: r.key, Offset: -1, Text: text, Err: err}
 }
 
-// refused says of a row that the index does not take in which container its sample lies.
-// An index refuses a key or a value that was the container's: it is the container that is wrong, and not the caller's
+// refused adds the container to the error of a row that the index does not accept.
+// A key or value that the index refuses came from the container, so the container is at fault, and not the caller's
 // argument.
 func (r *record) refused(err error) error {
 	var e *catalog.Error
@@ -230,11 +230,11 @@ func (r *record) refused(err error) error {
 	return recordError(r, fault.KindBadFile, e.Text, nil)
 }
 
-// faulty reports whether a verdict belongs in the list of faults: warnings do, for whoever
-// trains on such a file should know of it.
+// faulty says whether a verdict belongs in the list of faults. Warnings do, because whoever trains on such a file
+// should know about it.
 func (r *record) faulty() bool { return r.verdict != catalog.Good }
 
-// fault has the key in the place of the file for a sample of the Writer, which has no file.
+// fault makes the entry for the list. A sample of the Writer has no file, so its key stands in its place.
 func (r *record) fault() Fault {
 	file := r.path
 	if file == "" {

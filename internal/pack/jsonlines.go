@@ -17,40 +17,40 @@ import (
 	"github.com/headrace/headrace/mmap"
 )
 
-// jsonLines is a list of files with an object a line, such as the metadata.jsonl of Hugging Face's ImageFolder. A column of
-// whole numbers and booleans alone is int, one of numbers float, else text; lists and objects are their JSON. Opening
-// reads the file once to find out.
-// The format is JSON Lines (jsonlines.org): UTF-8, a value a line, here always an object.
+// jsonLines is a list of files with an object on each line, such as the metadata.jsonl of Hugging Face's ImageFolder. A
+// column of whole numbers and booleans is int, a column of numbers float, any other text; lists and objects are kept as
+// JSON text. Opening reads the file once to find out.
+// The format is JSON Lines (jsonlines.org): UTF-8, a value on each line, here always an object.
 type jsonLines struct {
 	file  string
 	f     *os.File
 	r     *bufio.Scanner
 	cols  []catalog.Field
-	at    map[string]int // of a column, its place in cols
+	at    map[string]int // from each column's name to its place in cols
 	seen  []jsonColumn
-	found []json.RawMessage // of the row read last, the value of each column; nil where it has none
+	found []json.RawMessage // values of the row read last, by column; nil if it has none
 	row   int64
-	line  int64 // of the row read last, and where it begins
+	line  int64 // line of the row read last
 	from  int64
-	after int64 // where the line behind it begins
+	after int64 // offset of the following line
 }
 
-// jsonColumn is what the first pass found in a column.
+// jsonColumn is what the first pass learned about a column.
 type jsonColumn struct {
-	rows     int64 // that have it
+	rows     int64 // number of rows that have it
 	fraction bool
 	text     bool
-	wide     bool // whole numbers that an int64 does not hold
+	wide     bool // it has whole numbers that exceed an int64
 }
 
-// A line is held in memory; a caption has some hundred bytes.
+// A line is held in memory. A caption has some hundred bytes.
 const (
 	maxJSONLine    = 16 << 20
 	maxJSONColumns = 1024 // as many as fields
 )
 
 // openJSONLines reads the file once for the columns and their types.
-// A column that first appears in the last row is a column of all.
+// A column may first appear in the last row.
 func openJSONLines(file string) (_ tableFile, err error) {
 	j := &jsonLines{file: file, at: make(map[string]int)}
 	if j.f, err = mmap.OpenRegular(file); err != nil {
@@ -89,7 +89,7 @@ func openJSONLines(file string) (_ tableFile, err error) {
 	return j, j.rewind()
 }
 
-// The scanner is made anew, for it keeps an error and the place.
+// rewind goes back to the beginning. The scanner is made anew, because it keeps an error and its place.
 func (j *jsonLines) rewind() error {
 	if _, err := j.f.Seek(0, io.SeekStart); err != nil {
 		return catalog.IOError(j.file, "cannot read the list of files", err)
@@ -101,17 +101,17 @@ func (j *jsonLines) rewind() error {
 	return nil
 }
 
-// split is bufio.ScanLines that notes where the next line begins: an end of "\r\n" is two bytes, and the last line has none.
-// bufio.Scanner does not say where it stands.
+// split is bufio.ScanLines and notes where the next line begins. A line may end with "\r\n", which is two bytes, and
+// the last line may have no end. bufio.Scanner does not report its place.
 func (j *jsonLines) split(data []byte, atEOF bool) (int, []byte, error) {
 	advance, line, err := bufio.ScanLines(data, atEOF)
 	j.after += int64(advance)
 	return advance, line, err
 }
 
-// object reads the next line that is not blank into found; io.EOF behind the last. Of two members of one name the last
-// holds, as in Python. The function says in which column a member is.
-// found is used again for each row: who keeps a value copies it.
+// object reads the next line that is not blank into found; io.EOF after the last line. If two members have one name the
+// last one counts, as in Python. column returns the column of a member.
+// found is used again for each row, so a value must be copied to be kept.
 func (j *jsonLines) object(column func(name string) (int, error)) error {
 	for {
 		from := j.after
@@ -120,7 +120,7 @@ func (j *jsonLines) object(column func(name string) (int, error)) error {
 		}
 		text := j.r.Bytes()
 		j.line, j.from = j.line+1, from
-		if from == 0 { // spreadsheets put a byte order mark
+		if from == 0 { // spreadsheets write a byte order mark
 			text = bytes.TrimPrefix(text, []byte("\xef\xbb\xbf"))
 		}
 		if text = bytes.TrimSpace(text); len(text) == 0 {
@@ -141,13 +141,13 @@ func (j *jsonLines) object(column func(name string) (int, error)) error {
 	}
 }
 
-// wrong is an error of the line that was read last.
-// The offset is the line's, for a program; an editor goes by the line's number.
+// wrong makes an error about the line read last.
+// The offset of the line is for programs; an editor uses the line's number.
 func (j *jsonLines) wrong(format string, a ...any) error {
 	return &catalog.Error{Kind: fault.KindBadFile, File: j.file, Record: j.row, Offset: j.from, Text: fmt.Sprintf("line %d: ", j.line) + fmt.Sprintf(format, a...)}
 }
 
-// ended is the error behind the last line, io.EOF where there is none.
+// ended returns the error after the last line; io.EOF if there is none.
 func (j *jsonLines) ended() error {
 	switch err := j.r.Err(); {
 	case errors.Is(err, bufio.ErrTooLong):
@@ -159,9 +159,9 @@ func (j *jsonLines) ended() error {
 }
 
 // eachMember goes through an object, in the order of its members.
-// By tokens and not into a map, which would lose the order of members: it is the order of columns.
+// It reads tokens and no map, which would lose that order: it is the order of the columns.
 func eachMember(text []byte, each func(name string, value json.RawMessage) error) error {
-	// Or the library puts other letters in the place of what is no UTF-8.
+	// Otherwise the library would replace invalid UTF-8 by other characters.
 	if !utf8.Valid(text) {
 		return errors.New("it is no UTF-8")
 	}
@@ -191,8 +191,8 @@ func eachMember(text []byte, each func(name string, value json.RawMessage) error
 	return nil
 }
 
-// column is where a member is in the first pass, which makes a column of each new name.
-// The second pass has its own, which makes none.
+// column returns the column of a member in the first pass, and adds a column for each new name.
+// The second pass uses another function, which adds none.
 func (j *jsonLines) column(name string) (int, error) {
 	i, known := j.at[name]
 	if !known {
@@ -206,14 +206,14 @@ func (j *jsonLines) column(name string) (int, error) {
 	return i, nil
 }
 
-// learn notes what a row's value says of its column.
-// A value's first letter tells its type (RFC 8259, 3).
+// learn notes what a value shows about its column.
+// The first character of a value shows its type (RFC 8259, 3).
 func (c *jsonColumn) learn(value json.RawMessage) {
 	if value == nil {
 		return
 	}
 	switch value[0] {
-	case 'n': // null, as a member that is not there
+	case 'n': // null counts like a missing member
 		return
 	case '"', '{', '[':
 		c.text = true
@@ -226,7 +226,8 @@ func (c *jsonColumn) learn(value json.RawMessage) {
 	c.rows++
 }
 
-// typeOf is the type of a column of so many rows. Whole numbers that are too large are identifiers, as in CSV.
+// typeOf returns the type of a column; rows is the number of all rows. As in CSV, too large whole numbers are
+// identifiers.
 func (c *jsonColumn) typeOf(name string, rows int64) catalog.FieldType {
 	switch {
 	case c.text || c.rows == 0 || name == "key" || name == "path" || name == metadataPath || c.wide && !c.fraction:
@@ -237,7 +238,7 @@ func (c *jsonColumn) typeOf(name string, rows int64) catalog.FieldType {
 	return catalog.Int
 }
 
-// text is among the conditions: a column with one text is text, and its numbers stay as they are written.
+// tooWide excludes text: a column with one text is text, and its numbers stay as they are written.
 func (j *jsonLines) tooWide(column int) bool {
 	c := &j.seen[column]
 	return c.wide && !c.fraction && !c.text
@@ -248,7 +249,8 @@ func (j *jsonLines) place() (line, offset int64) { return j.line, j.from }
 func (j *jsonLines) close()                      { j.f.Close() }
 
 // next turns a line into cells of the columns' types.
-// A row that lacks a member has nothing there: an empty text, NaN; of whole numbers the first pass has made floats.
+// A missing member becomes an empty text or NaN. The first pass has made floats of whole numbers that are missing in
+// places.
 func (j *jsonLines) next(cells []any) (bool, error) {
 	err := j.object(func(name string) (int, error) {
 		i, known := j.at[name]
@@ -282,8 +284,8 @@ func (j *jsonLines) next(cells []any) (bool, error) {
 	return true, nil
 }
 
-// jsonCell is a value of a column's type; nil where there is none.
-// Text that is no string is its JSON, without blanks, so that the same object is the same text.
+// jsonCell converts a value to its column's type; nil if there is none.
+// A value in a text column that is no string becomes JSON text without blanks, so that equal objects give equal texts.
 func jsonCell(of catalog.FieldType, value json.RawMessage) (any, error) {
 	text := string(value)
 	switch {
@@ -307,7 +309,7 @@ func jsonCell(of catalog.FieldType, value json.RawMessage) (any, error) {
 		return n, err
 	}
 	n, err := strconv.ParseFloat(text, 64)
-	if errors.Is(err, strconv.ErrRange) && math.IsInf(n, 0) { // as in Python
+	if errors.Is(err, strconv.ErrRange) && math.IsInf(n, 0) { // like Python
 		err = nil
 	}
 	return n, err

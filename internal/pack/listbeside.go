@@ -17,17 +17,17 @@ import (
 	"github.com/headrace/headrace/mmap"
 )
 
-// The names of the lists of Hugging Face's ImageFolder (datasets/packaged_modules/folder_based_builder). Of several in a
-// folder the first counts.
+// listNames are the names of the lists of Hugging Face's ImageFolder (datasets/packaged_modules/folder_based_builder).
+// If a folder has several, the first in this order counts.
 var listNames = []string{"metadata.csv", "metadata.jsonl", "metadata.parquet"}
 
-// Beside is what FindList found: the folder to open, which may be that of a split or of a snapshot, what is left to do of
-// split=, and the list, which is empty where there is none. Ignored is a list beside several folders.
+// Beside is the result of FindList: the folder to open, which may be that of a split or a snapshot, the rest of split=,
+// and the list, which is empty if there is none. Ignored is a list beside several folders.
 type Beside struct {
 	Dir, Split, List, Ignored string
 }
 
-// Warning is what is to be said where the folders have become the classes; empty where no list lies beside them.
+// Warning says that a list is ignored because the folders are the classes; empty if no list lies beside them.
 func (b *Beside) Warning(classes []string) string {
 	if b.Ignored == "" {
 		return ""
@@ -41,9 +41,9 @@ func (b *Beside) Warning(classes []string) string {
 
 const mostClassesShown = 8
 
-// FindList finds the list of the images of a folder that lies in it, as Hugging Face's ImageFolder has it: the folder, or that
-// of one of its splits, and the list there. There is no list where the folder has several class folders, whose names are the
-// labels then. byIndex is of who opens a folder by its index where it has one; who makes an index or packs goes by the list.
+// FindList finds a list of images in a folder, as Hugging Face's ImageFolder has it: in the folder itself, or in that
+// of one of its splits. It finds no list if the folder has several class folders, whose names are then the labels.
+// byIndex is true if a folder with an index is opened by that; to make an index or to pack, the list is used.
 func FindList(folder, split string, byIndex bool) (Beside, error) {
 	found := Beside{Dir: folder, Split: split}
 	if remote.IsURL(folder) {
@@ -60,10 +60,10 @@ func FindList(folder, split string, byIndex bool) (Beside, error) {
 		return found, nil
 	}
 	folders := foldersIn(found.Dir)
-	// One folder is where the images lie that the list names, as "images/1.jpg".
+	// A single folder may hold the images that the list names, as "images/1.jpg".
 	if len(folders) <= 1 {
 		found.List, err = listIn(found.Dir)
-		// Or that of the only split, in which the list lies, too.
+		// Or it is the only split, and the list lies in it.
 		if err != nil || found.List != "" || len(folders) == 0 || !hasList(filepath.Join(found.Dir, folders[0])) {
 			return found, err
 		}
@@ -72,21 +72,21 @@ func FindList(folder, split string, byIndex bool) (Beside, error) {
 		}
 		return found.within(folders[0], byIndex)
 	}
-	// What cannot be read is no list of anything, and the classes do without it.
+	// A list that cannot be read is not needed, because the folders are the classes.
 	if list, err := listIn(found.Dir); err == nil {
 		found.Ignored = list
 	}
 	if found.Ignored != "" || slices.ContainsFunc(folders, func(name string) bool { return !hasList(filepath.Join(found.Dir, name)) }) {
 		return found, nil
 	}
-	// Each has a list of its own, so that they are no classes.
+	// Each folder has its own list, so the folders are no classes.
 	if !slices.Contains(folders, split) {
 		return found, severalLists(scan.SeveralSplits(folder, split, folders))
 	}
 	return found.within(split, byIndex)
 }
 
-// within is what is found in the folder of a split.
+// within returns what is found in the folder of a split.
 func (b Beside) within(split string, byIndex bool) (found Beside, err error) {
 	found = Beside{Dir: filepath.Join(b.Dir, split)}
 	if !hasIndex(found.Dir, byIndex) {
@@ -95,7 +95,7 @@ func (b Beside) within(split string, byIndex bool) (found Beside, err error) {
 	return found, err
 }
 
-// severalLists says what else such folders may be: classes, in each of which somebody keeps a list.
+// severalLists adds what else such folders may be: classes in each of which somebody keeps a list.
 func severalLists(err error) error {
 	if e := (*catalog.Error)(nil); errors.As(err, &e) {
 		e.Text += "; each has a list of images (metadata.csv, .jsonl or .parquet) of its own, so that they are no classes, unless the lists get other names"
@@ -103,8 +103,8 @@ func severalLists(err error) error {
 	return err
 }
 
-// hasIndex is true of a folder that is opened by its index, whatever list it has: a packed dataset, and with byIndex one
-// with an index of its files. Such an index is made anew, and its list may have changed since.
+// hasIndex is true for a folder that is opened by its index, whatever list it has: a packed dataset, and with byIndex a
+// folder with an index of its files. Without byIndex that index is made anew, because its list may have changed.
 func hasIndex(dir string, byIndex bool) bool {
 	if !byIndex {
 		return packedAlready(dir) != nil
@@ -113,10 +113,10 @@ func hasIndex(dir string, byIndex bool) bool {
 	return err == nil
 }
 
-// foldersIn are the folders in a folder, links to such among them, as formats.ListFolder has classes. It looks at the
-// names of files alone, for there may be a million.
+// foldersIn returns the folders in a folder, and links to folders, as formats.ListFolder does for classes. It uses only
+// the files' names, because there may be a million.
 func foldersIn(dir string) (folders []string) {
-	entries, _ := os.ReadDir(dir) // of an error whoever opens the folder says
+	entries, _ := os.ReadDir(dir) // opening the folder reports the error
 	for _, e := range entries {
 		if e.Name()[0] != '.' && formats.IsDir(dir, e) {
 			folders = append(folders, e.Name())
@@ -125,14 +125,14 @@ func foldersIn(dir string) (folders []string) {
 	return folders
 }
 
-// hasList is true of a folder with a list, also of one that cannot be read.
+// hasList is true for a folder with a list, even if the list cannot be read.
 func hasList(dir string) bool {
 	list, err := listIn(dir)
 	return list != "" || err != nil
 }
 
-// listIn finds the list in a folder. One that cannot be read is an error: without it the samples would have other labels,
-// and nobody would know.
+// listIn finds the list in a folder. A list that cannot be read is an error: without it the samples would have other
+// labels, and nobody would notice.
 func listIn(dir string) (string, error) {
 	for _, name := range listNames {
 		path := filepath.Join(dir, name)
@@ -149,8 +149,8 @@ func listIn(dir string) (string, error) {
 	return "", nil
 }
 
-// listsImages is true of a list with the column of paths that Hugging Face's have. Of others in a folder, such as what
-// somebody notes of its tars, nothing is known.
+// listsImages is true for a list with Hugging Face's column of paths. Another file of that name may be anything, such
+// as somebody's notes about tars.
 func listsImages(file string) (bool, error) {
 	switch filepath.Ext(file) {
 	case ".parquet":
@@ -187,7 +187,7 @@ func listsImages(file string) (bool, error) {
 	return slices.Contains(header, metadataPath), nil
 }
 
-// passEmpty takes a file without bytes for none: it has no rows to lose.
+// passEmpty ignores a file without bytes, because it has no rows to lose.
 func passEmpty(err error) error {
 	if fault.KindOf(err) == fault.KindEmpty {
 		return nil
@@ -195,14 +195,14 @@ func passEmpty(err error) error {
 	return err
 }
 
-// parquetListsImages is listsImages of Parquet.
+// parquetListsImages is listsImages for Parquet.
 func parquetListsImages(file string) (bool, error) {
 	if scan.HasImages(file) {
 		return false, nil
 	}
 	list, err := openParquet(file)
 	if fault.KindOf(err) == fault.KindUnsupported && !scan.HasColumn(file, metadataPath) {
-		return false, nil // a table of something else
+		return false, nil // the table is something else
 	}
 	if err != nil {
 		return false, err
@@ -211,8 +211,8 @@ func parquetListsImages(file string) (bool, error) {
 	return slices.ContainsFunc(list.columns(), func(f catalog.Field) bool { return f.Name == metadataPath }), nil
 }
 
-// findList finds the list in a folder that is a source, and the folder itself; there is none where others are given in its
-// place.
+// findList finds the list in a source folder, and the folder itself. There is no list if other sources are given
+// instead.
 func (o *ContainerOptions) findList(folder string) (Beside, error) {
 	if o.Containers != nil || o.Array != nil || o.Located != nil || o.Root != "" {
 		return Beside{Dir: folder, Split: o.Split}, nil
@@ -222,7 +222,7 @@ func (o *ContainerOptions) findList(folder string) (Beside, error) {
 	return found, err
 }
 
-// noteIgnored has a folder's source say that a list in it is ignored.
+// noteIgnored makes a folder's source warn that a list in it is ignored.
 func (b *Beside) noteIgnored(s source, err error) (source, error) {
 	if f, ok := s.(*folder); ok && err == nil {
 		f.ignored = b.Warning(f.classes())
@@ -230,8 +230,8 @@ func (b *Beside) noteIgnored(s source, err error) (source, error) {
 	return s, err
 }
 
-// openListIn opens such a list, whose files lie below its folder. Its paths are in the column by which it was found, unless
-// another is named.
+// openListIn opens such a list; its files lie below its folder. The paths are in the column by which the list was
+// found, unless another one is named.
 func openListIn(list, pathColumn, labelColumn string) (*table, error) {
 	if pathColumn == "" {
 		pathColumn = metadataPath

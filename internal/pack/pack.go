@@ -12,9 +12,8 @@ import (
 	"github.com/headrace/headrace/internal/remote"
 )
 
-// Pack copies the images of a folder or manifest, byte for byte unless c asks otherwise, into a
-// packed dataset.
-// Arguments are checked first, then the source, then the destination: the cheaper check comes first.
+// Pack copies the images of a folder or manifest into a packed dataset, byte for byte unless c says otherwise.
+// It checks the arguments first, then the source, then the destination, so that the cheaper check comes first.
 func Pack(ctx context.Context, c PackConfig, t *Tracker) (Summary, error) {
 	begin := time.Now()
 	if err := c.Options.check(); err != nil {
@@ -29,7 +28,7 @@ func Pack(ctx context.Context, c PackConfig, t *Tracker) (Summary, error) {
 	if c.Destination == "" {
 		return Summary{}, catalog.NewError(fault.KindArgument, "", "destination is missing")
 	}
-	// The source is listed whole before the destination is touched: most mistakes are found here.
+	// The whole source is listed before the destination is touched, because most mistakes are found here.
 	c.mostBlock = c.Limits.MaxBlockBytes
 	s, err := openSource(ctx, &c)
 	if err != nil {
@@ -41,7 +40,7 @@ func Pack(ctx context.Context, c PackConfig, t *Tracker) (Summary, error) {
 	if err != nil {
 		return Summary{}, err
 	}
-	// From here on every way out leaves the destination as it was, or says what is left there.
+	// From here on every way out leaves the destination as it was, or reports what is left there.
 	o.raise, o.track, o.lossy = c.OnFault == RaiseFaults, t, c.lossy()
 	if err := o.begin(s.fields()); err != nil {
 		return Summary{}, o.abandon(err)
@@ -56,16 +55,16 @@ func Pack(ctx context.Context, c PackConfig, t *Tracker) (Summary, error) {
 	case interface{ warnings() []string }: // a folder or a list
 		summary.Warnings = append(summary.Warnings, in.warnings()...)
 	case *containers:
-		// All but the advice to do what was just done.
+		// These are all warnings except the advice to pack, which was just done.
 		summary.Warnings = append(summary.Warnings, slices.DeleteFunc(slices.Clone(in.dataset.Warnings()), func(w string) bool { return strings.Contains(w, "headrace pack") })...)
 	}
 	summary.Seconds = time.Since(begin).Seconds()
 	return summary, err
 }
 
-// output is a packed dataset in the making: newOutput, begin, add for each record, then finish or
+// output is a packed dataset that is being made. The calls are newOutput, begin, add for each record, then finish or
 // abandon.
-// It is used by one goroutine; shards are committed beside it.
+// One goroutine uses it; others commit shards at the same time.
 type output struct {
 	to      destination
 	shards  *shards
@@ -73,16 +72,16 @@ type output struct {
 	seek    *seekFile
 	faults  Faults
 	lossy   string
-	recoded [toBaseline + 1]int64 // files by what became of them
+	recoded [toBaseline + 1]int64 // number of files by what was done to them
 	raw     catalog.RawImages
-	pillow  int64 // images that Pillow decoded
-	unread  int64 // further images that are read by nobody
+	pillow  int64 // number of images that Pillow decoded
+	unread  int64 // number of further images that nobody can read
 	why     string
 	raise   bool
 	track   *Tracker
 }
 
-// newOutput checks the place and begins there; no file is made yet.
+// newOutput checks the place and begins there; it makes no file yet.
 func newOutput(ctx context.Context, place string, shardBytes int64, overwrite bool, storage remote.Storage) (*output, error) {
 	if shardBytes == 0 {
 		shardBytes = defaultShardBytes
@@ -98,13 +97,13 @@ func newOutput(ctx context.Context, place string, shardBytes int64, overwrite bo
 	return &output{to: to, shards: newShards(to, shardBytes), seek: seek}, nil
 }
 
-// begin says which fields the records will have.
-// The fields have to be known before the first row, as the index is written with its rows.
+// begin says which fields the records have.
+// The fields must be known before the first row, because the index is written row by row.
 func (o *output) begin(fields []catalog.Field) (err error) {
 	if err := catalog.CheckFields(fields); err != nil {
 		return catalog.NewError(fault.KindArgument, "", "%v", err)
 	}
-	// How long it gets nobody knows; a store's parts have to be long enough for the longest.
+	// The final size is not known, so a store's parts have to be long enough for the largest index.
 	file, err := o.to.create(catalog.IndexFileName(0), catalog.MaxIndexBytes)
 	if err == nil {
 		o.index, err = catalog.NewWriterTo(file, catalog.Packed, false, fields)
@@ -113,7 +112,7 @@ func (o *output) begin(fields []catalog.Field) (err error) {
 }
 
 // add writes one record; records come in the order of the dataset.
-// An error ends the job; faults that are kept do not come here as errors.
+// An error ends the job; faults that are kept are not errors.
 func (o *output) add(r *record) error {
 	faults := int64(0)
 	if r.faulty() {
@@ -132,7 +131,7 @@ func (o *output) add(r *record) error {
 		}
 	}
 	row := rowOf(r)
-	// The shard first: it says where the record lies, which the index keeps.
+	// The shard comes first, because it sets the record's place, which the index keeps.
 	if err := o.shards.add(r, &row); err != nil {
 		return err
 	}
@@ -157,7 +156,7 @@ func (o *output) add(r *record) error {
 	return nil
 }
 
-// rowOf is what the index keeps of a record; its place is added by who writes it.
+// rowOf returns the index's row for a record, without its place; the caller adds that.
 // Places, labels and facts are fixed-size columns, keys and fields are not (catalog.Row).
 func rowOf(r *record) catalog.Row {
 	return catalog.Row{
@@ -166,8 +165,8 @@ func rowOf(r *record) catalog.Row {
 	}
 }
 
-// faultError refuses a faulty file where the caller wants no such file in a dataset.
-// Its kind is that of the verdict, so that a program can tell a truncated file from one that is not read.
+// faultError refuses a faulty file if the caller wants none in the dataset.
+// The verdict decides its kind, so that a program can distinguish a truncated file from an unsupported one.
 func faultError(r *record) error {
 	kinds := map[catalog.Verdict]fault.Kind{
 		catalog.Truncated: fault.KindTruncated, catalog.Unsupported: fault.KindUnsupported, catalog.Limit: fault.KindLimit,
@@ -180,7 +179,7 @@ func faultError(r *record) error {
 }
 
 // finish makes the dataset visible: index, manifest, directory, in this order.
-// Up to publish everything can be undone; after it the dataset is there and only a warning may be left.
+// Until publish everything can be undone; after it the dataset exists, and only a warning is possible.
 func (o *output) finish(classes []string) (Summary, error) {
 	m, err := o.write(classes)
 	warning := ""
@@ -200,8 +199,8 @@ func (o *output) finish(classes []string) (Summary, error) {
 	return summary, nil
 }
 
-// write ends shards and index and adds the manifest last: without it nothing opens.
-// A shard that was not committed is an error here, and no manifest is written.
+// write ends shards and index and adds the manifest last, because without it nothing opens.
+// If a shard was not committed, that is an error, and no manifest is written.
 func (o *output) write(classes []string) (*catalog.Manifest, error) {
 	if o.index == nil {
 		return nil, catalog.NewError(fault.KindEmpty, o.to.path(), "no sample was added")
@@ -220,14 +219,14 @@ func (o *output) write(classes []string) (*catalog.Manifest, error) {
 	if m.Seek = seek; seek != nil {
 		seek.Name = catalog.SeekFileName(0)
 	}
-	// Only now are the shards known: the last one was ended above.
+	// The shards are complete only now, because the last one was ended above.
 	m.Index.Name, m.Shards, m.Classes = catalog.IndexFileName(0), o.shards.done, classes
 	m.Reencoded, m.ToBaseline = o.recoded[reencoded], o.recoded[toBaseline]
 	m.Pillow = o.pillow
 	if o.raw.Images > 0 {
 		m.Raw = &o.raw
 	}
-	if m.Reencoded > 0 { // else every image is an original, whatever was asked for
+	if m.Reencoded > 0 { // otherwise every image is an original, whatever was asked for
 		m.Lossy = o.lossy
 	}
 	data, err := encodeManifest(m, o.to.path())
@@ -248,8 +247,8 @@ func (o *output) write(classes []string) (*catalog.Manifest, error) {
 	return m, nil
 }
 
-// abandon removes what was made, because of an error, and returns that with what could not be removed.
-// Files are closed before the destination is cleared, which removes them by their names.
+// abandon removes what was made, because of an error. It returns that error, with what could not be removed.
+// Files are closed before the destination is cleared, which removes them by name.
 func (o *output) abandon(why error) error {
 	o.shards.abandon()
 	o.seek.abandon()
@@ -261,8 +260,8 @@ func (o *output) abandon(why error) error {
 	return leftBehind(why, clause)
 }
 
-// summaryOf tells the caller what the manifest says, and the faults that it only counts.
-// Listed is never nil: JSON would say null, where Python expects a list.
+// summaryOf makes the job's result of the manifest, and adds the faults, which the manifest only counts.
+// Listed is never nil, because JSON would have null where Python expects a list.
 func summaryOf(destination string, m *catalog.Manifest, faults Faults) Summary {
 	if faults.Listed == nil {
 		faults.Listed = []Fault{}

@@ -17,16 +17,16 @@ import (
 	"github.com/headrace/headrace/mmap"
 )
 
-// parquetFile is a Parquet manifest: flat columns of numbers, texts and bytes, and lists of
-// numbers, which become arrays.
-// It is read by a library, parquet-go, and not by package formats: that finds places of images, and here values are wanted.
+// parquetFile is a Parquet manifest: flat columns of numbers, texts and bytes, and lists of numbers, which become
+// arrays.
+// A library, parquet-go, reads it, and not package formats, which finds the places of images but not values.
 type parquetFile struct {
 	file   string
 	f      *os.File
 	groups []parquet.RowGroup
 	rows   parquet.Rows
 	cols   []catalog.Field
-	column []int // of a leaf: its place in cols
+	column []int // from each leaf to its place in cols
 	leaf   []leaf
 
 	buffer []parquet.Row
@@ -34,16 +34,16 @@ type parquetFile struct {
 	row    int64
 }
 
-// leaf is what the values of a column are taken by.
-// One for each leaf of the schema, by its number in the file.
+// leaf says how to read the values of a column.
+// There is one for each leaf of the schema, by its number in the file.
 type leaf struct {
-	unsigned int // bits, where the schema says that its whole numbers have no sign; else 0
-	present  int // definition level of an element of a list, also of one that is null
+	unsigned int // number of bits if the schema says that the whole numbers are unsigned; otherwise 0
+	present  int // definition level of a list's element that exists, even if it is null
 }
 
-// openParquet reads the footer. The library panics over some malformed files; they are errors here.
+// openParquet reads the footer. The library panics on some malformed files; here that becomes an error.
 func openParquet(file string) (_ tableFile, err error) {
-	// Several rows at a time, for each call has a cost in the library.
+	// Several rows are read at a time, because each call of the library has a cost.
 	p := &parquetFile{file: file, buffer: make([]parquet.Row, 64)}
 	if p.f, err = mmap.OpenRegular(file); err != nil {
 		return nil, catalog.IOError(file, "cannot open the list of files", err)
@@ -60,8 +60,8 @@ func openParquet(file string) (_ tableFile, err error) {
 	if err != nil {
 		return nil, catalog.IOError(file, "cannot open the list of files", err)
 	}
-	// A section refuses places before and behind the file itself, as what the file says is wrong. The system's refusal
-	// would be taken for the disk's. Indexes of pages and filters are of no use to who reads all rows.
+	// The section refuses places outside the file as an error of the file, because the file's own data name them. The
+	// system's error would look like one of the disk. Page indexes and filters are skipped, because all rows are read.
 	pf, err := parquet.OpenFile(io.NewSectionReader(p.f, 0, info.Size()), info.Size(), parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true))
 	if err != nil {
 		return nil, parquetError(file, "this is no Parquet file", err)
@@ -73,14 +73,14 @@ func openParquet(file string) (_ tableFile, err error) {
 		return nil, catalog.NewError(fault.KindUnsupported, file, "%v", err)
 	}
 	for _, g := range pf.RowGroups() {
-		if g.NumRows() > 0 { // the library cannot seek in the pages of one without
+		if g.NumRows() > 0 { // the library cannot seek in the pages of an empty group
 			p.groups = append(p.groups, g)
 		}
 	}
 	return p, nil
 }
 
-// parquetError is an error of the library. It reads the file itself, so it may be one of the disk.
+// parquetError converts an error of the library. The library reads the file, so the error may be one of the disk.
 func parquetError(file, text string, err error) error {
 	if disk := (*fs.PathError)(nil); errors.As(err, &disk) {
 		return catalog.IOError(file, "cannot read the list of files", disk.Err)
@@ -88,9 +88,9 @@ func parquetError(file, text string, err error) error {
 	return catalog.NewError(fault.KindBadFile, file, "%s: %v", text, err)
 }
 
-// checkLogicalTypes refuses numbers whose physical form is another number, or bytes. It looks at the
-// footer itself: the library's own description of a column forgets that it is of halves.
-// Decimals are whole numbers with a point elsewhere, halves are two bytes (parquet-format, LogicalTypes.md).
+// checkLogicalTypes refuses numbers that are stored as another number or as bytes. It uses the footer itself, because
+// the library's own description of a column does not show half floats.
+// Decimals are whole numbers with a shifted point, half floats are two bytes (parquet-format, LogicalTypes.md).
 func checkLogicalTypes(schema []format.SchemaElement) error {
 	for i := range schema {
 		switch l := schema[i].LogicalType.Value.(type) {
@@ -102,9 +102,9 @@ func checkLogicalTypes(schema []format.SchemaElement) error {
 	return nil
 }
 
-// describe turns leaf columns into fields. One level of repetition is a list; deeper nesting, and
-// structs such as an image with its path, are refused by name.
-// Column numbers of values are those of the schema's leaves in order.
+// describe turns leaf columns into fields. One level of repetition is a list. Deeper nesting and structs, such as an
+// image with its path, are refused with their names.
+// A value's column number is that of its leaf in the schema's order.
 func (p *parquetFile) describe(schema *parquet.Schema) error {
 	for _, path := range schema.Columns() {
 		leaf, _ := schema.Lookup(path...)
@@ -118,7 +118,7 @@ func (p *parquetFile) describe(schema *parquet.Schema) error {
 		}
 		p.column = append(p.column, len(p.cols))
 		at := leafOf(leaf)
-		// Of 8 and 16 bits the int32 that Parquet stores has the number itself.
+		// With 8 and 16 bits, the int32 that Parquet stores is the number itself.
 		if list && at.unsigned >= 32 {
 			f.DType = "u" + f.DType
 		}
@@ -128,8 +128,8 @@ func (p *parquetFile) describe(schema *parquet.Schema) error {
 	return catalog.CheckFields(p.cols)
 }
 
-// parquetField is the field of a column: by physical type, for most logical ones have no counterpart in
-// a sample; a date is its days, a time its ticks. Text is bytes that the schema says are UTF-8.
+// parquetField returns the field of a column. It uses the physical type, because most logical ones have no counterpart
+// in a sample: a date is its days, a time its ticks. Text is bytes that the schema says are UTF-8.
 func parquetField(name string, t parquet.Type, list bool) (catalog.Field, error) {
 	f := catalog.Field{Name: name}
 	switch t.Kind() {
@@ -159,10 +159,10 @@ func parquetField(name string, t parquet.Type, list bool) (catalog.Field, error)
 	return f, nil
 }
 
-// leafOf reads the schema of a column.
+// leafOf returns the leaf of a column, from the schema.
 func leafOf(column parquet.LeafColumn) leaf {
-	// The highest definition level says that there is a value. Of an element that may be null the level below
-	// says that it is there and null (Parquet's README, "Nested Encoding").
+	// The highest definition level means that there is a value. If elements may be null, the level below means that an
+	// element exists and is null (Parquet's README, "Nested Encoding").
 	l := leaf{present: column.MaxDefinitionLevel}
 	if column.Node.Optional() {
 		l.present--
@@ -175,12 +175,12 @@ func leafOf(column parquet.LeafColumn) leaf {
 	return l
 }
 
-// Parquet has no lines, and its rows no offset that a person could look at.
+// place is unknown: Parquet has no lines, and its rows have no offset that a person could look at.
 func (p *parquetFile) place() (line, offset int64) { return 0, -1 }
 
 func (p *parquetFile) columns() []catalog.Field { return p.cols }
 
-// close ends the library's rows first, which are read from the file.
+// close closes the library's rows before the file that they are read from.
 func (p *parquetFile) close() {
 	if p.rows != nil {
 		p.rows.Close()
@@ -188,7 +188,7 @@ func (p *parquetFile) close() {
 	p.f.Close()
 }
 
-// next puts the values of one row together: a row comes as values with their column's number.
+// next fills the cells of one row. The library gives a row as values with their column's number.
 // A row's values are the library's memory; put copies what is kept.
 func (p *parquetFile) next(cells []any) (more bool, err error) {
 	defer func() {
@@ -196,7 +196,7 @@ func (p *parquetFile) next(cells []any) (more bool, err error) {
 			err = catalog.NewError(fault.KindBadFile, p.file, "the Parquet file is malformed: %v", r)
 		}
 	}()
-	// ReadRows may give none and no error at the end of a row group.
+	// At the end of a row group ReadRows may return no rows and no error.
 	for len(p.held) == 0 {
 		if more, err := p.fill(); !more {
 			return false, err
@@ -216,8 +216,8 @@ func (p *parquetFile) next(cells []any) (more bool, err error) {
 	return true, nil
 }
 
-// fill reads the next rows, of the next row group where one is over.
-// A file may have thousands of row groups; one is open at a time.
+// fill reads the next rows, and begins the next row group when one ends.
+// A file may have thousands of row groups, so only one is open at a time.
 func (p *parquetFile) fill() (bool, error) {
 	if p.rows == nil {
 		if len(p.groups) == 0 {
@@ -238,16 +238,16 @@ func (p *parquetFile) fill() (bool, error) {
 	return true, nil
 }
 
-// put takes one value into its cell. Values of a list come one by one.
+// put stores one value in its cell. Values of a list come one by one.
 func (p *parquetFile) put(cells []any, v parquet.Value) error {
 	if v.Column() < 0 || v.Column() >= len(p.column) {
 		return fmt.Errorf("a value of column %d of %d", v.Column(), len(p.column))
 	}
 	at := p.column[v.Column()]
 	f, l := p.cols[at], p.leaf[v.Column()]
-	// A null inside of a list; with a lower level there is no list, or an empty one.
+	// This is a null inside a list. At a lower level there is no list, or an empty one.
 	if v.IsNull() && f.Type == catalog.ArrayType && v.DefinitionLevel() >= l.present {
-		// Left out, it would move the numbers behind it.
+		// If the null were left out, the numbers after it would move.
 		nan, ok := notANumber[f.DType]
 		if !ok {
 			return fmt.Errorf("the column %q has a missing value in a list of whole numbers, which may not be missing", f.Name)
@@ -268,7 +268,7 @@ func (p *parquetFile) put(cells []any, v parquet.Value) error {
 		switch {
 		case l.unsigned == 64 && n < 0:
 			return fmt.Errorf("the column %q holds %d, more than an int64", f.Name, uint64(n))
-		case l.unsigned == 32: // Parquet has it as the int32 of the same bits
+		case l.unsigned == 32: // Parquet stores it as the int32 with the same bits
 			n = int64(uint32(n))
 		}
 		cells[at] = n
@@ -291,11 +291,11 @@ func (p *parquetFile) put(cells []any, v parquet.Value) error {
 	return nil
 }
 
-// notANumber stands for nothing in a list, by dtype.
+// notANumber has the value for "missing" in a list, by dtype.
 var notANumber = map[string]parquet.Value{"float32": parquet.FloatValue(float32(math.NaN())), "float64": parquet.DoubleValue(math.NaN())}
 
 // wholeNumber, realNumber and appendNumber widen a physical value.
-// The kinds are those that parquetField lets through.
+// They handle only the kinds that parquetField accepts.
 func wholeNumber(v parquet.Value) int64 {
 	switch v.Kind() {
 	case parquet.Boolean:
@@ -316,7 +316,7 @@ func realNumber(v parquet.Value) float64 {
 	return v.Double()
 }
 
-// Elements are little-endian, as NumPy writes them.
+// appendNumber appends a list's element, little-endian as in NumPy.
 func appendNumber(b []byte, v parquet.Value) []byte {
 	switch v.Kind() {
 	case parquet.Boolean:

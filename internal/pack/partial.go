@@ -15,9 +15,10 @@ import (
 	"github.com/headrace/headrace/internal/fault"
 )
 
-// partial is a directory that is being written: a sibling of the destination, so that one rename
-// makes it visible, with a lock that dies with the process.
-// The name is random, so that runs of one destination do not meet; the lock tells a run that works from one that was killed.
+// partial is a directory that is being written. It lies beside the destination, so that one rename makes it visible,
+// and has a lock that ends with the process.
+// The name is random, so that runs with one destination do not meet. The lock distinguishes a run at work from a dead
+// one.
 type partial struct {
 	destination string
 	dir         string
@@ -25,19 +26,19 @@ type partial struct {
 	overwrite   bool
 }
 
-// partialMark stands behind the destination's own name, so that a run removes only what was left of that destination.
+// partialMark follows the destination's own name, so that a run removes only what is left of that destination.
 const partialMark = ".headrace-partial-"
 
 // newPartial checks the destination, removes what dead runs left, and makes the directory.
-// It tries a hundred names. One fails where another run, at that moment, takes the new directory for a dead run's.
+// It tries a hundred names. One fails if another run takes the new directory for a dead run's at that moment.
 func newPartial(destination string, overwrite bool) (*partial, error) {
 	destination = filepath.Clean(destination)
 	p := &partial{destination: destination, overwrite: overwrite}
 	if err := p.checkDestination(); err != nil {
 		return nil, err
 	}
-	// A sibling, since rename(2) does not cross file systems; hidden, since a half dataset is no
-	// business of whoever lists the directory.
+	// It is a sibling, because rename(2) does not cross file systems. It is hidden, because a half-written dataset does
+	// not concern those who list the directory.
 	parent, base := filepath.Split(destination)
 	prefix := filepath.Join(parent, "."+base+partialMark)
 	removeDead(prefix)
@@ -45,7 +46,7 @@ func newPartial(destination string, overwrite bool) (*partial, error) {
 		var random [6]byte
 		rand.Read(random[:])
 		p.dir = prefix + hex.EncodeToString(random[:])
-		// The error names the user's path, and not the hidden one.
+		// The error names the user's path and not the hidden one.
 		if err := os.Mkdir(p.dir, 0o755); err != nil {
 			if errors.Is(err, fs.ErrNotExist) {
 				return nil, catalog.IOError(filepath.Dir(destination), "the destination's folder is not there", err)
@@ -56,14 +57,14 @@ func newPartial(destination string, overwrite bool) (*partial, error) {
 		if p.lock, err = lockDirectory(p.dir); err == nil {
 			return p, nil
 		}
-		// Another run found the directory before it was locked and took it for dead: anew.
+		// Another run found the directory before it was locked and took it for dead, so a new name is tried.
 		os.Remove(p.dir)
 	}
 	return nil, catalog.NewError(fault.KindIO, p.dir, "cannot lock a new directory")
 }
 
 // checkDestination refuses before any work what publish would have to refuse after it.
-// Lstat: a link is a name that somebody gave, and renaming over it would not reach what it leads to.
+// It uses Lstat, because a link is a name that somebody gave, and a rename over it would not reach its target.
 func (p *partial) checkDestination() error {
 	info, err := os.Lstat(p.destination)
 	switch {
@@ -76,13 +77,13 @@ func (p *partial) checkDestination() error {
 	case !info.IsDir():
 		return catalog.NewError(fault.KindArgument, p.destination, "the destination is no directory, so it is not overwritten")
 	}
-	// Overwriting removes a directory: it must hold nothing that somebody else put there.
+	// Overwriting removes a directory, so it must hold nothing that somebody else put there.
 	entries, err := os.ReadDir(p.destination)
 	if err != nil {
 		return catalog.IOError(p.destination, "cannot list the destination", err)
 	}
 	for _, e := range entries {
-		// A link of such a name would be removed as a link, but who made it had something in mind.
+		// Only the link itself would be removed, but whoever made it had a purpose.
 		if !e.Type().IsRegular() || !ownName(e.Name()) {
 			return catalog.NewError(fault.KindArgument, p.destination, "the destination holds %q, which is no part of a packed dataset, so it is not overwritten", e.Name())
 		}
@@ -90,29 +91,28 @@ func (p *partial) checkDestination() error {
 	return nil
 }
 
-// ownName reports whether a file is one that packing makes.
-// By names alone: a file of somebody else's that is called so is taken for ours.
+// ownName says whether packing makes files of that name.
+// It uses the name alone, so another program's file of such a name counts as ours.
 func ownName(name string) bool {
 	return name == catalog.ManifestName ||
 		isIndexPart(name) ||
 		strings.HasPrefix(name, "shard-") && strings.HasSuffix(name, ".tar")
 }
 
-// isIndexPart reports whether a file is an index or its seek points.
+// isIndexPart says whether a file is an index or its seek points, by its name.
 func isIndexPart(name string) bool {
 	return strings.HasPrefix(name, "headrace-index-") && strings.HasSuffix(name, ".arrow") ||
 		strings.HasPrefix(name, "headrace-seek-") && strings.HasSuffix(name, ".bin")
 }
 
-// lockDirectory takes the lock of a directory without waiting, and makes sure that the name
-// still stands for the directory that was locked.
-// Where locks do not exist (some network file systems), the name is all that there is.
+// lockDirectory locks a directory without waiting, and makes sure that the name still stands for the directory that was
+// locked. If the file system has no locks (as some network file systems), the name is all that protects it.
 func lockDirectory(dir string) (*os.File, error) {
 	f, err := os.Open(dir)
 	if err != nil {
 		return nil, err
 	}
-	// flock, whose lock is of the open file: it ends with the process, and two runs of one process see each other.
+	// flock's lock belongs to the open file: it ends with the process, and it also separates two runs in one process.
 	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 	if err == nil || errors.Is(err, unix.ENOTSUP) || errors.Is(err, unix.ENOLCK) {
 		var held, named os.FileInfo
@@ -130,11 +130,11 @@ func lockDirectory(dir string) (*os.File, error) {
 	return nil, err
 }
 
-// removeDead removes directories of earlier runs whose lock is free: their process is gone. Where
-// locks are not supported nothing is removed, for the dead cannot be told from the living.
-// A directory that has just been made and is not yet locked looks dead as well: its maker then begins anew (newPartial).
+// removeDead removes directories of earlier runs whose lock is free, because their processes have ended. Without locks
+// it removes nothing, because dead runs cannot be distinguished from living ones.
+// A directory that was just made and is not locked yet looks dead as well; its maker then tries again (newPartial).
 func removeDead(prefix string) {
-	// Glob fails on a malformed pattern alone, and this one is escaped.
+	// Glob fails only on a malformed pattern, and this one is escaped.
 	dirs, _ := filepath.Glob(escapeGlob(prefix) + "*")
 	for _, dir := range dirs {
 		f, err := os.Open(dir)
@@ -148,21 +148,21 @@ func removeDead(prefix string) {
 	}
 }
 
-// escapeGlob keeps a destination named "[old]" from matching other directories: what matches
-// is removed.
+// escapeGlob makes sure that a destination named "[old]" does not match other directories, because what matches is
+// removed.
 func escapeGlob(s string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(s)
 }
 
 // publish makes the directory visible under its name. All files in it were synced before. After an error it is not
 // visible, so that abandon removes it.
-// The order is sync, rename, sync: a name must not be on the disk before what it names.
+// The order is sync, rename, sync, because a name must not be on the disk before what it names.
 func (p *partial) publish() (warning string, err error) {
 	if err := p.syncWhole(p.lock, p.dir); err != nil {
 		return "", err
 	}
-	// Opened before the rename, for a process may have too many files open. Who may write to a folder may yet not be
-	// allowed to read it.
+	// The folder is opened before the rename, because the process may have too many files open. A user who may write to a
+	// folder need not be allowed to read it.
 	folder := filepath.Dir(p.destination)
 	parent, err := os.Open(folder)
 	if err != nil && !errors.Is(err, fs.ErrPermission) {
@@ -181,7 +181,8 @@ func (p *partial) publish() (warning string, err error) {
 		}
 		return "", err
 	}
-	// Only now, for the machine may stop: until its new name is on the disk the old dataset is the one that is found.
+	// The old dataset is removed only now: if the machine stops before the new name is on the disk, the old dataset is
+	// found.
 	if old != "" {
 		os.RemoveAll(old)
 	}
@@ -189,8 +190,8 @@ func (p *partial) publish() (warning string, err error) {
 	return "", nil
 }
 
-// syncWhole syncs a directory that is open; one that may not be opened with its whole file system.
-// syncfs(2) writes more than is needed and is right.
+// syncWhole syncs an open directory. If the directory could not be opened (f is nil), it syncs the whole file system.
+// syncfs(2) then writes more than needed, but what is needed is among it.
 func (p *partial) syncWhole(f *os.File, dir string) error {
 	err := error(nil)
 	if f != nil {
@@ -201,8 +202,8 @@ func (p *partial) syncWhole(f *os.File, dir string) error {
 	return syncError(dir, err)
 }
 
-// takeBack undoes what rename did. What it replaced lies under the name old.
-// It is called at once after the rename, when nobody can have built on it.
+// takeBack undoes rename. What rename replaced has the name old.
+// It is called right after the rename, when nobody can rely on it yet.
 func (p *partial) takeBack(old string) error {
 	if old == p.dir {
 		return unix.Renameat2(unix.AT_FDCWD, p.dir, unix.AT_FDCWD, p.destination, unix.RENAME_EXCHANGE)
@@ -214,13 +215,13 @@ func (p *partial) takeBack(old string) error {
 	return err
 }
 
-// rename is the moment the dataset appears. It never replaces anything unasked, not even what
-// another run put there while this one was at work. The old dataset, if there was one, lies under another name then.
+// rename makes the dataset visible. It never replaces anything without being asked, not even what another run put there
+// meanwhile. An old dataset then has another name.
 // RENAME_NOREPLACE and RENAME_EXCHANGE are Linux's (renameat2(2)); not every file system has them.
 func (p *partial) rename() (old string, err error) {
 	err = unix.Renameat2(unix.AT_FDCWD, p.dir, unix.AT_FDCWD, p.destination, unix.RENAME_NOREPLACE)
 	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) {
-		// The file system knows no flags. rename(2) itself refuses a directory that is not empty.
+		// The file system knows no flags. rename(2) itself refuses to replace a directory that is not empty.
 		err = os.Rename(p.dir, p.destination)
 	}
 	if err == nil {
@@ -229,10 +230,10 @@ func (p *partial) rename() (old string, err error) {
 	if !p.overwrite {
 		return "", catalog.IOError(p.destination, "cannot put the finished dataset in its place", err)
 	}
-	if err := p.checkDestination(); err != nil { // it may have changed in the hours since
+	if err := p.checkDestination(); err != nil { // hours have passed, and it may have changed
 		return "", err
 	}
-	// In one step: whoever opens the dataset at that moment finds the old one or the new one.
+	// This is one step, so whoever opens the dataset at that moment finds either the old or the new one.
 	err = unix.Renameat2(unix.AT_FDCWD, p.dir, unix.AT_FDCWD, p.destination, unix.RENAME_EXCHANGE)
 	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) {
 		return p.replaceInTwoSteps()
@@ -240,14 +241,14 @@ func (p *partial) rename() (old string, err error) {
 	if err != nil {
 		return "", catalog.IOError(p.destination, "cannot replace the dataset", err)
 	}
-	// Killed before it is removed, it is by the next run.
+	// If this run is killed before it removes the old dataset, the next run does.
 	return p.dir, nil
 }
 
-// replaceInTwoSteps serves file systems that cannot exchange: for a moment nothing is there. The old
-// dataset keeps a name that removeDead does not know, for a run that is killed in that moment leaves
-// it as the only one.
-// It keeps its name until the new one is in place and synced, which publish sees to.
+// replaceInTwoSteps serves file systems that cannot exchange: for a moment nothing is at the destination. The old
+// dataset gets a name that removeDead does not know, because a run that is killed at that moment leaves it as the only
+// one.
+// It keeps that name until the new one is in place and synced, which publish does.
 func (p *partial) replaceInTwoSteps() (old string, err error) {
 	old = p.destination + ".old-" + p.dir[strings.LastIndexByte(p.dir, '-')+1:]
 	if err := os.Rename(p.destination, old); err != nil {
@@ -262,16 +263,16 @@ func (p *partial) replaceInTwoSteps() (old string, err error) {
 	return old, nil
 }
 
-// abandon removes everything. The lock goes last: until then nobody takes the directory for dead.
+// abandon removes everything. The lock is released last, so that nobody takes the directory for dead before that.
 func (p *partial) abandon() string {
 	os.RemoveAll(p.dir)
 	p.lock.Close()
 	return ""
 }
 
-// syncError is the error of syncing a directory, which makes names durable: a file that was synced can still lose its
-// name when the machine stops (fsync(2), "Calling fsync() does not necessarily ensure that the entry in the directory
-// containing the file has also reached disk").
+// syncError makes the error of syncing a directory, which makes names durable: a file that was synced can still lose
+// its name when the machine stops (fsync(2), "Calling fsync() does not necessarily ensure that the entry in the
+// directory containing the file has also reached disk").
 func syncError(dir string, err error) error {
 	if err != nil && !errors.Is(err, unix.EINVAL) { // some file systems cannot sync directories
 		return catalog.IOError(dir, "cannot sync the directory", err)
@@ -279,9 +280,8 @@ func syncError(dir string, err error) error {
 	return nil
 }
 
-// encodeManifest gives the bytes of a manifest that readers take: better no dataset than one that does
-// not open.
-// The check is a whole reading of the manifest: a bound that only the reader has is found before anything is visible.
+// encodeManifest returns the bytes of a manifest that readers accept: no dataset is better than one that does not open.
+// It reads the whole manifest again, so that limits that only the reader has are noticed before anything is visible.
 func encodeManifest(m *catalog.Manifest, destination string) ([]byte, error) {
 	data, err := m.Encode()
 	if err != nil {
@@ -294,7 +294,7 @@ func encodeManifest(m *catalog.Manifest, destination string) ([]byte, error) {
 }
 
 // writeFile writes and syncs a small file.
-// It does not replace a file (O_EXCL): what has the name is somebody else's.
+// It replaces no file (O_EXCL): an existing one is somebody else's.
 func writeFile(path string, data []byte) error {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
 	if err != nil {

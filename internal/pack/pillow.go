@@ -19,10 +19,11 @@ import (
 	"github.com/headrace/headrace/native"
 )
 
-// pillow is a process of one thread's that decodes with Pillow what the engine does not. It is
-// started at the first such file. It reads files from its standard input and writes answers to its
-// standard output: a byte that says what follows, the length of it as 8 bytes, and the bytes.
-// A process and no thread of Python's: a decoder that crashes ends its own process only, and several decode at the same time.
+// pillow is a process, one for each thread, that decodes with Pillow what the engine does not decode. It is started at
+// the first such file. It reads files from its standard input and writes answers to its standard output: a byte for the
+// kind of answer, its length in 8 bytes, and its bytes.
+// It is a process and not a Python thread: a decoder that crashes ends only its own process, and several decode at
+// once.
 type pillow struct {
 	ctx     context.Context
 	argv    []string
@@ -31,25 +32,25 @@ type pillow struct {
 	out     *bufio.Reader
 }
 
-// What an answer is.
+// These are the kinds of an answer.
 // Any other first byte is an error.
 const (
 	pillowImage   = 0 // a PNG of the pixels
-	pillowRefusal = 1 // a sentence
+	pillowRefusal = 1 // a sentence that says why not
 )
 
-// The process decodes hostile files, so that neither its silence nor its answers are trusted.
+// The process decodes hostile files, so it is not trusted to answer, nor are its answers.
 const (
-	// A decoder that never returns must not hang a job. The slowest codecs take seconds an image.
-	// Each file has the time anew.
+	// A decoder that never returns must not hang a job. The slowest codecs take seconds for an image.
+	// The time is for each file.
 	pillowPatience = 2 * time.Minute
-	// A sentence is cut by who writes it.
+	// The writer of a sentence cuts it to this length.
 	maxRefusal = 4096
 )
 
-// throughPillow puts a PNG of Pillow's pixels in the place of a file that is unsupported, or of no type that
-// is known. What Pillow refuses, too, stays as it is.
-// A PNG is what both sides read without a loss; it goes the way of any file from there on, limits and checksum included.
+// throughPillow replaces a file that is unsupported, or of unknown type, by a PNG of Pillow's pixels. If Pillow refuses
+// the file too, it stays as it is.
+// Both sides read a PNG without loss. From there on it is treated like any file, with limits and checksum.
 func (in *inspector) throughPillow(r *record) error {
 	unsupported := r.verdict == catalog.Unsupported
 	if in.pillow == nil || !unsupported && !unknown(r.verdict, r.facts.Codec) || r.raw || len(r.data) == 0 {
@@ -65,15 +66,15 @@ func (in *inspector) throughPillow(r *record) error {
 		}
 		return nil
 	}
-	// The record as it was, for it stands if the PNG is over a limit.
+	// The record is kept as it was, because it is restored if the PNG exceeds a limit.
 	was := *r
 	r.data, r.length, r.extension, r.verdict, r.reason = answer, int64(len(answer)), "png", catalog.Unknown, ""
 	r.pillow = true
 	if err := in.inspect(r); err != nil {
 		return err
 	}
-	// Limits hold for what Pillow made as for any file.
-	if r.verdict != catalog.Good { // over a limit
+	// Limits apply to Pillow's image as to any file.
+	if r.verdict != catalog.Good { // it exceeds a limit
 		reason := r.reason
 		*r = was
 		r.reason += "; and of Pillow's pixels: " + reason
@@ -83,9 +84,9 @@ func (in *inspector) throughPillow(r *record) error {
 	return nil
 }
 
-// furtherThroughPillow does the same with the further images of a sample, which are fields of bytes, by
-// their numbers. What neither reads keeps its bytes, and the record says so.
-// further are numbers of fields; each image is replaced by itself, so that one that fails keeps the others.
+// furtherThroughPillow does the same for the further images of a sample, which are fields of bytes. An image that
+// neither can read keeps its bytes, and the record says so.
+// further has the numbers of those fields. Each image is replaced on its own, so a failure does not affect the others.
 func (in *inspector) furtherThroughPillow(r *record, further []int) error {
 	if in.pillow == nil {
 		return nil
@@ -118,15 +119,15 @@ func (in *inspector) furtherThroughPillow(r *record, further []int) error {
 	return nil
 }
 
-// unknown is the verdict on bytes that nothing is known of. Some types have no signature that tells them
-// from noise, and a program may have plugins.
-// The engine knows some types that it does not decode; what it does not know at all may still be an image to Pillow.
+// unknown is true for the verdict on bytes of unknown type. Some types have no signature that distinguishes them from
+// noise, and a program may have plugins.
+// The engine recognises some types that it does not decode. Pillow may still read what the engine does not recognise.
 func unknown(verdict catalog.Verdict, codec uint8) bool {
 	return verdict == catalog.Bad && codec == native.CodecUnknown
 }
 
-// refusal says why the engine does not open a file; nil where it does.
-// Its header is enough: entropy data are not read here.
+// refusal says why the engine does not open a file; nil if it does.
+// The header is enough; no entropy data are read.
 func (in *inspector) refusal(file []byte) (codec uint8, why *native.Error) {
 	if len(file) == 0 {
 		return native.CodecUnknown, nil
@@ -136,8 +137,8 @@ func (in *inspector) refusal(file []byte) (codec uint8, why *native.Error) {
 	return facts.Codec, why
 }
 
-// ask has a file decoded by Pillow: a PNG of its pixels, or why there is none.
-// A process that has failed is let go; the next file starts another one.
+// ask lets Pillow decode a file. It returns a PNG of the pixels, or the reason why there is none.
+// If the process has failed it is ended; the next file starts a new one.
 func (in *inspector) ask(r *record, file []byte) (answer []byte, refusal string, err error) {
 	kind, answer, err := in.pillow.decode(file, in.limits.MaxRecordBytes)
 	if in.pillow.ctx.Err() != nil {
@@ -156,16 +157,17 @@ func (in *inspector) ask(r *record, file []byte) (answer []byte, refusal string,
 	return answer, "", nil
 }
 
-// shortMemory says that an answer does not fit what memory there is.
+// shortMemory says that there is not enough memory for an answer.
 type shortMemory struct{ error }
 
-// It is kept for the thread's next file: a start of Python takes longer than an image.
+// start starts the process if none runs. It is kept for the thread's next file, because starting Python takes longer
+// than an image.
 func (p *pillow) start() error {
 	if p.process != nil {
 		return nil
 	}
 	c := exec.CommandContext(p.ctx, p.argv[0], p.argv[1:]...)
-	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C is the job's, which ends this one
+	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C is for the job, which ends this process
 	in, err := c.StdinPipe()
 	if err != nil {
 		return err
@@ -182,15 +184,15 @@ func (p *pillow) start() error {
 	return nil
 }
 
-// decode asks for one file. After an error the process is of no use.
-// most bounds the answer, which the process says the length of before it sends it: it decodes hostile files.
+// decode asks for one file. After an error the process cannot be used any more.
+// most limits the answer, because the process, which decodes hostile files, says its length first.
 func (p *pillow) decode(file []byte, most uint64) (kind byte, answer []byte, err error) {
 	if err := p.start(); err != nil {
 		return 0, nil, err
 	}
 	process := p.process.Process
-	// Its pipes end with it, and with them the read below.
-	// A timer that kills it and no deadline on the pipe, for a process that is stuck has to end.
+	// The kill closes the process's pipes and so ends the read below. A deadline on the pipe would not end a process that
+	// is stuck.
 	late := time.AfterFunc(pillowPatience, func() { process.Kill() })
 	defer late.Stop()
 	if _, err := p.in.Write(binary.LittleEndian.AppendUint64(nil, uint64(len(file)))); err != nil {
@@ -221,11 +223,11 @@ func (p *pillow) decode(file []byte, most uint64) (kind byte, answer []byte, err
 	return kind, answer, nil
 }
 
-// ended is the error of a pipe that broke: all it says is that the process is gone.
+// ended makes the error of a broken pipe, which only shows that the process has ended.
 func ended(err error) error { return fmt.Errorf("its process ended (%w)", err) }
 
-// end leaves no process behind. One that still works on a file is killed.
-// Wait behind Kill, so that no zombie is left.
+// end ends the process, even if it still works on a file.
+// Wait follows Kill, so that no zombie is left.
 func (p *pillow) end() {
 	if p.process == nil {
 		return

@@ -6,18 +6,18 @@ import (
 	"github.com/headrace/headrace/internal/headroom"
 )
 
-// Progress is how far a job is.
-// Faults are counted as they are found, listed or not.
+// Progress says how far a job is.
+// Faults are counted when they are found, even those that are not listed.
 type Progress struct {
 	Done   int64 `json:"done"`   // samples finished
-	Total  int64 `json:"total"`  // -1 while unknown
+	Total  int64 `json:"total"`  // -1 if unknown
 	Bytes  int64 `json:"bytes"`  // encoded bytes handled
-	Faults int64 `json:"faults"` // samples or places found faulty
+	Faults int64 `json:"faults"` // samples or places with faults
 }
 
-// Tracker carries progress from a job to whoever watches it. A nil Tracker is of use too.
-// A job may be called without one, and then counts nowhere. Numbers and texts are atomic: the job writes, another
-// thread reads.
+// Tracker passes progress from a job to an observer. A nil Tracker can be used too.
+// A job may be called without one, and then counts nowhere. Numbers and texts are atomic, because the job writes them
+// while another thread reads.
 type Tracker struct {
 	done, total, bytes, faults atomic.Int64
 	warning, left              atomic.Pointer[string]
@@ -36,7 +36,7 @@ func (t *Tracker) Progress() Progress {
 	return Progress{t.done.Load(), t.total.Load(), t.bytes.Load(), t.faults.Load()}
 }
 
-// setTotal, like the methods below, may be called on nil: nobody watches then.
+// setTotal, like the methods below, may be called on nil: then nobody observes.
 func (t *Tracker) setTotal(n int64) {
 	if t != nil {
 		t.total.Store(n)
@@ -51,8 +51,8 @@ func (t *Tracker) add(samples, bytes, faults int64) {
 	}
 }
 
-// fewer notes that not all threads that were wanted are at work.
-// The last reason stands: one job starts its threads once.
+// fewer notes that fewer threads are at work than were wanted.
+// Only the last reason is kept, because a job starts its threads once.
 func (t *Tracker) fewer(got, wanted int, short error) {
 	if t != nil && got < wanted {
 		text := headroom.Fewer(got, wanted, short)
@@ -60,7 +60,7 @@ func (t *Tracker) fewer(got, wanted int, short error) {
 	}
 }
 
-// leaves notes what of a job's work could not be removed.
+// leaves notes what could not be removed of a job's work.
 // The clause is for a job whose error the caller does not see, such as one that was ended.
 func (t *Tracker) leaves(clause string) {
 	if t != nil && clause != "" {
@@ -68,7 +68,7 @@ func (t *Tracker) leaves(clause string) {
 	}
 }
 
-// Left is a clause about what could not be removed of a job that did not come to its end; empty where all was.
+// Left returns a clause about what could not be removed of an unfinished job; empty if all was removed.
 func (t *Tracker) Left() string {
 	if text := t.left.Load(); text != nil {
 		return *text
@@ -76,7 +76,7 @@ func (t *Tracker) Left() string {
 	return ""
 }
 
-// Warning says that fewer threads are at work than should be; empty where that is not so.
+// Warning says that fewer threads are at work than wanted; empty if all are.
 func (t *Tracker) Warning() string {
 	if text := t.warning.Load(); text != nil {
 		return *text

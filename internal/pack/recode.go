@@ -11,28 +11,28 @@ import (
 )
 
 // RecodeOptions ask for files that are not the original bytes; the zero value keeps every byte.
-// Resize and Quality lose, Baseline and Raw do not.
-// They change what a training sees, or at least what is stored, so that the manifest says how many images they were done to.
+// Resize and Quality lose information, Baseline and Raw do not.
+// They change what a training sees, or at least what is stored. So the manifest says how many images were changed.
 type RecodeOptions struct {
-	Resize   *int32 `json:"resize"`   // pixels of the shorter side, where it is longer
+	Resize   *int32 `json:"resize"`   // pixels of the shorter side, if it is longer
 	Quality  *int32 `json:"quality"`  // of the JPEGs written, 1 to 100; nil with Resize: 90
 	Baseline bool   `json:"baseline"` // progressive and arithmetic-coded JPEGs become baseline
-	Raw      bool   `json:"raw"`      // decoded pixels, as PPM: nothing is left to decode
+	Raw      bool   `json:"raw"`      // decoded pixels, as PPM, so that nothing is left to decode
 
-	// The command of a process that decodes with Pillow what is unsupported; none: such files stay.
+	// The command of a process that decodes unsupported files with Pillow; empty: such files stay as they are.
 	Pillow []string `json:"pillow"`
-	// Fields of bytes that are further images of a sample, which go the same way.
+	// Fields of bytes that are further images of a sample, which Pillow decodes likewise.
 	PillowFields []string `json:"pillow_fields"`
 }
 
 const (
 	defaultQuality = 90
-	// libjpeg's longest side (JPEG_MAX_DIMENSION in jmorecfg.h), for the result may be a JPEG. The format itself has 16 bits
-	// for it (ITU-T T.81, B.2.2).
+	// This is libjpeg's longest side (JPEG_MAX_DIMENSION in jmorecfg.h), because the result may be a JPEG. The format
+	// itself has 16 bits for it (ITU-T T.81, B.2.2).
 	maxResize = 65500
 )
 
-// check names what is out of range before any file is read.
+// check refuses what is out of range, before any file is read.
 func (c *RecodeOptions) check() error {
 	for _, o := range []struct {
 		name  string
@@ -49,7 +49,7 @@ func (c *RecodeOptions) check() error {
 	return nil
 }
 
-// quality counts where an image is encoded anew, by resize= or by quality=.
+// quality is used if an image is re-encoded, because of resize= or quality=.
 func (c *RecodeOptions) quality() int32 {
 	if c.Quality != nil {
 		return *c.Quality
@@ -57,8 +57,8 @@ func (c *RecodeOptions) quality() int32 {
 	return defaultQuality
 }
 
-// lossy says how images are re-encoded; "" where none is.
-// It is written into the manifest as it is (Manifest.Lossy), and shown to whoever opens the dataset.
+// lossy says how images are re-encoded; "" if none is.
+// The text goes into the manifest unchanged (Manifest.Lossy), and is shown to whoever opens the dataset.
 func (c *RecodeOptions) lossy() string {
 	switch {
 	case c.Resize != nil && c.Raw:
@@ -71,8 +71,8 @@ func (c *RecodeOptions) lossy() string {
 	return ""
 }
 
-// reencodes reports whether an image is to be encoded anew. What is small enough keeps its bytes:
-// another generation would lose for nothing.
+// reencodes says whether an image is to be re-encoded. An image that is small enough keeps its bytes, because
+// re-encoding would lose quality for nothing.
 // The shorter side decides, as in torchvision's Resize.
 func (c *RecodeOptions) reencodes(f *catalog.Facts) bool {
 	if c.Resize != nil {
@@ -81,8 +81,8 @@ func (c *RecodeOptions) reencodes(f *catalog.Facts) bool {
 	return c.Quality != nil
 }
 
-// recoded says what became of a file.
-// The summary counts what lost something apart from what did not.
+// recoded says what was done to a file.
+// The summary counts lossy and lossless changes separately.
 type recoded uint8
 
 const (
@@ -91,9 +91,9 @@ const (
 	toBaseline                // from coefficients: lossless
 )
 
-// recode replaces the bytes of a good image as c asks. Faulty images are never touched: whoever
-// mends one later needs what was there.
-// The bytes are replaced in the record: shard, checksum and seek points are all of the new file.
+// recode replaces the bytes of a good image as c asks. It never changes faulty images, because whoever repairs one
+// later needs the original.
+// The bytes are replaced in the record, so shard, checksum and seek points are those of the new file.
 func (in *inspector) recode(r *record, c *RecodeOptions) error {
 	if r.verdict != catalog.Good || len(r.data) == 0 {
 		return nil
@@ -126,20 +126,20 @@ func (in *inspector) recode(r *record, c *RecodeOptions) error {
 	if made == original {
 		return nil
 	}
-	if !r.raw && !r.pillow { // of an array, and of what Pillow decoded, it is known
+	if !r.raw && !r.pillow { // for arrays and for Pillow's images it is set already
 		r.original = r.length
 	}
 	switch {
 	case c.Raw:
 		r.raw, r.extension = true, "ppm"
-		if !c.reencodes(&r.facts) { // at its own size: no pixel is another
+		if !c.reencodes(&r.facts) { // at its own size no pixel changes
 			made = original
 		}
 	case made == reencoded && codec != native.CodecJPEG:
 		r.raw, r.extension = false, "jpg"
 	}
 	r.data, r.length, r.recoded, r.verdict = data, int64(len(data)), made, catalog.Unknown
-	// What the index says is read from the bytes that are stored, whoever wrote them.
+	// The index's facts are read from the bytes that are stored, whoever wrote them.
 	if err := in.inspect(r); err != nil {
 		return err
 	}
@@ -149,9 +149,9 @@ func (in *inspector) recode(r *record, c *RecodeOptions) error {
 	return nil
 }
 
-// recodeError is nil where the file stays as it is: over a limit, or coded as no baseline file can
-// be. What is about this machine or about us ends the job.
-// An image that cannot be written anew is as good as before: its own bytes are kept.
+// recodeError returns nil if the file stays as it is, because it exceeds a limit or is coded as no baseline file can
+// be. An error of this machine or of ours ends the job.
+// An image that cannot be re-encoded is as good as before, so it keeps its bytes.
 func recodeError(r *record, err error) error {
 	var e *native.Error
 	if errors.As(err, &e) {

@@ -6,8 +6,8 @@ import (
 	"github.com/headrace/headrace/internal/pathjson"
 )
 
-// Results say paths, which may be no text. Each of these writes its own as package pathjson does, in the
-// place of the string that encoding/json would write.
+// Results contain paths, which need not be valid text. Each of these methods writes its path as package pathjson does,
+// instead of the string that encoding/json would write.
 
 // MarshalJSON writes the destination as a path.
 func (s Summary) MarshalJSON() ([]byte, error) {

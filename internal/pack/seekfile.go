@@ -7,9 +7,8 @@ import (
 	"github.com/headrace/headrace/internal/catalog"
 )
 
-// seekFile collects the seek points of all records. There is no file before the first record that
-// has some.
-// One file for a dataset: a shard's points beside it would be one file more for each shard to open.
+// seekFile collects the seek points of all records. The file is made at the first record that has some.
+// There is one file for a dataset, because one for each shard would be one more file to open with every shard.
 type seekFile struct {
 	create  func() (catalog.Made, error)
 	file    catalog.Made
@@ -18,8 +17,8 @@ type seekFile struct {
 	samples int64
 }
 
-// add appends a record's points and says where they are.
-// The checksum is that of one record's points, so that a reader of a sample needs no other one's.
+// add appends a record's points and returns their place.
+// The checksum covers one record's points, so that reading a sample needs no other sample's points.
 func (s *seekFile) add(points []byte) (catalog.SeekPlace, error) {
 	if len(points) == 0 {
 		return catalog.SeekPlace{}, nil
@@ -42,8 +41,8 @@ func (s *seekFile) add(points []byte) (catalog.SeekPlace, error) {
 	return place, nil
 }
 
-// finish has everything on disk or in the store; nil where there is no file. The name is the caller's to fill in.
-// It is called before the index is finished, which names places in it.
+// finish makes sure that all is on disk or in the store; it returns nil if there is no file. The caller sets the name.
+// It is called before the index is finished, because the index names places in the file.
 func (s *seekFile) finish() (*catalog.SeekFile, error) {
 	if s.file == nil {
 		return nil, nil

@@ -10,12 +10,12 @@ import (
 	"github.com/headrace/headrace/internal/formats"
 )
 
-// shards writes records into a sequence of tar files. Where one ends depends on sizes alone.
-// They have the same bytes for the same samples, whatever the number of threads: there is one writer, and no time or
-// owner in a header (formats.TarWriter).
+// shards writes records into a sequence of tar files. Where a file ends depends only on sizes.
+// The bytes are the same for the same samples, whatever the number of threads: there is one writer, and headers have
+// neither time nor owner (formats.TarWriter).
 type shards struct {
 	to    destination
-	limit int64 // bytes, header blocks and padding included
+	limit int64 // in bytes, with header blocks and padding
 	done  []catalog.ShardInfo
 
 	file catalog.Made
@@ -23,18 +23,18 @@ type shards struct {
 	tar  *formats.TarWriter
 	rows int64
 
-	syncing chan error // of the shard before, on its way to the disk or the store
+	syncing chan error // result of committing the shard before, to the disk or the store
 }
 
-// newShards makes no file yet. The limit is of bytes on disk: a tar's blocks of 512 bytes, and its end.
+// newShards makes no file yet. The limit counts bytes on disk, with a tar's blocks of 512 bytes and its end.
 func newShards(to destination, limit int64) *shards {
-	// Small images share a system call; of a photograph the most part is not copied here.
+	// Small images share a system call; most of a photograph is not copied into this buffer.
 	return &shards{to: to, limit: limit, buf: bufio.NewWriterSize(nil, 1<<14)}
 }
 
-// add writes a record and notes its place.
+// add writes a record and sets its place.
 func (s *shards) add(r *record, row *catalog.Row) error {
-	// Decided before anything is written: image and label of a sample never part.
+	// Whether the shard is full is decided before anything is written, so image and label of a sample are never separated.
 	label := strconv.AppendInt(nil, r.label, 10)
 	need := formats.MemberBytesOnDisk(r.length)
 	if r.hasCls {
@@ -50,11 +50,11 @@ func (s *shards) add(r *record, row *catalog.Row) error {
 			return err
 		}
 	}
-	// Readers of WebDataset put neighbours together whose names are the same up to the first dot (tariterators.py,
-	// base_plus_ext), and take "cls" for a class number. Dots of a key are escaped for it (formats.MemberName).
-	// The key may be of any bytes; a member's name is text that other readers take apart.
+	// Readers of WebDataset group neighbours whose names are the same up to the first dot (tariterators.py,
+	// base_plus_ext), and take "cls" for a class number. So dots of a key are escaped (formats.MemberName).
+	// The key may be any bytes, but a member's name is text that other readers split.
 	ext := r.extension
-	if ext == "" && r.inside != nil { // the container's extension says nothing of the image
+	if ext == "" && r.inside != nil { // the container's extension says nothing about the image
 		ext = extensionOf(r.facts.Codec)
 	}
 	if ext == "" {
@@ -77,7 +77,7 @@ func (s *shards) add(r *record, row *catalog.Row) error {
 
 // image writes the member that the index points to.
 func (s *shards) image(r *record, name string) (int64, error) {
-	// An image of no bytes is a sample as well, with the verdict that it is bad.
+	// An image without bytes is a sample as well, with the verdict bad.
 	if r.data != nil || r.length == 0 {
 		at, err := s.tar.MemberBytes(name, r.data)
 		if err != nil {
@@ -85,7 +85,7 @@ func (s *shards) image(r *record, name string) (int64, error) {
 		}
 		return at, nil
 	}
-	// Over the record limit: never held in memory, so it comes from where it lies once more.
+	// The image exceeds the record limit and was never held in memory, so it is read again from its source.
 	var away io.Reader
 	if r.away != nil {
 		away = sequential(r.away, 0, r.length)
@@ -99,8 +99,8 @@ func (s *shards) image(r *record, name string) (int64, error) {
 		}
 		return at, nil
 	}
-	// Opened by its path, without the checks of inspect: a file that was replaced meanwhile has other bytes than its
-	// checksum says, which verify finds.
+	// The file is opened by its path, without the checks of inspect. If it was replaced meanwhile, its bytes do not match
+	// its checksum, which verify notices.
 	f, err := os.Open(r.path)
 	if err != nil {
 		return 0, catalog.IOError(r.path, "cannot open", err)
@@ -110,7 +110,7 @@ func (s *shards) image(r *record, name string) (int64, error) {
 	if r.inside != nil {
 		from = io.NewSectionReader(f, r.inside.offset, r.inside.length)
 	}
-	// The length is in the header already, so that the reader has to give as many bytes.
+	// The header has the length already, so the reader has to return as many bytes.
 	at, err := s.tar.Member(name, r.length, from)
 	if err == io.ErrUnexpectedEOF {
 		return 0, catalog.IOError(r.path, "the file became shorter while it was read", err)
@@ -121,8 +121,8 @@ func (s *shards) image(r *record, name string) (int64, error) {
 	return at, nil
 }
 
-// extensionOf names the members of images that came without a file name.
-// MDS, Arrow and others give images without a name; readers of WebDataset choose a decoder by the ending.
+// extensionOf returns the extension for images without a file name.
+// MDS, Arrow and others have such images; readers of WebDataset choose a decoder by the extension.
 func extensionOf(codec uint8) string {
 	switch name := catalog.CodecName(codec); name {
 	case "jpeg":
@@ -133,9 +133,9 @@ func extensionOf(codec uint8) string {
 	return "bin"
 }
 
-// open is called when a shard's first record comes, so that no dataset has an empty one.
+// open begins a shard when its first record comes, so that no shard is empty.
 func (s *shards) open() error {
-	// One that holds a single record may be longer than the limit.
+	// A shard with a single record may exceed the limit.
 	f, err := s.to.create(catalog.ShardName(len(s.done)), max(s.limit, formats.ArchiveBytes(2*maxRecordBytes)))
 	if err != nil {
 		return err
@@ -146,8 +146,8 @@ func (s *shards) open() error {
 	return nil
 }
 
-// finishShard ends the current shard and commits it while the next is written.
-// The buffer is empty then, and serves the next shard.
+// finishShard ends the current shard and commits it while the next one is written.
+// The buffer is then empty and is used for the next shard.
 func (s *shards) finishShard() error {
 	f := s.file
 	err := s.tar.Close()
@@ -158,14 +158,14 @@ func (s *shards) finishShard() error {
 		return catalog.IOError(f.Name(), "cannot write the shard", err)
 	}
 	s.done = append(s.done, catalog.ShardInfo{Name: catalog.ShardName(len(s.done)), Size: s.tar.Len(), Rows: s.rows})
-	// From here on the commit has the file; abandon must not close it a second time.
+	// From here on the commit owns the file; abandon must not close it a second time.
 	s.file, s.tar = nil, nil
 	if err := s.wait(); err != nil {
 		f.Abandon()
 		return err
 	}
-	// One commit at a time is under way: a disk slower than the cores holds the writer back here,
-	// not the page cache of the whole machine.
+	// Only one commit is under way at a time. So if the disk is slower than the cores, the writer waits here, instead of
+	// filling the page cache of the whole machine.
 	s.syncing = make(chan error, 1)
 	go func(result chan<- error) {
 		err := f.Commit()
@@ -173,14 +173,14 @@ func (s *shards) finishShard() error {
 			f.Abandon()
 			err = catalog.IOError(f.Name(), "cannot write the shard to disk", err)
 		}
-		// There is room for it: whoever gave up waits for nothing, and this goroutine ends all the same.
+		// The channel has room, so this goroutine ends even if nobody waits for the result any more.
 		result <- err
 	}(s.syncing)
 	return nil
 }
 
-// wait collects the result of the commit under way; a write error may show only there (fsync(2), EIO).
-// It is called by the writer's goroutine alone, so that no lock is needed.
+// wait returns the result of the commit under way; a write error may appear only there (fsync(2), EIO).
+// Only the writer's goroutine calls it, so it needs no lock.
 func (s *shards) wait() error {
 	if s.syncing == nil {
 		return nil
@@ -200,10 +200,10 @@ func (s *shards) finish() error {
 	return s.wait()
 }
 
-// abandon ends what is open; what was committed is removed by the destination.
-// Its own errors are passed over, for the error that led here is the one to tell.
+// abandon ends what is open; the destination removes what was committed.
+// It ignores its own errors, because the error that led here is reported.
 func (s *shards) abandon() {
-	s.wait() // first, for what is removed has a time that begins with the first removal
+	s.wait() // this comes first, because the time for a removal begins with the first one
 	if s.file != nil {
 		s.file.Abandon()
 	}

@@ -15,31 +15,31 @@ import (
 	"github.com/headrace/headrace/internal/scan"
 )
 
-// item is one sample before its file was read.
-// It is a value that next fills, so that a source holds none of them.
+// item is one sample before its file is read.
+// next fills it, so a source holds no items.
 type item struct {
 	seq    int64
 	key    string
-	path   string  // of the file, or of the container; of Writer's samples empty
+	path   string  // of the file, or of the container; empty for the Writer's samples
 	shard  uint32  // number of the container
-	inside *extent // where in the container; nil for a file of its own
-	away   *ahead  // of a file in a store of objects
-	rel    string  // below the folder, for an index in place
-	data   []byte  // of Writer's samples
+	inside *extent // where it is in the container; nil for a file of its own
+	away   *ahead  // for a file in a store of objects
+	rel    string  // path below the folder, for an index in place
+	data   []byte  // for the Writer's samples
 	label  int64
-	hasCls bool // the label was given, so the shard says it too
+	hasCls bool // the label was given, so the shard has it too
 	fields []any
-	from   row // of a manifest
+	from   row // the place in a manifest
 }
 
 // row is the place in a manifest that names a sample.
-// Both are told: a program counts rows, an editor lines.
+// It has both numbers, because a program counts rows and an editor lines.
 type row struct {
 	manifest     string // empty for samples of folders and writers
-	number, line int64  // from 0 among the rows, and from 1 among the lines of a CSV; 0 in Parquet
+	number, line int64  // row from 0, and line of a CSV from 1; the line is 0 in Parquet
 }
 
-// String is the place as it stands in an error, with the line where there is one.
+// String returns the place as errors show it, with the line if there is one.
 func (r row) String() string {
 	if r.line == 0 {
 		return fmt.Sprintf("row %d of %s", r.number, r.manifest)
@@ -47,26 +47,25 @@ func (r row) String() string {
 	return fmt.Sprintf("row %d, line %d of %s", r.number, r.line, r.manifest)
 }
 
-// source yields samples in the order of the dataset. It is used by one goroutine at a time.
-// A source is gone through once. What it says of classes and fields holds from its opening on, and its order is that of
-// the dataset.
+// source yields samples in the order of the dataset. One goroutine uses it at a time.
+// A source is read once. Its classes and fields are known from its opening on.
 type source interface {
 	next(*item) (more bool, err error)
-	total() int64 // -1 where unknown
+	total() int64 // -1 if unknown
 	classes() []string
 	fields() []catalog.Field
 	close()
 }
 
 // folder is a class folder.
-// Its label is the place of the class among the sorted names, as in torchvision's ImageFolder.
+// A label is the place of its class among the sorted names, as in torchvision's ImageFolder.
 type folder struct {
 	list    *formats.Listing
 	at      int64
-	ignored string // a warning of a list in it, or empty
+	ignored string // a warning about a list in it, or empty
 }
 
-// openFolder lists a class folder; more are endings that a user adds to those of images.
+// openFolder lists a class folder. more has extensions that a user adds to those of images.
 func openFolder(path string, allowEmpty bool, more []string) (*folder, error) {
 	list, err := formats.ListFolder(path, allowEmpty, more)
 	if err != nil {
@@ -76,16 +75,16 @@ func openFolder(path string, allowEmpty bool, more []string) (*folder, error) {
 		return nil, catalog.FormatError(path, err)
 	}
 	f := &folder{list: list}
-	// Before any work: a duplicate found after hours of packing would be a cruel joke.
+	// This check comes before any work, because a duplicate that is found after hours of packing would waste them.
 	if err := f.checkKeys(); err != nil {
 		return nil, err
 	}
 	return f, nil
 }
 
-// packedAlready refuses a packed dataset, or one of its files, that was given as a source. nil for anything
-// else, of which the system's word or the listing's is enough.
-// It is asked after a listing failed, for a packed dataset has no class folders.
+// packedAlready refuses a packed dataset, or one of its files, as a source. It returns nil for anything else, for which
+// the error of the system or of the listing is enough.
+// It is called after a listing failed, because a packed dataset has no class folders.
 func packedAlready(path string) error {
 	dir, what := path, "is a packed dataset already"
 	if info, err := os.Stat(path); err == nil && !info.IsDir() {
@@ -99,19 +98,19 @@ func packedAlready(path string) error {
 	return catalog.NewError(fault.KindArgument, path, "%s (expected a folder of class folders)", what)
 }
 
-// checkKeys looks at one folder at a time: the list is sorted, so its files stand together.
+// checkKeys checks one folder at a time: the list is sorted, so the files of a folder follow each other.
 func (f *folder) checkKeys() error {
 	dir, keys := "", map[string]string{}
 	for i := range f.list.Len() {
 		path := f.list.Path(i)
 		slash := strings.LastIndexByte(path, '/')
-		// Keys can only meet inside of a folder, so one folder's are held at a time.
+		// Keys can be equal only inside a folder, so only one folder's keys are held at a time.
 		if path[:slash] != dir {
 			dir = path[:slash]
 			clear(keys)
 		}
 		key := formats.SampleKey(path)
-		if len(key) > formats.MaxNameBytes { // escapes make a name up to three times as long
+		if len(key) > formats.MaxNameBytes { // escapes can triple a name's length
 			return &catalog.Error{Kind: fault.KindLimit, File: f.list.Root + "/" + path, Record: i, Offset: -1,
 				Text: fmt.Sprintf("the key has %d bytes (expected at most %d)", len(key), formats.MaxNameBytes)}
 		}
@@ -123,8 +122,8 @@ func (f *folder) checkKeys() error {
 	return nil
 }
 
-// checkPaths refuses what the index of a folder cannot hold: its paths are text. Those of a packed
-// dataset are its shards'.
+// checkPaths refuses paths that are not UTF-8, because the index of a folder holds paths as text. A packed dataset has
+// its own shards' paths instead.
 // Names on Linux are bytes; most are UTF-8.
 func (f *folder) checkPaths() error {
 	for i := range f.list.Len() {
@@ -136,15 +135,15 @@ func (f *folder) checkPaths() error {
 	return nil
 }
 
-// duplicate names both: which of them is to have another name is for a person to say.
-// Both paths are whole, for they may lie in different folders.
+// duplicate names both samples, because only a person can decide which one to rename.
+// Both paths are complete, because they may be in different folders.
 func duplicate(key, first, second string, record int64) error {
 	e := catalog.NewError(fault.KindDuplicateKey, second, "two samples of one key, %s has it already", first)
 	e.Record, e.Key = record, key
 	return e
 }
 
-// next has nothing to read: the list was made when the folder was opened.
+// next reads nothing, because the list was made when the folder was opened.
 func (f *folder) next(it *item) (bool, error) {
 	if f.at == f.list.Len() {
 		return false, nil
@@ -158,7 +157,7 @@ func (f *folder) next(it *item) (bool, error) {
 	return true, nil
 }
 
-// warnings are what the folder has to say that is no error.
+// warnings returns what is to be said about the folder that is no error.
 func (f *folder) warnings() []string {
 	if f.ignored == "" {
 		return nil
@@ -171,14 +170,14 @@ func (f *folder) classes() []string       { return f.list.ClassNames() }
 func (f *folder) fields() []catalog.Field { return nil }
 func (f *folder) close()                  {}
 
-// openSource tells a manifest, a folder and containers from each other.
-// By the ending first: what is listed need not be images, and what is a table may hold some.
+// openSource distinguishes manifests, folders and containers.
+// It looks at the extension first, because listed files need not be images, and a table may hold images.
 func openSource(ctx context.Context, c *PackConfig) (source, error) {
 	kind := strings.ToLower(filepath.Ext(c.Source))
 	if remote.IsURL(c.Source) {
-		kind = "" // a list of files is a file
+		kind = "" // a list of files is itself a file on disk
 	}
-	// Parquet may be a list of files or a dataset of images: a column of paths, or one of bytes, tells.
+	// Parquet may be a list of files or a dataset of images; a column of paths or one of bytes shows which.
 	if kind == ".csv" || kind == ".jsonl" || kind == ".ndjson" || kind == ".parquet" && (c.PathColumn != "" || !scan.HasImages(c.Source)) {
 		if options := c.scanOptions(c.Storage); options.Given() {
 			return nil, noListWords(c.Source, options)
@@ -198,8 +197,8 @@ func openSource(ctx context.Context, c *PackConfig) (source, error) {
 	return found.noteIgnored(openFolderOr(ctx, found.Dir, c.AllowEmpty, &c.ContainerOptions, c.Storage, false))
 }
 
-// openFolderOr opens a folder of class folders, or what else may be a source in place.
-// The order of the questions is that of the most certain answer: words that the caller gave, an address, a folder, a file.
+// openFolderOr opens a folder of class folders, or another source in place.
+// The most certain sign comes first: options that the caller gave, an address, a folder, a file.
 func openFolderOr(ctx context.Context, path string, allowEmpty bool, o *ContainerOptions, storage remote.Storage, stored bool) (source, error) {
 	path = remote.Normal(path)
 	options := o.scanOptions(storage)
@@ -217,7 +216,7 @@ func openFolderOr(ctx context.Context, path string, allowEmpty bool, o *Containe
 		}
 		return openContainers(ctx, path, o, storage, stored)
 	}
-	// A packed dataset or its shard goes this way, too, and is refused there by name.
+	// A packed dataset or its shard goes this way, too, and openFolder refuses it with a clear error.
 	info, err := os.Stat(path)
 	if o.Containers == nil && (err == nil && info.IsDir() || packedAlready(path) != nil) {
 		f, err := openFolder(path, allowEmpty, o.Extensions)
@@ -227,11 +226,11 @@ func openFolderOr(ctx context.Context, path string, allowEmpty bool, o *Containe
 		if err == nil && o.Root != "" {
 			return nil, catalog.NewError(fault.KindArgument, path, "root is for an index of containers, and this is a folder of images")
 		}
-		// A folder that cannot be listed is not looked through for containers.
+		// If a folder cannot be listed, it is not searched for containers.
 		if err == nil || fault.KindOf(err) != fault.KindEmpty {
 			return f, err
 		}
-		// No class folder with images: perhaps containers lie there.
+		// There is no class folder with images, so containers may lie there.
 		s, other := openContainers(ctx, path, o, storage, stored)
 		if other != nil && fault.KindOf(other) != fault.KindEmpty {
 			return nil, other

@@ -17,18 +17,18 @@ import (
 )
 
 // tableFile is a list of files as rows of typed cells: CSV, JSON lines or Parquet.
-// Its cells are an int64, a float64, a string, bytes or a catalog.Array, as the column's type says.
+// A cell is an int64, a float64, a string, bytes or a catalog.Array, as its column's type says.
 type tableFile interface {
 	columns() []catalog.Field
-	next(cells []any) (more bool, err error) // fills one cell a column; types as columns says
-	place() (line, offset int64)             // of the row that next read; 0 and -1 in Parquet
+	next(cells []any) (more bool, err error) // fills one cell for each column, with the types of columns
+	place() (line, offset int64)             // of the row read last; 0 and -1 in Parquet
 	close()
 }
 
-// table is a list of files: a column of paths, perhaps one of labels and one of keys; every further
-// column becomes a field. It is gone through twice, once to learn classes and keys and to
-// refuse what is wrong before any image was read, once to pack.
-// The list is opened twice, and may be another file the second time: all that the first pass decided is checked again
+// table is a list of files: a column of paths, perhaps one of labels and one of keys; every further column becomes a
+// field. It is read twice: once to learn classes and keys and to refuse what is wrong before any image is read, and
+// once to pack.
+// The list is opened twice, and may have changed in between, so everything that the first pass decided is checked again
 // row by row.
 type table struct {
 	file   string
@@ -36,27 +36,27 @@ type table struct {
 	rows   int64
 	open   func() (tableFile, error)
 	below  string    // root as an absolute path
-	inside bool      // all files have to lie below root
-	rowsOf tableFile // of the pass under way
+	inside bool      // all files must lie below root
+	rowsOf tableFile // of the present pass
 
 	cols                   []catalog.Field
-	pathAt, labelAt, keyAt int // column numbers, -1 where absent
+	pathAt, labelAt, keyAt int // column numbers, -1 if absent
 	kept                   []int
-	names                  []string // of classes
+	names                  []string // names of classes
 	number                 map[string]int64
 	at                     int64
 	cells                  []any
 }
 
-// openTable opens a list of files, wherever these lie.
+// openTable opens a list of files, wherever the files are.
 func openTable(c *PackConfig) (*table, error) {
 	return (&table{file: c.Source, root: c.Root, pathAt: -1, labelAt: -1, keyAt: -1}).begin(c)
 }
 
 // begin chooses the columns and makes the first pass.
-// The first error of the whole list is told before anything is read of an image.
+// So the first error of the whole list is reported before any image is read.
 func (t *table) begin(c *PackConfig) (*table, error) {
-	// Relative paths begin beside the list, wherever the program runs.
+	// Relative paths begin at the list, wherever the program runs.
 	if t.root == "" {
 		t.root = filepath.Dir(c.Source)
 	}
@@ -71,7 +71,7 @@ func (t *table) begin(c *PackConfig) (*table, error) {
 	if t.below, err = filepath.Abs(t.root); err != nil {
 		return nil, catalog.IOError(t.root, "cannot make it an absolute path", err)
 	}
-	// The whole table before the first image: a mistake in its last row should not cost hours.
+	// The whole table is read before the first image, so that a mistake in its last row does not cost hours.
 	first, err := t.open()
 	if err != nil {
 		return nil, err
@@ -84,18 +84,18 @@ func (t *table) begin(c *PackConfig) (*table, error) {
 	if err := t.survey(first); err != nil {
 		return nil, err
 	}
-	// Behind the survey, which read the other one to its end.
+	// This comes after the survey, which read the first one to its end.
 	if t.rowsOf, err = t.open(); err != nil {
 		return nil, err
 	}
 	return t, nil
 }
 
-// The columns of paths and labels where no others are named. metadataPath is that of the metadata.csv and metadata.jsonl
-// in Hugging Face's ImageFolder (datasets/packaged_modules/folder_based_builder).
+// These are the columns of paths and labels if no others are named. metadataPath is that of metadata.csv and
+// metadata.jsonl in Hugging Face's ImageFolder (datasets/packaged_modules/folder_based_builder).
 const usualPath, metadataPath, usualLabel = "path", "file_name", "label"
 
-// chooseColumns finds path, label and key by name; what is left over is kept as fields.
+// chooseColumns finds path, label and key by name; the other columns become fields.
 // Case matters, as in every column name.
 func (t *table) chooseColumns(cols []catalog.Field, c *PackConfig) error {
 	t.cols, t.cells = cols, make([]any, len(cols))
@@ -112,7 +112,7 @@ func (t *table) chooseColumns(cols []catalog.Field, c *PackConfig) error {
 	if labelName == "" {
 		labelName = usualLabel
 	}
-	wide := false // the labels are whole numbers that are too large, and so text
+	wide := false // the labels are whole numbers that are too large, and so became text
 	for i, col := range cols {
 		switch col.Name {
 		case pathName:
@@ -120,7 +120,7 @@ func (t *table) chooseColumns(cols []catalog.Field, c *PackConfig) error {
 		case labelName:
 			t.labelAt = i
 			f, ok := t.rowsOf.(interface{ tooWide(column int) bool })
-			// Text would make a class of each number.
+			// As text each number would become a class.
 			wide = ok && f.tooWide(i)
 		case "key":
 			t.keyAt = i
@@ -133,8 +133,8 @@ func (t *table) chooseColumns(cols []catalog.Field, c *PackConfig) error {
 		return t.wrong(-1, "there is no column %q (found %s); path_column names another", pathName, columnNames(cols))
 	case cols[t.pathAt].Type != catalog.Str:
 		return t.wrong(-1, "the column %q is of type %s (expected text, for paths)", pathName, cols[t.pathAt].Type)
-	// Without a column of the usual name the samples are unlabelled, as test sets are. Who names
-	// another one means it.
+	// Without a column of the usual name the samples have no labels, as in test sets. If the user names another column, it
+	// has to be there.
 	case labelName != usualLabel && t.labelAt < 0:
 		return t.wrong(-1, "there is no column %q (found %s)", labelName, columnNames(cols))
 	case wide:
@@ -147,8 +147,8 @@ func (t *table) chooseColumns(cols []catalog.Field, c *PackConfig) error {
 	return nil
 }
 
-// warnings are what a list has to say that is no error: labels under another name would be missed in silence.
-// A list without labels is right for a test set, and a mistake in most others.
+// warnings warns of missing labels, because labels under another name would be missed silently.
+// A list without labels is right for a test set, and a mistake in most other cases.
 func (t *table) warnings() []string {
 	if t.labelAt >= 0 {
 		return nil
@@ -156,7 +156,7 @@ func (t *table) warnings() []string {
 	return []string{fmt.Sprintf("%s: there is no column %q, so every label is -1 (found %s); label_column of headrace.pack names one", t.file, usualLabel, columnNames(t.cols))}
 }
 
-// columnNames are quoted: a blank in a header is easily overlooked.
+// columnNames quotes the names, because a blank in a header is easily overlooked.
 func columnNames(cols []catalog.Field) string {
 	names := make([]string, len(cols))
 	for i, c := range cols {
@@ -166,7 +166,7 @@ func columnNames(cols []catalog.Field) string {
 }
 
 // survey reads the table once for class names, duplicate keys and the number of rows.
-// Classes and keys are all that stays in memory of a list: names of classes, and 128 bits a key.
+// Only names of classes, and 128 bits for each key, stay in memory.
 func (t *table) survey(f tableFile) error {
 	keys, cols := newKeySet(), t.cols
 	classes := map[string]bool{}
@@ -182,7 +182,7 @@ func (t *table) survey(f tableFile) error {
 		if err := t.fill(&it); err != nil {
 			return err
 		}
-		// Here and not when the row is written: hours may lie between.
+		// Values are checked here and not when the row is written, because hours may lie in between.
 		for n, i := range t.kept {
 			if err := cols[i].CheckValue(it.fields[n]); err != nil {
 				return t.wrong(it.seq, "%v", err)
@@ -205,7 +205,7 @@ func (t *table) survey(f tableFile) error {
 	for name := range classes {
 		t.names = append(t.names, name)
 	}
-	sort.Strings(t.names) // as torchvision sorts folders: the number of a class depends on names alone
+	sort.Strings(t.names) // torchvision sorts folders likewise: a class's number depends only on the names
 	t.number = make(map[string]int64, len(t.names))
 	for i, name := range t.names {
 		t.number[name] = int64(i)
@@ -213,13 +213,12 @@ func (t *table) survey(f tableFile) error {
 	return nil
 }
 
-// upKey stands in a key for each directory that a relative path goes up. A key names files wherever
-// a sample is written out again, and ".." would lead out of the folder there; left out, "../a.jpg"
-// and "a.jpg" would be one key.
+// upKey replaces each ".." at the beginning of a relative path. A key names files wherever a sample is written again,
+// and ".." would lead out of the folder there. If it were left out, "../a.jpg" and "a.jpg" would have one key.
 const upKey = "@up"
 
 // tableKey makes a key of a clean path.
-// Slashes on every system, and no slash in front: a key is a name and no path.
+// The key has slashes on every system and none in front, because it is a name and no path.
 func tableKey(rel string) string {
 	key := strings.TrimPrefix(formats.Key(filepath.ToSlash(rel)), "/")
 	up := 0
@@ -230,8 +229,8 @@ func tableKey(rel string) string {
 	return strings.Repeat(upKey+"/", up) + key
 }
 
-// labelName is the label of the row in cells, where labels are names.
-// It is false where labels are numbers, which need no list of names.
+// labelName returns the label of the row in cells if labels are names.
+// It returns false if labels are numbers, which need no list of names.
 func (t *table) labelName() (string, bool) {
 	if t.labelAt < 0 {
 		return "", false
@@ -241,7 +240,7 @@ func (t *table) labelName() (string, bool) {
 }
 
 // fill makes an item of the cells.
-// Everything about a row that can be wrong is found here, in both passes.
+// Everything that may be wrong with a row is noticed here, in both passes.
 func (t *table) fill(it *item) error {
 	name, _ := t.cells[t.pathAt].(string)
 	if name == "" || len(name) > formats.MaxNameBytes || strings.IndexByte(name, 0) >= 0 {
@@ -253,10 +252,10 @@ func (t *table) fill(it *item) error {
 		e.Kind = fault.KindUnsupported
 		return e
 	}
-	// "./a.jpg" and "a.jpg" are one file, so they must be one key.
+	// "./a.jpg" and "a.jpg" are one file, so they must have one key.
 	name = filepath.Clean(name)
 	it.path, it.rel = name, name
-	// An absolute path below the root gets the key its relative form would have.
+	// An absolute path below the root gets the key of its relative form.
 	if filepath.IsAbs(name) {
 		if below, err := filepath.Rel(t.below, name); err == nil && filepath.IsLocal(below) {
 			it.rel = below
@@ -285,7 +284,7 @@ func (t *table) fill(it *item) error {
 			}
 			it.label, it.hasCls = v, v != catalog.NoLabel
 		case string:
-			// An empty cell among names is mostly a slip; in a column of numbers there is -1 for none.
+			// Among names an empty cell is mostly a mistake. In a column of numbers, -1 means that there is no label.
 			if v == "" {
 				return t.wrong(it.seq, "the label is empty")
 			}
@@ -293,20 +292,20 @@ func (t *table) fill(it *item) error {
 				return t.wrong(it.seq, "the label %.80q has not 1 to %d bytes of UTF-8", v, formats.MaxNameBytes)
 			}
 			number, known := t.number[v]
-			if !known && t.number != nil { // the first pass has none yet
+			if !known && t.number != nil { // the first pass has no numbers yet
 				return t.wrong(it.seq, "the label is %.80q, which was not there when the list of files was first read: the list changed meanwhile", v)
 			}
 			it.label = number
 		}
 	}
 	for _, i := range t.kept {
-		// Values are the reader's own copies, valid for as long as they are kept.
+		// The values are the reader's own copies, valid as long as they are kept.
 		it.fields = append(it.fields, t.cells[i])
 	}
 	return nil
 }
 
-// next is the second pass. The first counted the rows: a manifest that changed is noticed.
+// next is the second pass. The first one counted the rows, so a list that became shorter is noticed.
 func (t *table) next(it *item) (bool, error) {
 	if t.at == t.rows {
 		return false, nil
@@ -323,7 +322,7 @@ func (t *table) next(it *item) (bool, error) {
 	return true, t.fill(it)
 }
 
-// total is known from the first pass.
+// total returns the number of rows from the first pass.
 func (t *table) total() int64      { return t.rows }
 func (t *table) classes() []string { return t.names }
 func (t *table) close()            { t.rowsOf.close() }
@@ -335,19 +334,19 @@ func (t *table) fields() []catalog.Field {
 	return slices.Clip(fields)
 }
 
-// wrong is an error of the manifest's row, or of the whole with -1.
-// The kind is that of a wrong file; a caller that knows better replaces it.
+// wrong makes an error about a row of the manifest, or about all of it if row is -1.
+// The kind is that of a bad file; a caller that knows better replaces it.
 func (t *table) wrong(row int64, format string, a ...any) error {
 	e := catalog.NewError(fault.KindBadFile, t.file, format, a...)
 	if e.Record = row; row >= 0 {
-		// The table's own row is at hand: fill is called for the row that was read last.
+		// The place is that of the row read last, for which fill was called.
 		line, offset := t.rowsOf.place()
 		e.Offset, e.Text = offset, e.Text+inLine(line)
 	}
 	return e
 }
 
-// inLine is how an editor finds a row of a CSV.
+// inLine says in which line an editor finds a row of a CSV.
 func inLine(line int64) string {
 	if line == 0 {
 		return ""
@@ -355,9 +354,9 @@ func inLine(line int64) string {
 	return fmt.Sprintf(", in line %d", line)
 }
 
-// missing is what an empty cell means: nothing is a text and not a number; a whole number
-// that is missing cannot be told from any other.
-// Every reader of lists goes by it, so that CSV, JSON and Parquet agree on what is missing.
+// missing returns the value of an empty cell: an empty text, NaN for a float. A missing whole number has none, because
+// no number means "missing".
+// All readers of lists use it, so that CSV, JSON and Parquet agree.
 func missing(f catalog.Field) (any, bool) {
 	switch f.Type {
 	case catalog.Str:

@@ -19,29 +19,28 @@ import (
 	"github.com/headrace/headrace/internal/scan"
 )
 
-// verifier checks one dataset. What is wrong with it is a Finding in the report; an error is for
-// what keeps it from looking.
-// It reads the dataset as a loader would, and believes nothing of it: index and manifest are held against each other,
-// and both against the shards.
+// verifier checks one dataset. What is wrong with the dataset is a Finding in the report; an error is something that
+// prevents the check.
+// It reads the dataset as a loader would, and trusts none of it: index and manifest are compared with each other, and
+// both with the shards.
 type verifier struct {
 	config   VerifyConfig
 	dataset  *catalog.Dataset
 	findings findings
 	bytes    atomic.Int64
-	ends     []int64 // row behind the last of each shard, by the manifest; of containers only where rows stand by them
+	ends     []int64 // number of the row after the last of each shard, by the manifest; for containers only if rows are in their order
 	order    *byContainer
 	blocks   *blocks.Cache
 }
 
-// rowsPerTask rows are read by one goroutine in one go: enough to be sequential on a disk, few
-// enough to keep all cores busy to the end.
-// Rows that stand together are mostly neighbours in a shard.
+// rowsPerTask rows are read by one goroutine at a time: enough for sequential reads on a disk, and few enough to keep
+// all cores busy to the end.
+// Consecutive rows are mostly neighbours in a shard.
 const rowsPerTask = 512
 
-// Verify checks all of a dataset: manifest, every record batch, the size of every shard, every
-// tar header against the index, every record's checksum, and every seek point against the image it
-// is of; with Decode also every verdict.
-// It changes nothing. What is wrong is listed up to a bound, and the run goes on behind it.
+// Verify checks all of a dataset: manifest, every record batch, the size of every shard, every tar header against the
+// index, every record's checksum, and every seek point against its image; with Decode also every verdict.
+// It changes nothing. It lists findings up to a limit, and goes on after a fault.
 func Verify(ctx context.Context, c VerifyConfig, t *Tracker) (Report, error) {
 	begin := time.Now()
 	if err := c.Options.check(); err != nil {
@@ -77,13 +76,13 @@ func Verify(ctx context.Context, c VerifyConfig, t *Tracker) (Report, error) {
 	}, nil
 }
 
-// noIndex says what to do, as verify is often tried on what was never indexed.
+// noIndex says what to do, because verify is often tried on a dataset that was never indexed.
 func noIndex(source, has string) error {
 	return catalog.NewError(fault.KindArgument, source, "%s no index, so there is nothing to verify against; headrace index makes one", has)
 }
 
-// withoutIndex is the error of a source that is containers themselves; nil of one that is none.
-// It is asked after the source was no dataset: the error of that would be about a missing manifest.
+// withoutIndex makes the error for a source that consists of containers; nil for any other source.
+// It is called after the source was no dataset, because that error would be about a missing manifest.
 func withoutIndex(c VerifyConfig) error {
 	if remote.IsURL(c.Source) || c.IndexDir != "" || c.Root != "" {
 		return nil
@@ -96,8 +95,8 @@ func withoutIndex(c VerifyConfig) error {
 	return noIndex(c.Source, "these containers have")
 }
 
-// sorted makes the list independent of which thread found what first, and never nil: JSON would say
-// null.
+// sorted makes the list independent of the order in which threads found things. The list is never nil, because JSON
+// would have null.
 func (f Findings) sorted() Findings {
 	slices.SortStableFunc(f.Listed, func(a, b Finding) int {
 		return cmp.Or(cmp.Compare(a.Record, b.Record), cmp.Compare(a.File, b.File), cmp.Compare(a.Offset, b.Offset))
@@ -108,15 +107,15 @@ func (f Findings) sorted() Findings {
 	return f
 }
 
-// run does all tasks on all threads. The rows come first: batches that are wrong are named once
-// there, and the tasks behind pass their rows over.
-// The tasks are many and small, so that no thread is left with a long one at the end.
+// run does all tasks on all threads. The rows come first: a damaged batch is reported once there, and later tasks
+// ignore its rows.
+// The tasks are many and small, so that no thread has a long one left at the end.
 func (v *verifier) run(ctx context.Context) error {
 	tasks := make(chan func(*reader))
 	var workers sync.WaitGroup
 	var failed error
 	var once sync.Once
-	// Fewer threads than were asked for are told as a warning; none is an error.
+	// Fewer threads than were asked for give a warning; none is an error.
 	threads, short := processors.Take(v.config.threads(), 1)
 	if threads < 1 {
 		return short
@@ -131,7 +130,7 @@ func (v *verifier) run(ctx context.Context) error {
 			} else {
 				defer r.close()
 			}
-			// After an error or a cancel tasks are still taken, or send would wait for ever.
+			// Tasks are taken even after an error or a cancel, because otherwise send would wait for ever.
 			for task := range tasks {
 				if err == nil {
 					err = headroom.Spent()
@@ -150,18 +149,18 @@ func (v *verifier) run(ctx context.Context) error {
 		case <-ctx.Done():
 		}
 	}
-	// One goroutine for it: it is a single pass over the index, in the order of rows.
+	// One goroutine does this, because it is a single pass over the index in the order of rows.
 	send(func(*reader) { v.checkRows(ctx) })
 	for n := range v.dataset.Shards() {
 		send(func(r *reader) { v.checkShard(ctx, r, n) })
 	}
-	// Records by rows, so that a shard of many rows is read by several threads.
+	// Records are divided by rows, so that several threads read a shard with many rows.
 	check, rows := v.checkRecords, v.dataset.Len()
 	switch {
 	case v.dataset.Away() && v.dataset.Kind() == catalog.Indexed:
 		check = v.checkFilesAway
 	case v.dataset.Away():
-		rows = 0 // of a shard in a store the records are read with their headers, so that each byte is fetched once
+		rows = 0 // records of a shard in a store are read with their headers, so that each byte is fetched once
 	}
 	for first := int64(0); first < rows; first += rowsPerTask {
 		send(func(r *reader) { check(ctx, r, first, min(first+rowsPerTask, rows)) })
@@ -171,7 +170,7 @@ func (v *verifier) run(ctx context.Context) error {
 	return errors.Join(failed, ctx.Err())
 }
 
-// do runs one task; a panic of ours becomes a fault in the report instead of the end of the process.
+// do runs one task. A panic of ours becomes a finding in the report instead of ending the process.
 // The other tasks go on.
 func (v *verifier) do(task func(*reader), r *reader) {
 	defer func() {
@@ -182,17 +181,16 @@ func (v *verifier) do(task func(*reader), r *reader) {
 	task(r)
 }
 
-// checkRows goes through the index alone: every record batch, keys, and what the manifest says
-// about all rows together.
-// It holds all keys by their hashes, 24 bytes each, and reads the index once.
+// checkRows checks the index alone: every record batch, the keys, and what the manifest says about all rows together.
+// It holds the hashes of all keys, 24 bytes each, and reads the index once.
 func (v *verifier) checkRows(ctx context.Context) {
 	m := v.dataset.Manifest()
 	sum := catalog.NewContent(m.Fields)
 	keys := newKeySet()
 	whole := true
-	var last catalog.SeekPlace // of the rows so far
-	samples := int64(0)        // with seek points
-	// A row that cannot be read ends its batch: all of it has one checksum.
+	var last catalog.SeekPlace // place of the seek points of the rows so far
+	samples := int64(0)        // number of samples with seek points
+	// If a row cannot be read, its whole batch is skipped, because the batch has one checksum.
 	for i := int64(0); i < v.dataset.Len(); i++ {
 		if ctx.Err() != nil {
 			return
@@ -201,10 +199,10 @@ func (v *verifier) checkRows(ctx context.Context) {
 		if err != nil {
 			v.note(err)
 			whole = false
-			i = v.dataset.BatchEnd(i) - 1 // the batch was named; on to the next
+			i = v.dataset.BatchEnd(i) - 1 // the batch was reported, so go on with the next
 			continue
 		}
-		// No batch can see this by itself.
+		// A batch cannot notice this by itself.
 		if first, ok := keys.add(row.Key, i); !ok {
 			v.findings.add(Finding{File: m.Index.Name, Record: i, Key: row.Key, Offset: -1, Expected: "a key of its own",
 				Found: fmt.Sprintf("the key of record %d", first), Text: "two samples of one key"})
@@ -233,7 +231,7 @@ func (v *verifier) checkRows(ctx context.Context) {
 	}
 }
 
-// note turns an error into a place: verify goes on, to name all that is wrong in one run.
+// note turns an error into a finding, so that verify goes on and reports everything in one run.
 func (v *verifier) note(err error) {
 	var e *catalog.Error
 	if !errors.As(err, &e) {
@@ -242,7 +240,7 @@ func (v *verifier) note(err error) {
 	v.findings.add(Finding{File: e.File, Record: e.Record, Key: e.Key, Offset: e.Offset, Text: e.Clause()})
 }
 
-// sample is row i, or false where its batch is wrong, which checkRows says.
+// sample returns row i; false if its batch is damaged, which checkRows reports.
 func (v *verifier) sample(i int64) (catalog.Sample, string, bool) {
 	s, err := v.dataset.Sample(i)
 	if err != nil {

@@ -7,19 +7,19 @@ import (
 )
 
 // fileAway is a single object of a folder in a store that is compared with its row of the index.
-// It stands where an open file stands for datasets on disk: reader.checksum and load go by io.ReaderAt.
+// It takes the place of the open file of datasets on disk: reader.checksum and load need only an io.ReaderAt.
 type fileAway struct {
 	*ahead
 	sample  catalog.Sample
 	finding Finding
 }
 
-// Close is io.Closer's: nothing is open of an object.
+// Close implements io.Closer; an object has nothing open.
 func (f *fileAway) Close() error { return nil }
 
-// checkFilesAway is checkRecords of single objects in a store, which are asked for ahead: a request waits most of
-// the time.
-// The order is that of rows, and errors are findings of their rows.
+// checkFilesAway is checkRecords for single objects in a store. They are requested ahead, because a request mostly
+// waits.
+// The order is that of rows, and errors become findings about their rows.
 func (v *verifier) checkFilesAway(ctx context.Context, r *reader, first, end int64) {
 	ctx, cancel := context.WithCancel(ctx)
 	var queue []*fileAway
@@ -30,7 +30,7 @@ func (v *verifier) checkFilesAway(ctx context.Context, r *reader, first, end int
 		}
 	}()
 	threads := v.config.threads()
-	// All threads do this at once, so that each has its part of what may be under way.
+	// All threads do this at once, so each has its part of what may be requested ahead.
 	files, most, held := max(1, filesAhead/threads), bytesAhead/int64(threads), int64(0)
 	for next := first; (next < end || len(queue) > 0) && ctx.Err() == nil; {
 		for ; next < end && len(queue) < files && (len(queue) == 0 || held < most); next++ {
@@ -39,7 +39,7 @@ func (v *verifier) checkFilesAway(ctx context.Context, r *reader, first, end int
 			}
 		}
 		if len(queue) == 0 {
-			return // the index is wrong from here on, which checkRows says
+			return // the rest of the index is damaged, which checkRows reports
 		}
 		f := queue[0]
 		queue, held = queue[1:], held-int64(len(f.data))
@@ -47,9 +47,8 @@ func (v *verifier) checkFilesAway(ctx context.Context, r *reader, first, end int
 	}
 }
 
-// ask sends the request for the object of row i, which has to be as long as the index says; nil where its batch of the
-// index is wrong.
-// The object is opened when its request is sent, in the goroutine of that.
+// ask requests the object of row i, which must have the length of the index; nil if its batch of the index is damaged.
+// The goroutine that sends the request opens the object.
 func (v *verifier) ask(ctx context.Context, i int64) *fileAway {
 	s, key, ok := v.sample(i)
 	if !ok {
@@ -69,8 +68,8 @@ func (v *verifier) ask(ctx context.Context, i int64) *fileAway {
 	return &fileAway{ahead: asked, sample: s, finding: Finding{File: path, Record: i, Key: key, Offset: s.Offset}}
 }
 
-// checkFileAway compares an object that was asked for.
-// A cancelled context is no finding: the job ends.
+// checkFileAway compares an object that was requested.
+// A cancelled context gives no finding, because the job ends.
 func (v *verifier) checkFileAway(r *reader, f *fileAway) {
 	if f.wait(); f.ctx.Err() != nil {
 		return
@@ -83,7 +82,7 @@ func (v *verifier) checkFileAway(r *reader, f *fileAway) {
 	seek := v.seekRecord(r, f.sample, f.finding.Key)
 	r.file, r.path, r.size = f, f.finding.File, f.sample.Length
 	v.checkRecord(r, f.sample, f.finding, seek)
-	// Let go of, so that the next record opens its own.
+	// This file is released, so that the next record opens its own.
 	r.file, r.path = nil, ""
 	v.findings.track.add(1, f.sample.Length, 0)
 	v.bytes.Add(f.sample.Length)

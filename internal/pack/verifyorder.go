@@ -10,19 +10,19 @@ import (
 	"github.com/headrace/headrace/internal/headroom"
 )
 
-// byContainer are the rows of a dataset by the containers that they lie in, in the order of their places there. Rows of
-// archives of class folders stand in the order of the classes, and those of a selection in any: read so, out of a store,
-// every row would fetch a piece of another container.
-// 4 bytes a row, for as long as verify runs.
+// byContainer has the rows of a dataset by their containers, in the order of their places there. The rows of archives
+// of class folders are in the order of the classes, and those of a selection in any order. If they were read from a
+// store like that, every row would fetch a piece of another container.
+// It takes 4 bytes a row as long as verify runs.
 type byContainer struct {
 	rows  []uint32
-	first []int // of each container in rows, and the end
+	first []int // where each container begins in rows, and the end
 }
 
-// orderByContainer is nil where rows stand as they lie in their containers, as most do, and where that cannot be known: then they are
-// read as they stand.
-// It goes through the index twice, once to see whether it is needed and once to fill it in; a sort by rows alone would
-// need the index for each comparison.
+// orderByContainer returns nil if rows are in the order of their containers, as most are, or if that cannot be known.
+// Then rows are read in their own order.
+// It reads the index twice: once to see whether an order is needed and once to fill it in. Sorting rows alone would
+// read the index at each comparison.
 func (v *verifier) orderByContainer(ctx context.Context) *byContainer {
 	total := v.dataset.Len()
 	if v.dataset.Kind() != catalog.Contained || total > math.MaxUint32 {
@@ -33,18 +33,18 @@ func (v *verifier) orderByContainer(ctx context.Context) *byContainer {
 	for i := range total {
 		s, err := v.dataset.Sample(i)
 		if err != nil || ctx.Err() != nil {
-			return nil // the index is wrong there, which checkRows says
+			return nil // the index is damaged there, which checkRows reports
 		}
 		counts[s.Shard+1]++
 		ordered = ordered && (s.Shard > last || s.Shard == last && s.Offset >= end)
 		last, end = s.Shard, s.Offset
 	}
-	// 4 bytes for the row and 8 for its offset while they are sorted. Without that memory rows are read as they stand.
+	// Sorting takes 4 bytes for each row and 8 for its offset. Without that memory rows are read in their own order.
 	if ordered || headroom.Memory(12*total) != nil {
 		return nil
 	}
 	for n := range shards {
-		// Now the first row of each container, and below, as they are filled in, the next one.
+		// counts now has the first row of each container. While rows are filled in below, it has the next one.
 		counts[n+1] += counts[n]
 	}
 	order := &byContainer{rows: make([]uint32, total), first: slices.Clone(counts)}
@@ -64,11 +64,10 @@ func (v *verifier) orderByContainer(ctx context.Context) *byContainer {
 	return order
 }
 
-// of is the rows of container n.
+// of returns the rows of container n.
 func (o *byContainer) of(n int) []uint32 { return o.rows[o.first[n]:o.first[n+1]] }
 
-// checkRowsOf is checkRecords of what lies in container n, which has the rows from first to end where rows stand by their
-// containers.
+// checkRowsOf is checkRecords for container n. Its rows are first to end if rows are in the order of their containers.
 func (v *verifier) checkRowsOf(ctx context.Context, r *reader, n int, first, end int64) {
 	if v.order == nil {
 		v.checkRecords(ctx, r, first, end)

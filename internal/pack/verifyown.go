@@ -28,9 +28,9 @@ import (
 	"github.com/headrace/headrace/mmap"
 )
 
-// checkOwn compares a container with the checksums that it has itself, or that lie beside it: what an index has of a
-// sample covers its image alone.
-// They find what changed in parts of a container that no image lies in: labels, columns, headers.
+// checkOwn compares a container with the checksums that it has itself or that lie beside it. The index's checksum of a
+// sample covers only its image.
+// So these find changes in parts of a container without images: labels, columns, headers.
 func (v *verifier) checkOwn(ctx context.Context, f io.ReaderAt, n int, size int64, at func(record, offset int64, expected, found any, text string)) {
 	var err error
 	switch v.dataset.Source().Format {
@@ -47,14 +47,14 @@ func (v *verifier) checkOwn(ctx context.Context, f io.ReaderAt, n int, size int6
 	}
 }
 
-// checkTFRecord reads every record. The walker compares the checksums of lengths itself.
-// Images are read here a second time, for each row's own check has read them as well.
+// checkTFRecord reads every record. The walker itself compares the checksums of lengths.
+// Images are read here a second time, because the check of each row has read them as well.
 func checkTFRecord(ctx context.Context, f io.ReaderAt, size int64, at func(record, offset int64, expected, found any, text string)) error {
 	w := formats.NewTFRecordWalker(f, size)
 	buffer := make([]byte, readChunk)
 	for record := int64(0); ctx.Err() == nil; record++ {
 		r, err := w.Next()
-		// EOF at a record's beginning is the end; amid a record it is an error of the walker.
+		// EOF at the beginning of a record is the end; inside a record it is an error of the walker.
 		if errors.Is(err, io.EOF) {
 			break
 		}
@@ -88,9 +88,9 @@ func checkParquet(f io.ReaderAt, size int64, at func(record, offset int64, expec
 	})
 }
 
-// mdsHashes are the algorithms of MDSWriter's hashes= that are known here (streaming/base/hashing.py), by hashlib's and
-// xxhash's names.
-// Others that MDSWriter may be told to write are passed over.
+// mdsHashes are the known algorithms of MDSWriter's hashes= (streaming/base/hashing.py), by the names of hashlib and
+// xxhash.
+// Other algorithms that MDSWriter can write are ignored.
 var mdsHashes = map[string]func() hash.Hash{
 	"md5": md5.New, "sha1": sha1.New, "sha224": sha256.New224, "sha256": sha256.New, "sha384": sha512.New384, "sha512": sha512.New,
 	"xxh64": func() hash.Hash { return xxhash.New() }, "xxh3_64": func() hash.Hash { return xxh3.New() },
@@ -98,7 +98,7 @@ var mdsHashes = map[string]func() hash.Hash{
 }
 
 // xxh128 is zeebo's hasher with the longer of its two sums.
-// Python's xxhash has two names for this one sum.
+// Python's xxhash has two names for this sum.
 type xxh128 struct{ *xxh3.Hasher }
 
 func newXXH128() hash.Hash { return xxh128{xxh3.New()} }
@@ -110,11 +110,11 @@ func (x xxh128) Sum(b []byte) []byte {
 
 func (x xxh128) Size() int { return 16 }
 
-// maxMDSIndex bounds an index.json that is read whole: some hundred bytes a shard, so of half a million shards.
+// maxMDSIndex limits an index.json that is read as a whole. With some hundred bytes a shard, it allows half a million.
 const maxMDSIndex = 256 << 20
 
 // besideShard opens another file in the folder of a shard.
-// On disk it is the file beside it; in a store an object of the same prefix.
+// On disk it is the file beside it; in a store, an object with the same prefix.
 func (v *verifier) besideShard(ctx context.Context, n int, name string) (io.ReadCloser, string, error) {
 	if away := v.dataset.Shard(n); away != nil {
 		data, shown, err := away.Beside(ctx, name, maxMDSIndex)
@@ -128,7 +128,7 @@ func (v *verifier) besideShard(ctx context.Context, n int, name string) (io.Read
 	return file, path, nil
 }
 
-// checkMDS compares a shard with the hashes that the index.json beside it has of it, if it has any.
+// checkMDS compares a shard with its hashes in the index.json beside it, if there are any.
 // A shard that the index does not name has no hash to compare with.
 func (v *verifier) checkMDS(ctx context.Context, f io.ReaderAt, n int, at func(record, offset int64, expected, found any, text string)) error {
 	file, path, err := v.besideShard(ctx, n, "index.json")
@@ -155,7 +155,7 @@ func (v *verifier) checkMDS(ctx context.Context, f io.ReaderAt, n int, at func(r
 	name := filepath.Base(v.dataset.ShardPath(n))
 	for _, shard := range index.Shards {
 		said := shard.Raw
-		// streaming keeps hashes of a shard before and after it was compressed, by the names of both files.
+		// streaming keeps hashes of a shard before and after compression, by the names of both files.
 		if shard.Zip != nil && shard.Zip.Name == name {
 			said = *shard.Zip
 		}
@@ -166,8 +166,8 @@ func (v *verifier) checkMDS(ctx context.Context, f io.ReaderAt, n int, at func(r
 	return nil
 }
 
-// checkHashes reads the file once for all hashes of it that are known.
-// It goes by the sorted names, so that findings are the same each time.
+// checkHashes reads the file once for all its hashes of known algorithms.
+// The names are sorted, so that findings come in the same order each time.
 func checkHashes(ctx context.Context, f io.ReaderAt, hashes map[string]string, at func(record, offset int64, expected, found any, text string)) error {
 	var names []string
 	var sums []hash.Hash
@@ -182,7 +182,7 @@ func checkHashes(ctx context.Context, f io.ReaderAt, hashes map[string]string, a
 		sums = append(sums, mdsHashes[name]())
 		all = append(all, sums[len(sums)-1])
 	}
-	// To its end, whatever length the index says.
+	// The file is read to its end, whatever length the index says.
 	buffer, from := make([]byte, readChunk), io.NewSectionReader(f, 0, 1<<62)
 	to := io.MultiWriter(all...)
 	for len(sums) > 0 && ctx.Err() == nil {

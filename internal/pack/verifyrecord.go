@@ -18,24 +18,24 @@ import (
 	"github.com/headrace/headrace/mmap"
 )
 
-// reader is one thread's state: a buffer, the shard read last, and a decoder if one is wanted.
-// It is a worker's own. Buffers grow to the largest record that it met and are used for all of them.
+// reader is the state of one thread: a buffer, the shard read last, and a decoder if needed.
+// Only its worker uses it. Buffers grow to the largest record so far and are used for all records.
 type reader struct {
-	decode *inspector // nil where no image is looked into
+	decode *inspector // nil if no image is decoded
 	buffer []byte
-	image  []byte      // whole, where it is looked into
-	seek   mmap.Buffer // the seek points stored of it
-	points []byte      // and those found
+	image  []byte      // a whole image, if it is decoded
+	seek   mmap.Buffer // its stored seek points
+	points []byte      // the seek points that were found in it
 	path   string
 	file   readable
 	size   int64
 }
 
-// readChunk is how much is read at once: large enough that a disk reads in one go.
+// readChunk is how much is read at once: large enough for a disk to read sequentially.
 const readChunk = 1 << 20
 
 // newReader makes what a worker keeps from one task to the next.
-// The decoder is made at once where any record may need one, so that a machine without memory for it fails at the beginning.
+// If any record may need a decoder, it is made at once, so that a machine without memory for it fails at the beginning.
 func newReader(c VerifyConfig, seek bool) (*reader, error) {
 	r := &reader{buffer: make([]byte, readChunk)}
 	if c.Decode || seek {
@@ -44,8 +44,8 @@ func newReader(c VerifyConfig, seek bool) (*reader, error) {
 	return r, nil
 }
 
-// needDecoder makes the decoder at the first record that needs one: a dataset without seek points and
-// without known faults needs none.
+// needDecoder makes the decoder at the first record that needs one: a dataset without seek points and without known
+// faults needs none.
 func (r *reader) needDecoder(c VerifyConfig) (err error) {
 	if r.decode == nil {
 		r.decode, err = newInspector(c.Limits.Native(), false)
@@ -53,7 +53,7 @@ func (r *reader) needDecoder(c VerifyConfig) (err error) {
 	return err
 }
 
-// close ends what the worker has open.
+// close closes what the worker has open.
 func (r *reader) close() {
 	if r.decode != nil {
 		r.decode.close()
@@ -64,8 +64,8 @@ func (r *reader) close() {
 	}
 }
 
-// open makes path the file that is read, or the shard where it lies in a store.
-// A file stays open for the next record, which mostly lies in it as well.
+// open opens the file at path for reading, or the shard if it is in a store.
+// A file stays open for the next record, which is mostly in it as well.
 func (r *reader) open(ctx context.Context, path string, away *catalog.Shard) error {
 	if r.file != nil && r.path == path {
 		return nil
@@ -78,7 +78,7 @@ func (r *reader) open(ctx context.Context, path string, away *catalog.Shard) err
 		r.file, r.path, r.size = tape.New(ctx, away), path, away.Size()
 		return nil
 	}
-	// Links are followed: a dataset may be put together of links to files elsewhere.
+	// Links are followed, because a dataset may consist of links to files elsewhere.
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return err
@@ -96,7 +96,7 @@ func (r *reader) open(ctx context.Context, path string, away *catalog.Shard) err
 }
 
 // checkRecords reads the records of some rows and compares their checksums.
-// A row is passed over where its own batch is wrong: that has been named once, and its place would be a guess.
+// It ignores rows of a damaged batch: the batch was reported once, and the rows' places would be guesses.
 func (v *verifier) checkRecords(ctx context.Context, r *reader, first, end int64) {
 	for i := first; i < end && ctx.Err() == nil; i++ {
 		s, key, ok := v.sample(i)
@@ -114,7 +114,7 @@ func (v *verifier) checkRecords(ctx context.Context, r *reader, first, end int64
 			away = v.dataset.Shard(int(s.Shard))
 		}
 		if err := r.open(ctx, path, away); err != nil {
-			if v.dataset.Kind() == catalog.Indexed { // of a missing shard, checkShard speaks once
+			if v.dataset.Kind() == catalog.Indexed { // checkShard reports a missing shard once
 				p.Expected, p.Found, p.Text = "the file that was indexed", catalog.Reason(err), "the file cannot be read"
 				v.findings.add(p)
 			}
@@ -128,7 +128,7 @@ func (v *verifier) checkRecords(ctx context.Context, r *reader, first, end int64
 }
 
 // checkValues reads the fields of a sample that lie in compressed blocks, and compares them with the index's checksums.
-// Other fields stand in the index itself, whose batches have checksums.
+// Other fields are in the index itself, whose batches have checksums.
 func (v *verifier) checkValues(ctx context.Context, s catalog.Sample, p Finding) {
 	for _, f := range v.dataset.Fields() {
 		if !f.Blocks || ctx.Err() != nil {
@@ -149,9 +149,9 @@ func (v *verifier) checkValues(ctx context.Context, s catalog.Sample, p Finding)
 	}
 }
 
-// checkRecord compares one record. In folders the size comes first: it says that the file is another one, which is a
-// better answer than two checksums. Its time may be another, as of a copy: the checksum says more.
-// The checks go from what is cheap and says most to what is dear: size, checksum, seek points, verdict.
+// checkRecord compares one record. In folders the size comes first: it shows that the file is another one, which says
+// more than two checksums. A different time is ignored, because a copy has another one and the checksum says more.
+// Cheap checks that say much come first: size, checksum, seek points, verdict.
 func (v *verifier) checkRecord(r *reader, s catalog.Sample, p Finding, seek []byte) {
 	if v.dataset.Kind() == catalog.Indexed && r.size != s.Length {
 		p.Expected, p.Found, p.Text = fmt.Sprint(s.Length), fmt.Sprint(r.size), "the file's size in bytes is not that it was indexed with"
@@ -173,7 +173,7 @@ func (v *verifier) checkRecord(r *reader, s catalog.Sample, p Finding, seek []by
 		return
 	}
 	known := s.Verdict != catalog.Good
-	// Without decode= an image is looked at only where its checksum alone would not say what a user wants to know.
+	// Without decode= an image is decoded only if its checksum alone would not tell the user enough.
 	if !v.config.Decode && seek == nil && !known {
 		return
 	}
@@ -181,9 +181,9 @@ func (v *verifier) checkRecord(r *reader, s catalog.Sample, p Finding, seek []by
 		v.note(err)
 		return
 	}
-	// The limit holds here as well: what is over it is in no one's memory.
+	// The limit applies here as well: a larger record is never held in memory.
 	if uint64(s.Length) > r.decode.limits.MaxRecordBytes {
-		// Not held in memory, so nothing but its checksum can be said of it anew.
+		// Without its bytes in memory, only its checksum can be checked again.
 		if known {
 			p.Found, p.Text = s.Verdict.String(), fmt.Sprintf("the record has %d bytes, max_record_bytes is %d", s.Length, r.decode.limits.MaxRecordBytes)
 			v.findings.addKnown(p)
@@ -209,8 +209,8 @@ func (v *verifier) checkRecord(r *reader, s catalog.Sample, p Finding, seek []by
 	}
 }
 
-// checksum is that of a sample, wherever it lies.
-// A block is decoded to be summed; its sample stays in r.image for what follows.
+// checksum returns the checksum of a sample, wherever it lies.
+// A block is decoded for it; the sample stays in r.image for the later checks.
 func (v *verifier) checksum(r *reader, s *catalog.Sample) (uint32, error) {
 	if s.Block.Codec == blocks.None {
 		return r.checksum(s.Offset, s.Length)
@@ -223,7 +223,8 @@ func (v *verifier) checksum(r *reader, s *catalog.Sample) (uint32, error) {
 	return crc32.Checksum(image, castagnoli), nil
 }
 
-// fetchesAnew forgets what a store gave for a sample, which may not be what it has; false of files, which say the same again.
+// fetchesAnew drops what a store sent for a sample, because the store may have other bytes. It returns false for files
+// on disk, which would give the same bytes again.
 func (v *verifier) fetchesAnew(r *reader, s *catalog.Sample) bool {
 	switch f := r.file.(type) {
 	case *tape.Tape:
@@ -238,10 +239,10 @@ func (v *verifier) fetchesAnew(r *reader, s *catalog.Sample) bool {
 }
 
 // load reads a whole image.
-// It is called behind the checksum, so that length has been read once already.
+// It is called after the checksum, so the length was read once already.
 func (r *reader) load(offset, length int64) error {
 	if int64(cap(r.image)) < length {
-		// The length is checked against a limit before; with room to spare, as in roomFor.
+		// The length was compared with a limit before. As in roomFor, the buffer gets a quarter more.
 		r.image = make([]byte, length+length/4)
 	}
 	r.image = r.image[:length]
@@ -251,8 +252,8 @@ func (r *reader) load(offset, length int64) error {
 	return nil
 }
 
-// checksum reads in pieces, so that memory does not depend on what the index claims.
-// A record may be of gigabytes by an index that is wrong; a megabyte at a time finds the end of the file.
+// checksum reads in pieces, so that memory does not depend on the length in the index.
+// A wrong index may claim gigabytes; reading a megabyte at a time reaches the end of the file first.
 func (r *reader) checksum(offset, length int64) (uint32, error) {
 	crc := uint32(0)
 	for length > 0 {
@@ -270,12 +271,12 @@ func (r *reader) checksum(offset, length int64) (uint32, error) {
 	return crc, nil
 }
 
-// Castagnoli's polynomial has an instruction on x86-64 and arm64, which Go's library uses.
+// x86-64 and arm64 have an instruction for Castagnoli's polynomial, which Go's library uses.
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// checkVerdict reads all entropy data once more: of every sample where the caller asks for it, and
-// always of those with a fault on record, to say what and where it is, which no index holds. Limits
-// may have changed since, so a verdict that is about a limit is not compared.
+// checkVerdict reads all entropy data once more. It does so for every sample if the caller asks for it, and always for
+// those with a recorded fault, to say what it is and where, which no index holds. Limits may have changed since, so a
+// verdict about a limit is not compared.
 func (v *verifier) checkVerdict(r *reader, s catalog.Sample, p Finding) {
 	again := &record{item: item{seq: s.Index, key: p.Key, path: p.File}, data: r.image, length: s.Length}
 	if s.Pixels != nil {
@@ -290,27 +291,27 @@ func (v *verifier) checkVerdict(r *reader, s catalog.Sample, p Finding) {
 		v.note(err)
 		return
 	}
-	// Its bytes are those that were recorded (the checksum held), so this is no fault of the dataset,
-	// and yet whoever trains on it should know.
+	// The bytes are those that were recorded, because the checksum matched. So this is no fault of the dataset, but
+	// whoever trains on it should know.
 	if s.Verdict != catalog.Good {
 		known := p
 		known.Found, known.Text = s.Verdict.String(), again.reason
 		if again.offset >= 0 {
 			known.Offset += again.offset
 		}
-		if again.reason == "" { // a limit that is higher now
+		if again.reason == "" { // the limit is higher now
 			known.Text = "found " + s.Verdict.String() + " when it was packed or indexed"
 		}
 		v.findings.addKnown(known)
 	}
-	if s.Pixels != nil { // pixels have no facts but their size, which stands in the index alone
+	if s.Pixels != nil { // pixels have no facts except their size, which only the index has
 		again.facts = s.Facts
 	}
 	if again.verdict == catalog.Limit || s.Verdict == catalog.Limit {
 		return
 	}
-	// The bytes are those of then (the checksum), so another answer is another decoder, or an index that somebody
-	// changed.
+	// The bytes are the same as then, because the checksum matched. So another verdict means another decoder, or an index
+	// that somebody changed.
 	if again.verdict != s.Verdict || again.facts != s.Facts {
 		p.Expected, p.Found = fmt.Sprintf("%s %+v", s.Verdict, s.Facts), fmt.Sprintf("%s %+v", again.verdict, again.facts)
 		p.Text = "verdict or facts are not those of the index"

@@ -11,16 +11,16 @@ import (
 	"github.com/headrace/headrace/native"
 )
 
-// stepAt is where a record of seek points (native/jpeg/seek.h) says how many MCUs lie between two.
+// stepAt is the place of the number of MCUs between two seek points in a record of seek points (native/jpeg/seek.h).
 // The first byte of a record is its version.
 const stepAt = 1
 
-// checkSeekPlaces says whether the records of all rows together are the seek file, to the last byte.
-// Each row was held against the one before it (checkRows), so that what is left are the sum and the count.
+// checkSeekPlaces checks that the records of all rows together are the seek file, to the last byte.
+// checkRows has compared each row with the one before, so only the sum and the count are left.
 func (v *verifier) checkSeekPlaces(last catalog.SeekPlace, samples int64) {
 	m := v.dataset.Manifest().Seek
 	if m == nil {
-		return // then no row has any, by the check of its batch
+		return // then no row has seek points, because its batch was checked
 	}
 	if end := last.Offset + last.Length; end != m.Size || samples != m.Samples {
 		v.findings.add(Finding{File: m.Name, Record: -1, Offset: end, Expected: fmt.Sprintf("%d samples, %d bytes", m.Samples, m.Size),
@@ -28,16 +28,16 @@ func (v *verifier) checkSeekPlaces(last catalog.SeekPlace, samples int64) {
 	}
 }
 
-// seekRecord reads the seek points of a sample and compares their checksum; nil where there are none
-// to go on with.
-// Without points a sample is decoded from its beginning, so that a fault here loses time and no pixels; it is a finding
-// all the same.
+// seekRecord reads the seek points of a sample and compares their checksum; nil if there are none, or if they are
+// faulty.
+// Without seek points a sample is decoded from its beginning, so a fault here costs time but no pixels. It is a finding
+// nevertheless.
 func (v *verifier) seekRecord(r *reader, s catalog.Sample, key string) []byte {
 	if s.Seek.Length == 0 {
 		return nil
 	}
 	file := v.dataset.SeekFile()
-	if file == nil { // it stays in its store of objects
+	if file == nil { // the seek file stays in its store of objects
 		return nil
 	}
 	p := Finding{File: file.Path(), Record: s.Index, Key: key, Offset: s.Seek.Offset}
@@ -52,7 +52,7 @@ func (v *verifier) seekRecord(r *reader, s catalog.Sample, key string) []byte {
 		v.findings.add(p)
 		return nil
 	}
-	record := view.Bytes() // the Dataset's file is read by pread: these are our own bytes
+	record := view.Bytes() // the Dataset's file is read by pread, so these are our own bytes
 	if crc := crc32.Checksum(record, castagnoli); crc != s.Seek.CRC32C {
 		p.Expected, p.Found, p.Text = fmt.Sprintf("%08x", s.Seek.CRC32C), fmt.Sprintf("%08x", crc), "the seek points' CRC-32C"
 		v.findings.add(p)
@@ -61,9 +61,9 @@ func (v *verifier) seekRecord(r *reader, s catalog.Sample, key string) []byte {
 	return record
 }
 
-// checkPoints finds the seek points anew in the image's bytes, whose checksum holds. Equal bytes
-// are also all that there is to check of a record's structure.
-// They are found with the step of the record itself: another version may have used another one.
+// checkPoints finds the seek points again in the image's bytes, whose checksum matched. If the results are equal, the
+// record's structure is right too.
+// They are found with the record's own step, because another version may have used another one.
 func (v *verifier) checkPoints(r *reader, s catalog.Sample, key string, image, record []byte) {
 	p := Finding{File: v.dataset.SeekFile().Path(), Record: s.Index, Key: key, Offset: s.Seek.Offset}
 	step := uint32(0)
@@ -79,7 +79,7 @@ func (v *verifier) checkPoints(r *reader, s catalog.Sample, key string, image, r
 	var e *native.Error
 	switch {
 	case errors.As(err, &e) && e.Code == native.Limit:
-		return // limits may be lower than they were; nothing is wrong with the file
+		return // limits may be lower than before; nothing is wrong with the file
 	case errors.As(err, &e) && e.Code == native.Memory:
 		v.note(catalog.NewError(fault.KindMemory, p.File, "%s", e.Text))
 		return

@@ -13,9 +13,9 @@ import (
 	"github.com/headrace/headrace/internal/formats"
 )
 
-// checkShard compares a shard's members with the index: one image a row, in order, with the name
-// its key gives, and the label beside it.
-// Of a shard in a store the records are checked on the way, while their bytes are at hand.
+// checkShard compares a shard's members with the index: one image for each row, in order, with the name that its key
+// gives, and the label beside it.
+// For a shard in a store the records are checked on the way, while their bytes are in memory.
 func (v *verifier) checkShard(ctx context.Context, r *reader, n int) {
 	shard := v.dataset.Shards()[n]
 	path := v.dataset.ShardPath(n)
@@ -31,16 +31,16 @@ func (v *verifier) checkShard(ctx context.Context, r *reader, n int) {
 	}
 	away := v.dataset.Shard(n) != nil
 	if away {
-		defer func() { v.checkRowsOf(ctx, r, n, next, end) }() // those that the walk did not come to
+		defer func() { v.checkRowsOf(ctx, r, n, next, end) }() // checks the rows that the walk did not reach
 	} else {
 		defer f.Close()
 	}
 	if size != shard.Size {
 		at(-1, size, shard.Size, size, "the shard's size in bytes")
 	}
-	// The container's own checksums come last, for they are a second reading of all of it.
+	// The container's own checksums come last, because they read all of it a second time.
 	if v.dataset.Kind() == catalog.Contained {
-		// What else stands in a container of others is their business; its rows are compared with its bytes.
+		// Other contents of foreign containers are not checked; their rows are compared with the container's bytes.
 		if ends, err := v.endsOf(ctx, f, n, size); err != nil {
 			v.note(catalog.IOError(path, "cannot read the container", err))
 		} else if found := fmt.Sprintf("%08x", ends); found != shard.Ends {
@@ -49,9 +49,9 @@ func (v *verifier) checkShard(ctx context.Context, r *reader, n int) {
 		v.checkOwn(ctx, f, n, size, at)
 		return
 	}
-	// Rows are in the order of members, so one walk beside one counter compares all of them.
+	// Rows are in the order of members, so one walk and one counter compare all of them.
 	w := formats.NewTarWalker(f, size)
-	due := int64(-1) // the row of the image that was met last, as long as its label may follow; else -1
+	due := int64(-1) // row of the last image, as long as its label may follow; otherwise -1
 	for ctx.Err() == nil {
 		m, err := w.Next()
 		if errors.Is(err, io.EOF) {
@@ -67,7 +67,7 @@ func (v *verifier) checkShard(ctx context.Context, r *reader, n int) {
 			continue
 		}
 		v.checkUnlabelled(due, at)
-		// Before it is compared with a row of the next shard.
+		// This comes before the comparison, which would use a row of the next shard.
 		if next == end {
 			at(-1, m.Header, "the end of the archive", m.Name, "a member that no row knows")
 			return
@@ -90,14 +90,14 @@ func (v *verifier) checkShard(ctx context.Context, r *reader, n int) {
 	}
 }
 
-// openShard opens a shard, wherever it lies, and says how long it is. One in a store is then r's.
-// Its size is what is there now; the manifest's is compared by the caller.
+// openShard opens a shard, wherever it is, and returns its length. A shard in a store belongs to r.
+// The size is the present one; the caller compares it with the manifest's.
 func (v *verifier) openShard(ctx context.Context, r *reader, n int) (readable, int64, error) {
 	if away := v.dataset.Shard(n); away != nil {
 		if err := r.open(ctx, v.dataset.ShardPath(n), away); err != nil {
 			return nil, 0, err
 		}
-		// Another length than the manifest's is an error of the first read.
+		// If the length differs from the manifest's, the first read gives an error.
 		_, err := r.file.ReadAt(make([]byte, min(1, away.Size())), 0)
 		return r.file, away.Size(), err
 	}
@@ -114,10 +114,10 @@ func (v *verifier) openShard(ctx context.Context, r *reader, n int) (readable, i
 	return f, info.Size(), nil
 }
 
-// endsOf is the checksum of a container's ends. In a store these are fetched by themselves, for the pieces that the
-// rest is read in would be several megabytes more.
-// The ends are found in an index without a walk of the container: what was replaced by a file of the same length mostly
-// differs there.
+// endsOf returns the checksum of a container's ends. In a store they are fetched separately, because the pieces in
+// which the rest is read would be several megabytes more.
+// The index has this checksum without a walk of the container. If another file of the same length replaced it, the ends
+// mostly differ.
 func (v *verifier) endsOf(ctx context.Context, f io.ReaderAt, n int, size int64) (uint32, error) {
 	if away := v.dataset.Shard(n); away != nil {
 		f = readerAt(func(to []byte, offset int64) error { return away.ReadAt(ctx, to, offset) })
@@ -125,10 +125,10 @@ func (v *verifier) endsOf(ctx context.Context, f io.ReaderAt, n int, size int64)
 	return catalog.EndsOf(f, size)
 }
 
-// readerAt is a function that reads a range whole as an io.ReaderAt.
+// readerAt makes an io.ReaderAt of a function that reads a whole range.
 type readerAt func(to []byte, offset int64) error
 
-// ReadAt is whole or an error, so that no caller has to look at the count.
+// ReadAt reads all or returns an error, so callers need not check the count.
 func (read readerAt) ReadAt(to []byte, offset int64) (int, error) {
 	if err := read(to, offset); err != nil {
 		return 0, err
@@ -136,8 +136,8 @@ func (read readerAt) ReadAt(to []byte, offset int64) (int, error) {
 	return len(to), nil
 }
 
-// keyOf is empty of no record, and where the index itself is damaged, which checkRows says.
-// The key is for people: an empty one says that there is none to be had.
+// keyOf returns the key of a record. It is empty without a record, or if the index is damaged, which checkRows reports.
+// The key is for people; an empty one means that there is none.
 func (v *verifier) keyOf(record int64) string {
 	if record < 0 {
 		return ""
@@ -146,8 +146,8 @@ func (v *verifier) keyOf(record int64) string {
 	return key
 }
 
-// walkError names the place where the archive stops being one; what lies behind cannot be walked.
-// Rows behind it are checked by their places, which do not depend on headers.
+// walkError reports where the archive cannot be walked any further.
+// Later rows are checked by their places, which do not depend on headers.
 func (v *verifier) walkError(path string, record int64, err error) {
 	p := Finding{File: path, Record: record, Key: v.keyOf(min(record, v.dataset.Len()-1)), Offset: -1, Expected: "a tar header", Text: "the archive cannot be walked from here on"}
 	var w *formats.WalkError
@@ -157,9 +157,8 @@ func (v *verifier) walkError(path string, record int64, err error) {
 	v.findings.add(p)
 }
 
-// checkMember compares one image's header with its row. Several things may be wrong at once, and
-// each is named.
-// The name is that of the key with an ending, of which only the length matters to the name (formats.MemberName).
+// checkMember compares one image's header with its row. Several things may be wrong at once, and each is reported.
+// The expected name is made of the key; only the length of the extension affects it (formats.MemberName).
 func (v *verifier) checkMember(shard int, record int64, m formats.TarMember, at func(record, offset int64, expected, found any, text string)) {
 	s, key, ok := v.sample(record)
 	if !ok {
@@ -180,8 +179,8 @@ func (v *verifier) checkMember(shard int, record int64, m formats.TarMember, at 
 	}
 }
 
-// checkUnlabelled refuses an image behind which no label came, though its row has one. A row without a label is not checked:
-// such a shard may have the label -1 or none (record.hasCls).
+// checkUnlabelled reports an image without a label after it if its row has one. A row without a label is not checked:
+// its shard may have the label -1 or none (record.hasCls).
 func (v *verifier) checkUnlabelled(record int64, at func(record, offset int64, expected, found any, text string)) {
 	if record < 0 {
 		return
@@ -191,9 +190,9 @@ func (v *verifier) checkUnlabelled(record int64, at func(record, offset int64, e
 	}
 }
 
-// checkLabel compares a .cls member with the row before it: the label stands in the shard and in
-// the index, and a swapped one would be the worst kind of fault.
-// It is a reader of WebDataset that takes the label from there; Headrace's own takes the index's.
+// checkLabel compares a .cls member with the row before it. The label is in the shard and in the index, and a wrong one
+// would be the worst kind of fault.
+// Readers of WebDataset take the label from the shard; Headrace takes it from the index.
 func (v *verifier) checkLabel(f io.ReaderAt, path string, record int64, m formats.TarMember, at func(record, offset int64, expected, found any, text string)) {
 	if record < 0 {
 		at(-1, m.Header, "an image", m.Name, "a label without an image before it")
@@ -203,7 +202,7 @@ func (v *verifier) checkLabel(f io.ReaderAt, path string, record int64, m format
 	if !ok {
 		return
 	}
-	// No label is as long; a hostile member may be.
+	// No label is that long, but a hostile member may be.
 	text := make([]byte, min(m.Size, 32))
 	if _, err := f.ReadAt(text, m.Offset); err != nil {
 		v.note(catalog.IOError(path, "cannot read a label", err))

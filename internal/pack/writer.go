@@ -16,7 +16,7 @@ import (
 )
 
 // WriterConfig asks for a packed dataset that is given sample by sample.
-// Its members are those of PackConfig that make sense without a source.
+// It has the members of PackConfig that make sense without a source.
 type WriterConfig struct {
 	Options
 	SeekOptions
@@ -27,21 +27,20 @@ type WriterConfig struct {
 	OnFault     string          `json:"on_fault"`
 	Classes     []string        `json:"classes"`
 	Fields      []catalog.Field `json:"fields"` // nil: those of the first sample
-	Storage     remote.Storage  `json:"-"`      // of a Destination that is a URL
+	Storage     remote.Storage  `json:"-"`      // for a Destination that is a URL
 }
 
-// Added is what a sample has beside its image.
-// A label is a number; names are looked up by AddJSON.
+// Added is a sample without its image.
+// A label is a number; AddJSON looks up names.
 type Added struct {
-	Key    string // "": its number
+	Key    string // "": the sample's number
 	Label  *int64 // nil: none
 	Fields map[string]any
 }
 
-// Writer takes samples and inspects and writes them behind the caller's back, in their order. An
-// error of a file shows at a later call; an argument that does not fit is refused at once, and
-// the writer goes on without that sample.
-// mu holds one call at a time, so that samples have an order whoever adds them.
+// Writer takes samples, and inspects and writes them in the background, in their order. An error of a file is returned
+// by a later call. An unsuitable argument is refused at once, and the writer goes on without that sample.
+// mu admits one call at a time, so that samples have an order whoever adds them.
 type Writer struct {
 	mu     sync.Mutex
 	config WriterConfig
@@ -51,7 +50,7 @@ type Writer struct {
 	count  int64
 
 	items  chan *item
-	ctx    context.Context // of all that waits
+	ctx    context.Context // of everything that waits
 	cancel context.CancelFunc
 	done   chan struct{} // closed when the flow has ended
 	err    error         // of the flow; read after done
@@ -60,7 +59,7 @@ type Writer struct {
 }
 
 // NewWriter checks the destination and begins.
-// Fields and index follow with the first sample: only then their types are known.
+// Fields and index follow with the first sample, because only then the types are known.
 func NewWriter(c WriterConfig) (*Writer, error) {
 	if err := c.Options.check(); err != nil {
 		return nil, err
@@ -84,7 +83,7 @@ func NewWriter(c WriterConfig) (*Writer, error) {
 			return nil, catalog.NewError(fault.KindArgument, "", "classes[%d] has %d bytes (expected at most %d)", i, len(name), formats.MaxNameBytes)
 		}
 	}
-	// Of no call: samples come one by one, and Abort may come from another thread while Finish waits.
+	// The context belongs to no call: samples come one by one, and another thread may call Abort while Finish waits.
 	ctx, cancel := context.WithCancel(context.Background())
 	o, err := newOutput(ctx, c.Destination, c.ShardBytes, c.Overwrite, c.Storage)
 	if err != nil {
@@ -95,8 +94,8 @@ func NewWriter(c WriterConfig) (*Writer, error) {
 	return &Writer{config: c, output: o, keys: newKeySet(), track: o.track, ctx: ctx, cancel: cancel}, nil
 }
 
-// Add takes a sample. The image's bytes are copied.
-// Add returns when the sample is on its way. Whether its bytes are an image is seen later.
+// Add adds a sample. It copies the image's bytes.
+// It returns when the sample is queued. Only later it is known whether its bytes are an image.
 func (w *Writer) Add(image []byte, a Added) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -112,7 +111,7 @@ func (w *Writer) Add(image []byte, a Added) error {
 			return err
 		}
 	}
-	// Unbuffered: a caller faster than the cores waits here, and memory stays bounded.
+	// The channel has no buffer: a caller faster than the cores waits here, so memory stays limited.
 	select {
 	case w.items <- it:
 	case <-w.done:
@@ -120,20 +119,20 @@ func (w *Writer) Add(image []byte, a Added) error {
 	case <-w.ctx.Done():
 		return catalog.NewError(fault.KindClosed, w.output.to.path(), "the writer was closed meanwhile")
 	}
-	// Only now, so that a sample that was refused leaves its key free.
+	// The key is added only now, so that a refused sample leaves its key free.
 	w.keys.add(it.key, w.count)
 	w.count++
 	return nil
 }
 
-// item checks a sample against what came before. Nothing of the writer changes on an error.
-// Checks come before the copy of the image, which may be of megabytes.
+// item checks a sample against the ones before. On an error nothing of the writer changes.
+// The checks come before the copy of the image, which may have megabytes.
 func (w *Writer) item(image []byte, a Added) (*item, error) {
 	it := &item{seq: w.count, key: a.Key, label: catalog.NoLabel}
 	wrong := func(format string, v ...any) error {
 		return &catalog.Error{Kind: fault.KindArgument, Record: w.count, Key: it.key, Offset: -1, Text: fmt.Sprintf(format, v...)}
 	}
-	// With so many digits the names of a thousand million samples sort as their numbers do.
+	// With this many digits the names of a thousand million samples sort like their numbers.
 	if it.key == "" {
 		it.key = fmt.Sprintf("%09d", w.count)
 	}
@@ -148,7 +147,7 @@ func (w *Writer) item(image []byte, a Added) (*item, error) {
 	}
 	if a.Label != nil {
 		it.label, it.hasCls = *a.Label, true
-		if it.label < 0 { // -1 in the index stands for none
+		if it.label < 0 { // in the index -1 means none
 			return nil, wrong("label is %d (expected 0 or more, or none)", it.label)
 		}
 		if n := int64(len(w.config.Classes)); n > 0 && it.label >= n {
@@ -166,15 +165,15 @@ func (w *Writer) item(image []byte, a Added) (*item, error) {
 		}
 		it.fields = append(it.fields, v)
 	}
-	// Only where nothing was wrong, so that a refused first sample settles no fields.
+	// The fields are set only if nothing is wrong, so that a refused first sample does not set them.
 	w.fields = fields
-	// The caller's memory is free again when Add returns; the flow reads it later.
+	// The image is copied, because the caller's memory is free again when Add returns and the flow reads it later.
 	it.data = bytes.Clone(image)
 	return it, nil
 }
 
-// checkFieldName refuses what every sample has anyway. A batch could not tell the two apart.
-// The names are those that a batch has for every sample, as scan.ofEverySample lists them.
+// checkFieldName refuses names that every sample has anyway, because a batch could not distinguish the two.
+// They are the names that a batch has for every sample, as in scan.ofEverySample.
 func checkFieldName(name string) error {
 	switch name {
 	case "image", "label", "key", "index", "path":
@@ -183,8 +182,8 @@ func checkFieldName(name string) error {
 	return nil
 }
 
-// fieldsOf settles the fields with the first sample and holds all others to them.
-// A field that a later sample lacks is refused with its value (Field.CheckValue): no row of an index has holes.
+// fieldsOf takes the fields from the first sample, and checks all others against them.
+// If a later sample lacks a field, Field.CheckValue refuses its value, because an index has no empty cells.
 func (w *Writer) fieldsOf(a Added) ([]catalog.Field, error) {
 	fields := w.fields
 	if fields == nil {
@@ -199,7 +198,7 @@ func (w *Writer) fieldsOf(a Added) ([]catalog.Field, error) {
 			}
 			slices.SortFunc(fields, func(x, y catalog.Field) int { return strings.Compare(x.Name, y.Name) })
 		}
-		for i, f := range fields { // an array may be declared by name alone
+		for i, f := range fields { // an array may be declared by its name alone
 			if v, ok := a.Fields[f.Name].(catalog.Array); ok && f.Type == catalog.ArrayType && f.DType == "" {
 				fields[i].DType = v.DType
 			}
@@ -217,7 +216,7 @@ func (w *Writer) fieldsOf(a Added) ([]catalog.Field, error) {
 }
 
 // start begins the flow with the first sample, when the fields are known.
-// An error here is final: the destination is given up.
+// An error here is final: the destination is abandoned.
 func (w *Writer) start() error {
 	if err := w.output.begin(w.fields); err != nil {
 		w.closed = true
@@ -233,11 +232,11 @@ func (w *Writer) start() error {
 			f.further = append(f.further, n)
 		}
 	}
-	// The caller's thread is free; what it learns of an error comes with a later Add, or with Finish.
+	// The caller's thread goes on. It gets an error from a later Add, or from Finish.
 	go func() {
 		defer close(w.done)
 		defer func() {
-			if p := recover(); p != nil { // nobody else's goroutine: a panic would end the process
+			if p := recover(); p != nil { // this is our own goroutine, so a panic would end the process
 				w.err = catalog.NewError(fault.KindInternal, w.config.Destination, "panic: %v", p)
 			}
 		}()
@@ -246,9 +245,8 @@ func (w *Writer) start() error {
 	return nil
 }
 
-// Finish waits for what was added and makes the dataset visible. The writer is closed whatever
-// comes of it.
-// The lock is held throughout, so that Add waits and then finds the writer closed; Abort needs none to cancel.
+// Finish waits for what was added and makes the dataset visible. The writer is closed, whatever the result.
+// It holds the lock throughout, so an Add waits and then finds the writer closed. Abort can cancel without the lock.
 func (w *Writer) Finish() (Summary, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -258,7 +256,7 @@ func (w *Writer) Finish() (Summary, error) {
 	w.closed = true
 	defer w.cancel()
 	if w.items != nil {
-		// Nobody sends any more: Add takes the lock that is held here.
+		// Nobody sends any more, because Add needs the lock that is held here.
 		close(w.items)
 		<-w.done
 		if w.err != nil {
@@ -268,8 +266,8 @@ func (w *Writer) Finish() (Summary, error) {
 	return w.output.finish(w.config.Classes)
 }
 
-// Abort ends without leaving anything, also a Finish that is at work. After that it does nothing.
-// The context comes first, without the lock: it wakes an Add that waits and a Finish that writes.
+// Abort ends the writer and leaves nothing, even while Finish is at work. After Finish it does nothing.
+// It cancels the context first, without the lock, to wake an Add that waits and a Finish that writes.
 func (w *Writer) Abort() {
 	w.cancel()
 	w.mu.Lock()
@@ -284,23 +282,23 @@ func (w *Writer) Abort() {
 	w.output.abandon(nil)
 }
 
-// Warning says that fewer threads looked at images than should; empty where that is not so.
+// Warning says that fewer threads inspected images than wanted; empty if all did.
 func (w *Writer) Warning() string { return w.track.Warning() }
 
-// Left is a clause about what Abort could not remove.
+// Left returns a clause about what Abort could not remove.
 func (w *Writer) Left() string { return w.track.Left() }
 
-// Place is the destination, for texts.
+// Place returns the destination, for messages.
 func (w *Writer) Place() string { return w.output.to.path() }
 
 // added is the writer as a source of samples.
-// It is closed by Finish, which ends the flow in order, and cancelled by Abort.
+// Finish closes it, which ends the flow in order; Abort cancels it.
 type added struct {
 	items <-chan *item
 	ctx   context.Context
 }
 
-// next waits for a sample; it ends with the last one, or with the writer.
+// next waits for a sample. It ends after the last one, or when the writer is aborted.
 func (a *added) next(it *item) (bool, error) {
 	select {
 	case i, ok := <-a.items:
@@ -313,7 +311,7 @@ func (a *added) next(it *item) (bool, error) {
 	}
 }
 
-// total is not known: nobody says how many samples will come. The fields were told to the output by start.
+// total is not known in advance. start gives the fields to the output.
 func (a *added) total() int64            { return -1 }
 func (a *added) classes() []string       { return nil }
 func (a *added) fields() []catalog.Field { return nil }

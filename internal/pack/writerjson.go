@@ -11,15 +11,15 @@ import (
 	"github.com/headrace/headrace/internal/pathjson"
 )
 
-// AddJSON is Add for callers across the C ABI: one JSON object with "label" (a number, or a
-// class name), "key" and the fields, in the forms of catalog.ValueFromJSON. All are optional.
-// Members are a map, whose order does not matter: fields have the order in which they were settled.
+// AddJSON is Add for callers across the C ABI: one JSON object with "label" (a number or a class name), "key" and the
+// fields, in the forms of catalog.ValueFromJSON. All are optional.
+// The order of members does not matter, because the order of fields is that of the first sample.
 func (w *Writer) AddJSON(image, fields []byte) error {
 	var raw map[string]json.RawMessage
 	wrong := func(name string, err error) error {
 		return &catalog.Error{Kind: fault.KindArgument, Record: w.Len(), Offset: -1, Text: name, Err: err}
 	}
-	if !utf8.Valid(fields) { // encoding/json would make another key, or another text, of it
+	if !utf8.Valid(fields) { // encoding/json would change the key or the text
 		return wrong("the fields are no valid UTF-8", nil)
 	}
 	if len(fields) > 0 {
@@ -32,7 +32,7 @@ func (w *Writer) AddJSON(image, fields []byte) error {
 		var err error
 		switch name {
 		case "key":
-			// As a path, so that what is no text is refused, and not kept as U+FFFD.
+			// The key is read as a path, so that invalid text is refused and does not become U+FFFD.
 			err = json.Unmarshal(value, (*pathjson.Text)(&a.Key))
 		case "label":
 			a.Label, err = w.labelFromJSON(value)
@@ -46,9 +46,9 @@ func (w *Writer) AddJSON(image, fields []byte) error {
 	return w.Add(image, a)
 }
 
-// labelFromJSON is a number, or the place of a name among the writer's classes.
+// labelFromJSON returns a number, or the place of a name among the writer's classes.
 func (w *Writer) labelFromJSON(value json.RawMessage) (*int64, error) {
-	// Before the string: json reads null into one without complaint.
+	// This comes before the string, because json reads null into a string without an error.
 	if string(value) == "null" {
 		return nil, nil
 	}
@@ -65,7 +65,7 @@ func (w *Writer) labelFromJSON(value json.RawMessage) (*int64, error) {
 	return &label, err
 }
 
-// declared is a field that the writer was told of. Its type settles what JSON leaves open: 3 may be meant as a float.
+// declared returns the declared field of that name. Its type decides what JSON leaves open: 3 may be meant as a float.
 func (w *Writer) declared(name string) *catalog.Field {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -81,8 +81,8 @@ func (w *Writer) declared(name string) *catalog.Field {
 	return nil
 }
 
-// Len is the number of samples added.
-// It takes the lock, for samples may come from several threads.
+// Len returns the number of samples that were added.
+// It takes the lock, because samples may come from several threads.
 func (w *Writer) Len() int64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
