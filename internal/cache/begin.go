@@ -14,26 +14,25 @@ import (
 
 const (
 	lockName = "lock"
-	// Who holds the lock looks at a directory and is done; where somebody does not let go of it,
-	// nothing is put.
+	// The lock is held only while a process looks at the directory. If somebody does not release it, nothing is put.
 	lockTries = 20
 	lockPause = 2 * time.Millisecond
 )
 
-// segmentBytes is how large a segment becomes, keys and data together.
+// segmentBytes is the size up to which a segment grows, keys and data together.
 func (c *Cache) segmentBytes() int64 { return min(mostSegment, c.bound/16) }
 
-// found is a segment of the directory as it lies there.
+// found is a segment as it lies in the directory.
 type found struct {
 	name    string
-	size    int64 // of one that is being written: what it may become
+	size    int64 // if the segment is being written, the size up to which it may grow
 	used    time.Time
-	written bool // somebody appends to it
-	gone    bool // removed
+	written bool // a process appends to it
+	gone    bool // it was removed
 }
 
-// begin takes a segment that nobody appends to and that has room, or makes one. None is had where
-// the directory is full of segments that others write, or cannot be written.
+// begin takes a segment that nobody appends to and that has room, or makes a new one. It gets none if the directory is
+// full of segments that others write, or cannot be written.
 func (w *writer) begin() {
 	c := w.cache
 	lock := c.lock()
@@ -43,7 +42,7 @@ func (w *writer) begin() {
 	defer unlock(lock)
 	list := c.list()
 	for _, f := range list {
-		// What it will gain needs room as well, and may not be had where there is none for a new one.
+		// What this segment will gain needs room as well, which may be missing if there is none for a new segment.
 		if !f.written && f.size < c.segmentBytes()*3/4 && c.makeRoom(list, f.name) && w.take(f.name, false) {
 			break
 		}
@@ -56,7 +55,7 @@ func (w *writer) begin() {
 	if w.keys == nil {
 		return
 	}
-	// What is in it already is read before anything is added: this process's own is not followed.
+	// Its present entries are read before anything is added, because look does not follow this process's own segment.
 	c.looking.Lock()
 	defer c.looking.Unlock()
 	number, ok := c.number(w.segment)
@@ -73,7 +72,7 @@ func (w *writer) begin() {
 	w.waiting.Store(w.segment)
 }
 
-// lock is that of the directory; nil where it cannot be had soon.
+// lock takes the lock of the directory; nil if it is not free soon.
 func (c *Cache) lock() *os.File {
 	f, err := os.OpenFile(c.path(lockName), os.O_RDWR|os.O_CREATE|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
@@ -89,8 +88,8 @@ func (c *Cache) lock() *os.File {
 	return nil
 }
 
-// list is the segments of the directory, the one that was used last at the end. What else lies there, a
-// user's own files, is neither counted nor touched. With the lock held.
+// list returns the segments of the directory, the one used last at the end. Other files, such as a user's own, are
+// neither counted nor touched. The caller holds the lock.
 func (c *Cache) list() []found {
 	directory, err := os.Open(c.dir)
 	if err != nil {
@@ -105,8 +104,8 @@ func (c *Cache) list() []found {
 			continue
 		}
 		f := found{name: name, used: file.ModTime(), written: c.isWritten(name)}
-		// Only now: nobody begins to append while the directory is locked, but who did may have gone on until
-		// the segment was looked at.
+		// The size is read only now. While the directory is locked nobody begins to append, but a process that appends
+		// already may have gone on until isWritten looked.
 		f.size = c.sizeOf(name)
 		if f.written {
 			f.size = max(f.size, c.segmentBytes())
@@ -117,8 +116,8 @@ func (c *Cache) list() []found {
 	return list
 }
 
-// isSegment: the keys begin as those of a segment do, of whatever version, or are what a killed process
-// left of such a beginning.
+// isSegment is true if the keys begin like those of a segment of any version, or are the rest of such a beginning that
+// a killed process left.
 func (c *Cache) isSegment(name string) bool {
 	keys, err := os.OpenFile(c.path(name+keysSuffix), os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)
 	if err != nil {
@@ -133,8 +132,10 @@ func (c *Cache) isSegment(name string) bool {
 	return err == io.EOF && bytes.HasPrefix(head(), first[:n])
 }
 
-// makeRoom removes segments that were not used lately until the bound has room for one that is appended to,
-// `next` or a new one, whatever size those become that are being written. With the lock held.
+// makeRoom removes segments that were not used lately, until the bound has room for the segment that will be appended
+// to:
+// `next`, or a new one if it is empty. Segments that are being written count with their final size. The caller holds
+// the lock.
 func (c *Cache) makeRoom(list []found, next string) bool {
 	total, count := c.segmentBytes(), 1
 	for _, f := range list {
@@ -157,7 +158,7 @@ func (c *Cache) makeRoom(list []found, next string) bool {
 	return total <= c.bound && count <= mostSegments
 }
 
-// sizeOf is that of a segment's two files as they are now.
+// sizeOf returns the present size of a segment's two files.
 func (c *Cache) sizeOf(name string) (size int64) {
 	for _, suffix := range []string{keysSuffix, dataSuffix} {
 		if status, err := os.Lstat(c.path(name + suffix)); err == nil {
@@ -167,10 +168,10 @@ func (c *Cache) sizeOf(name string) (size int64) {
 	return size
 }
 
-// lately: within the last hour, or the next, for clocks differ.
+// lately is true within an hour before or after now, because clocks differ.
 func lately(used time.Time) bool { return time.Since(used).Abs() < recent }
 
-// isWritten: somebody holds the lock of a segment.
+// isWritten is true if somebody holds the lock of a segment.
 func (c *Cache) isWritten(name string) bool {
 	f, err := os.OpenFile(c.path(name+keysSuffix), os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)
 	if err != nil {
@@ -184,13 +185,13 @@ func (c *Cache) isWritten(name string) bool {
 	return false
 }
 
-// unlock ends a lock of flock's. Told explicitly, it ends also where a forked child has the descriptor.
+// unlock releases a flock and closes the file. The explicit release works even if a forked child has the descriptor.
 func unlock(f *os.File) {
 	_ = unix.Flock(int(f.Fd()), unix.LOCK_UN)
 	f.Close()
 }
 
-// remove takes the data first: keys say that it is a segment's, and are nothing to a reader alone.
+// remove removes the data first: keys alone still show that the rest belongs to a segment, and no reader uses them.
 func (c *Cache) remove(name string) bool {
 	for _, suffix := range []string{dataSuffix, keysSuffix} {
 		if err := os.Remove(c.path(name + suffix)); err != nil && !os.IsNotExist(err) {
@@ -200,14 +201,14 @@ func (c *Cache) remove(name string) bool {
 	return true
 }
 
-// take makes a segment this process's, if it can be: a new one, or one that nobody appends to.
+// take makes a segment this process's own, if that is possible: a new one, or one that nobody appends to.
 func (w *writer) take(name string, create bool) bool {
 	c := w.cache
 	flags := os.O_RDWR | unix.O_NONBLOCK | unix.O_NOFOLLOW
 	if create {
 		flags |= os.O_CREATE | os.O_EXCL
 	}
-	// The keys are there before the data is, and are removed after it: data alone is never a segment's.
+	// The keys are made before the data and removed after them, so data alone never belong to a segment.
 	keys, err := os.OpenFile(c.path(name+keysSuffix), flags, 0o600)
 	if err != nil {
 		return false
@@ -234,8 +235,8 @@ func (w *writer) take(name string, create bool) bool {
 	return false
 }
 
-// ends locks a segment and says where it is appended to: behind its last whole entry, for what a killed
-// process left of one is written over.
+// ends locks a segment and returns where to append to it: after its last complete entry, so that the rest of an entry
+// that a killed process left is overwritten.
 func ends(keys, data *os.File) (keysEnd, dataEnd int64, err error) {
 	if err = unix.Flock(int(keys.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		return 0, 0, err
@@ -256,8 +257,8 @@ func ends(keys, data *os.File) (keysEnd, dataEnd int64, err error) {
 	return size - (size-headBytes)%entryBytes, dataInfo.Size(), nil
 }
 
-// number is that of the segment s among those that are read, which may have it already; not ok for a
-// cache that was closed. With c.looking held.
+// number returns the number of segment s among those that are read; if s is open already, it closes s and returns the
+// earlier number. ok is false if the cache was closed. The caller holds c.looking.
 func (c *Cache) number(s *segment) (number int, ok bool) {
 	c.mu.RLock()
 	for i, other := range c.segments {

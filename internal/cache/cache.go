@@ -14,20 +14,20 @@ import (
 )
 
 const (
-	// mostSegment is how large a segment becomes; a sixteenth of the bound where that is less, so that
-	// eviction takes a small part.
+	// mostSegment is the size up to which a segment grows; a sixteenth of the bound if that is less, so that eviction
+	// removes a small part.
 	mostSegment  = 64 << 20
 	leastSegment = 64 << 10
-	// LeastBound is the least that a cache can be bound to.
+	// LeastBound is the least bound that a cache can have.
 	LeastBound = 16 * leastSegment
-	// mostRecord is the largest record that is kept. A photograph of 100 megapixels has points of 400 kB.
+	// mostRecord is the largest record that is kept. A photograph of 100 megapixels has seek points of 400 kB.
 	mostRecord = 4 << 20
-	// mostSegments of a directory are read. A cache of 4 GB has 64.
+	// mostSegments is how many segments of a directory are read. A cache of 4 GB has 64.
 	mostSegments = 1024
-	// recent is how long a segment stays after it was used. Of a set that is larger than the bound a part is
-	// kept then, epoch by epoch; where the oldest went for the newest, all would be made anew in each.
+	// recent is how long a segment stays after it was used. Of a dataset that exceeds the bound, a part is then kept from
+	// epoch to epoch. If the oldest segment made room for the newest, everything would be made again in each epoch.
 	recent = time.Hour
-	// lookEvery is how often misses may make a process look for what others have put.
+	// lookEvery limits how often misses make a process look for what others have put.
 	lookEvery = time.Second
 )
 
@@ -35,32 +35,32 @@ const (
 type Cache struct {
 	dir        string
 	bound      int64
-	references int // of the registry
+	references int // number of users, for the registry
 
 	begin    sync.Once
 	mu       sync.RWMutex
 	places   map[uint64]place // by the first 8 bytes of a key
-	segments []*segment       // places count in it; one that is gone is nil
-	looked   atomic.Int64     // when, by monotonic
-	looking  sync.Mutex       // before mu
-	own      atomic.Int64     // number of the segment that the writer has; -1 for none
-	writer   writer           // its lock is before both
+	segments []*segment       // places have indices into it; nil for a segment that is gone
+	looked   atomic.Int64     // time of the last look, by monotonic
+	looking  sync.Mutex       // locked before mu
+	own      atomic.Int64     // number of the writer's segment; -1 for none
+	writer   writer           // its lock is taken before both
 }
 
-// place is where a record lies.
+// place says where a record is.
 type place struct {
 	segment, offset, length, crc uint32
 }
 
-// The caches that are open in this process, by directory.
+// registry has the caches that are open in this process, by directory.
 var registry struct {
 	sync.Mutex
 	open map[string]*Cache
 }
 
-// Open opens the cache in a directory, which is made. All who open one directory share one Cache, and
-// the first one's bound. It is nil where there can be none: the directory cannot be made, or others
-// than this user may write to it.
+// Open opens the cache in a directory, which it makes if needed. All users of a directory share one Cache, with the
+// bound of the first user. Open returns nil if the directory cannot be made, or if others than this user may write to
+// it.
 func Open(dir string, bound int64) *Cache {
 	registry.Lock()
 	defer registry.Unlock()
@@ -81,7 +81,7 @@ func Open(dir string, bound int64) *Cache {
 	return c
 }
 
-// ours: values decide which bytes become pixels, so nobody else may have written them.
+// ours is true if nobody else can write to the directory, because values decide which bytes become pixels.
 func ours(dir string) bool {
 	var status unix.Stat_t
 	if unix.Stat(dir, &status) != nil || status.Mode&unix.S_IFMT != unix.S_IFDIR || status.Mode&0o022 != 0 {
@@ -90,7 +90,7 @@ func ours(dir string) bool {
 	return int(status.Uid) == os.Geteuid() || os.Geteuid() == 0
 }
 
-// Close writes what waits. The last one's closes the files.
+// Close writes what waits in memory. The last user's call closes the files.
 func (c *Cache) Close() {
 	registry.Lock()
 	defer registry.Unlock()
@@ -109,7 +109,7 @@ func (c *Cache) Close() {
 
 func short(key Key) uint64 { return binary.LittleEndian.Uint64(key[:]) }
 
-// Get makes the value of a key readable until b is used again; false where there is none.
+// Get makes the value of a key readable until b is used again; false if there is none.
 func (c *Cache) Get(key Key, b *mmap.Buffer) (mmap.View, bool) {
 	c.begin.Do(func() {
 		c.looking.Lock()
@@ -139,7 +139,7 @@ func (c *Cache) Get(key Key, b *mmap.Buffer) (mmap.View, bool) {
 	return mmap.View{}, false
 }
 
-// read is false where the record is not there whole, or is not the key's.
+// read returns false if the record is incomplete or belongs to another key.
 func (c *Cache) read(key Key, at place, from *segment, b *mmap.Buffer) (mmap.View, bool) {
 	if from == nil {
 		return mmap.View{}, false
@@ -162,11 +162,11 @@ func (c *Cache) read(key Key, at place, from *segment, b *mmap.Buffer) (mmap.Vie
 
 var started = time.Now()
 
-// monotonic is the time in nanoseconds, never 0, since the process began: a clock that is set back an hour does not
-// stop the cache for one.
+// monotonic returns a time in nanoseconds that only rises and is never 0. If the machine's clock is set back by an
+// hour, the cache still works.
 func monotonic() int64 { return int64(time.Since(started)) + int64(time.Hour) }
 
-// forget takes a place out that holds nothing.
+// forget removes a place without a valid record.
 func (c *Cache) forget(key Key, at place) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -175,18 +175,18 @@ func (c *Cache) forget(key Key, at place) {
 	}
 }
 
-// Put keeps a value; a later one of the same key takes its place. It is in memory when Put returns, and
-// in the file a second later at most if there is another Put by then, or at Close. It is false where the key
-// has this value already (two that missed it at once both put it, and it is kept once), and where it cannot be
-// kept: it is over MostValue, or the cache is not Writable.
+// Put keeps a value, which replaces an earlier one of the same key. It is in memory when Put returns. It is in the file
+// at the next Put that comes a second later, or at Close. Put returns false if the key has this value already (if two
+// missed it at once and both put it, it is kept once), or if it cannot be kept: it exceeds MostValue, or the cache is
+// not Writable.
 func (c *Cache) Put(key Key, value []byte) bool { return c.writer.put(key, value) }
 
-// Writable says whether what is put now is kept, as far as is known before: not in a directory that is only
-// read, nor on a disk that was full, nor where the bound is reached by what was used within the last hour.
-// Whoever would have to work for a value asks before.
+// Writable says whether a value that is put now will be kept, as far as that is known. It will not be in a directory
+// that is only read, on a disk that was full, or if segments used within the last hour fill the bound.
+// Whoever would have to work for a value asks this first.
 func (c *Cache) Writable() bool { return c.writer.writable() }
 
-// has says whether the place of a key is of a record of this length and CRC-32C, which is of the key as well.
+// has says whether the key's place has a record of this length and CRC-32C, which covers the key as well.
 func (c *Cache) has(key Key, length, crc uint32) bool {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -194,7 +194,7 @@ func (c *Cache) has(key Key, length, crc uint32) bool {
 	return found && c.segments[at.segment] != nil && at.length == length && at.crc == crc
 }
 
-// note adds places, those of later records in the place of earlier ones.
+// note adds places; a later record replaces an earlier one of the same key.
 func (c *Cache) note(number int, entries []entry) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -207,5 +207,5 @@ func (c *Cache) note(number int, entries []entry) {
 	}
 }
 
-// path is that of a file of the directory.
+// path returns the path of a file in the directory.
 func (c *Cache) path(name string) string { return filepath.Join(c.dir, name) }

@@ -10,18 +10,18 @@ import (
 )
 
 const (
-	// Variable is where the cache is: a directory; "off" for none. Without it, headrace below
+	// Variable names the directory of the cache; "off" for none. Without it, the cache is in the directory headrace below
 	// XDG_CACHE_HOME or ~/.cache.
 	Variable = "HEADRACE_CACHE"
-	// SizeVariable bounds it, in bytes.
+	// SizeVariable is its bound, in bytes.
 	SizeVariable = "HEADRACE_CACHE_SIZE"
-	// defaultBound holds the points of 2 million photographs of 110 kB: ImageNet and half as much again.
+	// defaultBound is enough for the seek points of 2 million photographs of 110 kB: ImageNet and half as much again.
 	defaultBound = 4 << 30
 	off          = "off"
 )
 
-// OpenUsers opens the cache that the environment names. The text says what is wrong with the environment, and
-// is empty where nothing is; there is no cache then, as where it is off or cannot be made.
+// OpenUsers opens the cache that the environment names. The text says what is wrong with the environment, and is empty
+// if nothing is. The cache is nil if something is wrong, if it is off, or if it cannot be made.
 func OpenUsers() (*Cache, string) {
 	bound, err := boundOf(environment.Get(SizeVariable))
 	if err != nil {
@@ -45,7 +45,7 @@ func boundOf(text string) (int64, error) {
 	return bound, nil
 }
 
-// directory is empty where there is to be no cache. The XDG specification has relative paths ignored.
+// directory returns an empty text if there is to be no cache. It ignores relative paths, as the XDG specification says.
 func directory() string {
 	switch dir := environment.Get(Variable); {
 	case dir == off:

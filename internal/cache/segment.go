@@ -17,10 +17,10 @@ import (
 const (
 	keysSuffix = ".keys"
 	dataSuffix = ".data"
-	nameDigits = 16 // hexadecimal and small, of a random number
+	nameDigits = 16 // digits of a random number, in lower-case hexadecimal
 )
 
-// segmentOf parts the name of a segment's file; not ok for one that no segment has.
+// segmentOf splits the name of a segment's file; ok is false if it is no segment's.
 func segmentOf(file string) (name, suffix string, ok bool) {
 	if len(file) < nameDigits || strings.Trim(file[:nameDigits], "0123456789abcdef") != "" {
 		return "", "", false
@@ -29,15 +29,15 @@ func segmentOf(file string) (name, suffix string, ok bool) {
 	return name, suffix, suffix == keysSuffix || suffix == dataSuffix
 }
 
-// segment is one that is open for reading.
+// segment is a segment that is open for reading.
 type segment struct {
 	name       string
 	keys, data *os.File
-	read       int64 // bytes of keys
+	read       int64 // how many bytes of keys were read
 	used       atomic.Int64
 }
 
-// openSegment is nil where there is none that can be read.
+// openSegment returns nil if the segment cannot be read.
 func (c *Cache) openSegment(name string) *segment {
 	keys, err := mmap.OpenRegular(c.path(name + keysSuffix))
 	if err != nil {
@@ -57,7 +57,7 @@ func (c *Cache) openSegment(name string) *segment {
 	return &segment{name: name, keys: keys, data: data, read: headBytes}
 }
 
-// drop closes a segment, with the lock held. Places in it are forgotten when they are asked for.
+// drop closes a segment; the caller holds the lock mu. Places in it are removed when they are next looked up.
 func (c *Cache) drop(number int) {
 	if s := c.segments[number]; s != nil {
 		s.keys.Close()
@@ -66,17 +66,17 @@ func (c *Cache) drop(number int) {
 	}
 }
 
-// touchEvery is how exactly it is known when a segment was used.
+// touchEvery is the precision of the time at which a segment was last used.
 const touchEvery = recent / 6
 
-// use notes that a value was of use, for the segments that are not are evicted first.
+// use notes that a value was used, because the segments not used for longest are evicted first.
 func (s *segment) use() {
 	now, last := time.Now().UnixNano(), s.used.Load()
-	// Ahead of the clock it is where that was set back since.
+	// last is later than now if the clock was set back meanwhile.
 	if now-last < int64(touchEvery) && now >= last || !s.used.CompareAndSwap(last, now) {
 		return
 	}
-	// Where it cannot be written, as in a directory that is only read, it is as old as it was.
+	// If the time cannot be written, as in a directory that is only read, the segment keeps its old time.
 	raw, err := s.keys.SyscallConn()
 	if err == nil {
 		now := unix.NsecToTimeval(now)
@@ -84,11 +84,11 @@ func (s *segment) use() {
 	}
 }
 
-// look reads what others, and earlier processes, have put since the last time. With c.looking held.
+// look reads what other and earlier processes have put since the last time. The caller holds c.looking.
 func (c *Cache) look() {
 	defer func() { c.looked.Store(monotonic()) }()
 	names, err := c.names()
-	if err != nil { // as without descriptors: nothing is known of what was evicted
+	if err != nil { // for example for lack of descriptors: what was evicted is then unknown
 		return
 	}
 	c.mu.Lock()
@@ -115,13 +115,13 @@ func (c *Cache) look() {
 				return
 			}
 		}
-		if number != int(c.own.Load()) { // this process's are known
+		if number != int(c.own.Load()) { // this process's own entries are known
 			c.follow(number)
 		}
 	}
 }
 
-// add gives a segment a number; false for a cache that was closed.
+// add gives a segment a number; ok is false if the cache was closed.
 func (c *Cache) add(s *segment) (number int, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -131,7 +131,7 @@ func (c *Cache) add(s *segment) (number int, ok bool) {
 		return 0, false
 	}
 	for i := range c.segments {
-		// Places that were in it could be taken for the new one's, were it not for their checksums.
+		// Old places with this number could be taken for the new segment's, but their checksums differ.
 		if c.segments[i] == nil {
 			c.segments[i] = s
 			return i, true
@@ -141,7 +141,7 @@ func (c *Cache) add(s *segment) (number int, ok bool) {
 	return len(c.segments) - 1, true
 }
 
-// follow reads the entries that a segment has gained. With c.looking held.
+// follow reads the entries that were added to a segment. The caller holds c.looking.
 func (c *Cache) follow(number int) {
 	c.mu.RLock()
 	s := c.segments[number]
@@ -169,7 +169,7 @@ func (c *Cache) follow(number int) {
 	}
 }
 
-// names are the segments of the directory, the one that was used last at the end: its values count.
+// names returns the segments of the directory, the one used last at the end, so that its values take precedence.
 func (c *Cache) names() ([]string, error) {
 	directory, err := os.Open(c.dir)
 	if os.IsNotExist(err) {
@@ -179,7 +179,7 @@ func (c *Cache) names() ([]string, error) {
 		return nil, err
 	}
 	defer directory.Close()
-	// Beside keys and data there is the lock.
+	// The factor 2 is for keys and data; a few more files, such as the lock, may be there.
 	found, err := directory.Readdir(2*mostSegments + 16)
 	if err != nil && err != io.EOF {
 		return nil, err

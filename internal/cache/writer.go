@@ -11,39 +11,39 @@ import (
 )
 
 const (
-	// A record waits in memory until so many bytes do, or for a second: a system call a record would
-	// cost more than the rest.
+	// Records wait in memory until there are this many bytes, or for a second. A system call for each record would cost
+	// more than everything else.
 	flushBytes = 64 << 10
 	flushEvery = time.Second
-	// retryEvery is how often a segment is asked for again when there was none to be had.
+	// retryEvery is how long to wait before asking for a segment again if there was none.
 	retryEvery = time.Second
 )
 
-// writer appends what this process puts, to a segment that is its own.
+// writer appends this process's values to a segment that it alone writes.
 type writer struct {
 	cache *Cache
 	mu    sync.Mutex
 
-	number     int // of the segment, for places
+	number     int // of the segment, as in places
 	segment    *segment
-	keys, data *os.File // nil without a segment; keys is locked
-	keysEnd    int64    // of what is on disk
+	keys, data *os.File // nil without a segment; keys has the lock
+	keysEnd    int64    // size on disk
 	dataEnd    int64
 	entries    []byte // not on disk yet
 	records    []byte
 	flushed    time.Time
 
-	// What Writable asks, without the lock.
+	// Writable reads these without the lock.
 	has   atomic.Bool  // there is a segment
-	off   atomic.Bool  // a write has failed: this process reads alone
-	retry atomic.Int64 // a segment is not to be asked for before; in nanoseconds
+	off   atomic.Bool  // a write has failed, so this process only reads from now on
+	retry atomic.Int64 // no segment is asked for before this time in nanoseconds
 
-	// Where a reader has to look for what waits, for one that need not is not to wait for a write.
+	// By these a reader sees whether a record waits in memory. Otherwise it need not wait for the lock during a write.
 	waiting     atomic.Pointer[segment]
 	waitingFrom atomic.Int64
 }
 
-// put is false where the record is there already, or cannot be kept.
+// put returns false if the record is there already, or cannot be kept.
 func (w *writer) put(key Key, value []byte) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -66,7 +66,7 @@ func (w *writer) put(key Key, value []byte) bool {
 	return true
 }
 
-// writable: there is a segment, or one is to be had.
+// writable is true if there is a segment, or if one is available.
 func (w *writer) writable() bool {
 	switch {
 	case w.off.Load():
@@ -81,7 +81,7 @@ func (w *writer) writable() bool {
 	return w.ready(0)
 }
 
-// ready: there is a segment, and it has room for a record of that length.
+// ready is true if there is a segment with room for a record of that length. It begins a new one if needed.
 func (w *writer) ready(length int64) bool {
 	if w.off.Load() {
 		return false
@@ -104,12 +104,12 @@ func (w *writer) ready(length int64) bool {
 	return true
 }
 
-// size is that of the segment with all that waits.
+// size is the size of the segment with all that waits in memory.
 func (w *writer) size() int64 {
 	return w.keysEnd + w.dataEnd + int64(len(w.entries)) + int64(len(w.records))
 }
 
-// flush writes what waits, each record before its entry. A cache on a full disk stays as it is.
+// flush writes what waits, each record before its entry. If the disk is full, the cache stays as it is.
 func (w *writer) flush() {
 	if w.keys == nil || len(w.entries) == 0 {
 		return
@@ -128,14 +128,14 @@ func (w *writer) flush() {
 	w.keysEnd += int64(len(w.entries))
 	w.records, w.entries = w.records[:0], w.entries[:0]
 	w.waitingFrom.Store(w.dataEnd)
-	// Evicted by somebody who may not have seen the lock: what comes is for a new one.
+	// The segment may have been evicted by somebody who did not see the lock. What follows goes into a new one.
 	var status unix.Stat_t
 	if unix.Fstat(int(w.keys.Fd()), &status) != nil || status.Nlink == 0 {
 		w.leave()
 	}
 }
 
-// leave gives the segment up to whoever appends next.
+// leave releases the segment, so that any process may append to it.
 func (w *writer) leave() {
 	if w.keys == nil {
 		return
@@ -159,7 +159,7 @@ func (w *writer) close(leave bool) {
 	}
 }
 
-// waits copies a record that is not on disk yet; false where it must be read.
+// waits copies a record that is not on disk yet; false if it must be read from disk.
 func (w *writer) waits(from *segment, at place, to []byte) bool {
 	if w.waiting.Load() != from || int64(at.offset) < w.waitingFrom.Load() {
 		return false
