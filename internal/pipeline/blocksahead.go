@@ -7,21 +7,22 @@ import (
 	"github.com/headrace/headrace/internal/catalog"
 )
 
-// blocksAhead is how many samples before its turn a block is decoded at the latest in a windowed order. A window begins with
-// samples of all its blocks: decoded at their turn, the other threads wait for each, where all of them can decode another one.
+// blocksAhead is how many samples in advance, at the latest, a block is decoded in a windowed order. A window begins
+// with samples of all its blocks. If each block were decoded when its sample is due, the other threads would wait for
+// it, though each could decode another block.
 const blocksAhead = 64
 
-// cachedBytesPerSecond is how fast at least a block comes out of the page cache. Who reads slower reads from a disk.
+// cachedBytesPerSecond is the least speed at which a block comes out of the page cache. A slower read is from a disk.
 const cachedBytesPerSecond = 1 << 30
 
-// slowness is what of the time that reading blocks took says something of the storage. That of decoding does not: readers
-// would decode no sooner.
+// slowness returns the part of the time for reading blocks that shows how slow the storage is. The time for decoding
+// does not count, because readers would not decode any sooner.
 func slowness(fetched time.Duration, sample *catalog.Sample) time.Duration {
 	return max(0, fetched-time.Duration(sample.Stored())*time.Second/cachedBytesPerSecond)
 }
 
-// decodeAhead decodes a block of the next window of a windowed order, where one is due, and that of the sample that this rank
-// comes to soon, which is there already but in an epoch's first window.
+// decodeAhead decodes a block of the next window of a windowed order if one is due. It also decodes the block of a
+// sample that this rank needs soon; except in an epoch's first window that one is decoded already.
 func (w *worker) decodeAhead(d *draft, i int64) {
 	l := w.loader
 	if d.chosen != nil || !l.order.ByStretches() || i >= d.count || l.config.Dataset.Away() {
@@ -35,12 +36,12 @@ func (w *worker) decodeAhead(d *draft, i int64) {
 	}
 }
 
-// prepareBlock decodes the block of the sample at a position, if it is not there yet.
+// prepareBlock decodes the block of the sample at a position, unless that was done.
 func (w *worker) prepareBlock(epoch, position int64) {
 	l := w.loader
 	index, _ := l.order.At(epoch, position)
 	later, err := l.config.Dataset.Sample(index)
-	// Two windows take three quarters of the room: a block that is ahead must not push out one of theirs.
+	// Two windows take three quarters of the room, and a block that is decoded ahead must not push out one of theirs.
 	if err != nil || later.Block.Codec == blocks.None || int64(later.Block.Size) > l.config.Blocks.Room()/4 {
 		return
 	}

@@ -14,18 +14,18 @@ import (
 	"github.com/headrace/headrace/internal/parts"
 )
 
-// keptAhead records that are in the cache are planned ahead of the decoders, so that those between them which are not
-// are requested early: some thousands are what a link of 400 MB/s needs. Of more some could be evicted meanwhile.
+// keptAhead is how many records that are in the cache are planned ahead of the decoders, so that missing ones between
+// them are requested early. A link of 400 MB/s needs some thousands. With more, some could be evicted meanwhile.
 const keptAhead = 4096
 
-// cachedGap is read rather than a second request sent where what is fetched is kept: bytes that nobody wanted are
-// fetched anew in each epoch.
+// cachedGap is the largest gap that is read instead of sending a second request, if fetched records are kept. It is
+// small, because the unwanted bytes are fetched again in each epoch.
 const cachedGap = 4 << 10
 
-// uses numbers the uses of samples by all ranks: an epoch has as many as it has positions, padding included.
+// uses numbers the uses of samples by all ranks. An epoch has as many uses as positions, with padding.
 type uses struct {
 	order *order.Order
-	epoch uint64 // uses an epoch
+	epoch uint64 // uses in an epoch
 }
 
 func newUses(o *order.Order) uses {
@@ -41,7 +41,7 @@ func (u uses) at(epoch, position int64) uint64 {
 	return uint64(epoch)*u.epoch + uint64(position)
 }
 
-// after is a sample's first use at or behind a position.
+// after returns a sample's first use at or after a position.
 func (u uses) after(sample int64, position uint64) uint64 {
 	if u.epoch == 0 || sample < 0 || sample >= u.order.Config().Samples {
 		return parts.Never
@@ -53,7 +53,7 @@ func (u uses) after(sample int64, position uint64) uint64 {
 	}
 }
 
-// rankOf says whose a use is.
+// rankOf returns the rank of a use.
 func (u uses) rankOf(use uint64) int64 {
 	if u.epoch == 0 {
 		return 0
@@ -61,11 +61,11 @@ func (u uses) rankOf(use uint64) int64 {
 	return u.order.RankOf(int64(use % u.epoch))
 }
 
-// planned: every use is known. A selection has no inverse, and batches that are submitted no order: of those as many
-// uses are known as were submitted.
+// planned is true if every use is known in advance. A selection has no inverse, and submitted batches have no order: of
+// those, only the uses that were submitted are known.
 func (c *Config) planned() bool { return !c.Submitted && c.Order.Config().Selection == nil }
 
-// useBehind is the use of a record's sample that comes behind this one; 0 where nobody knows.
+// useBehind returns the sample's next use after this record's; 0 if it is not known.
 func (l *Loader) useBehind(r *record, index int64) uint64 {
 	switch {
 	case l.chosen != nil:
@@ -87,7 +87,7 @@ func (l *Loader) join() {
 	plan := parts.Plan{Bytes: c.CacheBytes, Dataset: c.Dataset.Fingerprint(), Rank: o.Rank, Step: o.BatchSize * o.WorldSize}
 	switch {
 	case c.Submitted:
-		// Another rank or loader has other samples, so the numbers of uses are of nobody else.
+		// Another rank or loader has other samples, so these numbers of uses are valid only for this one.
 		l.chosen = newChosen()
 		plan.Job, plan.Step = rand.Text(), o.BatchSize
 		plan.After, plan.Known = l.chosen.after, l.chosen.known
@@ -111,7 +111,7 @@ func (l *Loader) leave() {
 	}
 }
 
-// checkCache refuses a bound below what is under way at once.
+// checkCache refuses a bound that is less than what is under way at once.
 func (c *Config) checkCache() error {
 	m := c.Dataset.Manifest()
 	if c.Cache == nil || m == nil || m.Rows == 0 {
@@ -125,13 +125,13 @@ func (c *Config) checkCache() error {
 	return nil
 }
 
-// between is true of records that are no neighbours in the dataset: what lies between them is kept already, or is
-// another rank's to fetch.
+// between is true for records that are no neighbours in the dataset. What lies between them is kept already, or another
+// rank fetches it.
 func between(a, b *fetch.Want) bool {
 	return b.Owner.(*record).sample.Index-a.Owner.(*record).sample.Index != 1
 }
 
-// part is a record's range as the cache has it.
+// part returns a record's range in the cache's form.
 func (r *record) part(key parts.Key, to []byte) parts.Part {
 	p := parts.Part{Key: key, Sample: r.sample.Index, Next: r.next, Bytes: to}
 	if r.sample.HasCRC {
@@ -140,7 +140,7 @@ func (r *record) part(key parts.Key, to []byte) parts.Part {
 	return p
 }
 
-// readKept reads neighbours from the cache, and from the store what it lacks.
+// readKept reads neighbouring records from the cache, and missing ones from the store.
 func (a *readAhead) readKept(ctx context.Context, group []*fetch.Want, to []byte, offset int64) (requests int) {
 	shard := group[0].Source.(*catalog.Shard)
 	whole := func(ctx context.Context, from, until int) error {
@@ -172,10 +172,10 @@ func (a *readAhead) readKept(ctx context.Context, group []*fetch.Want, to []byte
 	return requests
 }
 
-// lookUp finds which of the planned records are in the cache. Workers read those themselves, as they read a local
-// dataset: a reader that copies them first, into memory that has long left the processor's caches when they are
-// decoded, and wakes a worker for each, costs a tenth of the rate (391 and 348 us of CPU an image). Where such reads
-// turn out to be slow, as from a disk, or in vain, all records go through the Fetcher for a while, which reads many at
+// lookUp finds which of the planned records are in the cache. Workers read those themselves, like a local dataset. A
+// reader would copy them first, into memory that has left the CPU's caches by the time they are decoded, and would wake
+// a worker for each; that costs a tenth of the rate (391 instead of 348 us of CPU for an image). If such reads turn out
+// to be slow, as from a disk, or find nothing, all records go through the Fetcher for a while, which reads many at
 // once.
 func (a *readAhead) lookUp(batch []*record) {
 	l := a.loader
@@ -206,11 +206,11 @@ func (a *readAhead) lookUp(batch []*record) {
 	}
 }
 
-// readHit reads a record from the cache that was there when it was planned; false where it is not any more, or where
-// such reads have turned out to be slow.
+// readHit reads a record that was in the cache when it was planned. It returns false if the record is gone, or if such
+// reads have turned out to be slow.
 func (w *worker) readHit(r *record) (ok bool) {
 	var wrong error
-	defer func() { ok = ok && wrong == nil }() // the Fetcher comes to it, and says so
+	defer func() { ok = ok && wrong == nil }() // the Fetcher meets the error too, and reports it
 	defer fault.Recover(&wrong)
 	hits := &w.loader.ahead.hits
 	if hits.slow() {
@@ -218,12 +218,12 @@ func (w *worker) readHit(r *record) (ok bool) {
 	}
 	room, err := w.buffer.Reserve(r.want.Length)
 	if err != nil {
-		return false // the Fetcher has memory, or says why not
+		return false // the Fetcher has memory, or reports why not
 	}
 	one := r.part(r.key, room)
 	began := time.Now()
 	if !w.loader.kept.Hit(&one) {
-		// A slow read to the pace: where many were evicted before they were reached, nobody should count on others.
+		// This counts as a slow read: if many records were evicted before they were read, the others should not be relied on.
 		hits.workerRead(2 * slowRead)
 		return false
 	}
@@ -231,11 +231,11 @@ func (w *worker) readHit(r *record) (ok bool) {
 	w.read(r.want.Length, r.took)
 	hits.workerRead(one.Took)
 	r.view = w.buffer.Part(0, r.want.Length)
-	r.sample.HasCRC = false // it was compared
+	r.sample.HasCRC = false // the cache has compared it
 	return true
 }
 
-// fetchAfterAll has a record fetched that was not in the cache when a worker came to it. It is due now.
+// fetchAfterAll fetches a record that was not in the cache any more when a worker needed it. It is due now.
 func (a *readAhead) fetchAfterAll(r *record) {
 	l := a.loader
 	l.mu.Lock()

@@ -6,25 +6,25 @@ import (
 	"github.com/headrace/headrace/internal/parts"
 )
 
-// chosen is the uses of samples that a caller chose, from the one that is delivered next to the last that was
-// submitted. They are numbered on over epochs and seeks, so that a number never means two.
+// chosen has the uses of samples that a caller chose, from the next one to deliver to the last one that was submitted.
+// Their numbers go on over epochs and seeks, so that a number never means two uses.
 type chosen struct {
 	mu    sync.Mutex
-	begin uint64 // the number of the first
+	begin uint64 // number of the first use
 	uses  []use
-	ends  map[int64]span // of samples that are among them
+	ends  map[int64]span // of the samples that have a use in it
 }
 
-// use is a sample, and the number of its next use; 0 where there is none.
+// use is a sample, and the number of its next use; 0 if there is none.
 type use struct {
 	sample int64
 	next   uint64
 }
 
-// span is the first and the last use of a sample.
+// span has the first and the last use of a sample.
 type span struct{ first, last uint64 }
 
-// A use is never number 0, which says that there is none.
+// newChosen begins at 1, because number 0 means that there is no use.
 func newChosen() *chosen { return &chosen{begin: 1, ends: map[int64]span{}} }
 
 // add appends uses and returns the number of the first.
@@ -47,10 +47,10 @@ func (c *chosen) add(indices []int64) (first uint64) {
 	return first
 }
 
-// end is the number of the next use to be submitted, with the lock held.
+// end returns the number of the next use to be submitted; the caller holds the lock.
 func (c *chosen) end() uint64 { return c.begin + uint64(len(c.uses)) }
 
-// delivered takes the first uses away and returns the number of the one behind them.
+// delivered removes the first uses and returns the number of the one after them.
 func (c *chosen) delivered(count int64) uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -66,7 +66,7 @@ func (c *chosen) delivered(count int64) uint64 {
 	return c.begin
 }
 
-// drop takes all uses away: what was submitted is not delivered any more.
+// drop removes all uses, because what was submitted will not be delivered any more.
 func (c *chosen) drop() uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -75,14 +75,14 @@ func (c *chosen) drop() uint64 {
 	return c.begin
 }
 
-// known is the number behind the last use.
+// known returns the number after the last use.
 func (c *chosen) known() uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.end()
 }
 
-// after is a sample's first use at or behind a number, or that there is none yet.
+// after returns a sample's first use at or after a number, or says that none is known yet.
 func (c *chosen) after(sample int64, number uint64) uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()

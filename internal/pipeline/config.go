@@ -13,7 +13,7 @@ import (
 	"github.com/headrace/headrace/native"
 )
 
-// Policy says what becomes of a faulty sample.
+// Policy says what happens with a faulty sample.
 type Policy int
 
 const (
@@ -21,57 +21,56 @@ const (
 	Replace               // a substitute takes its place, and the report says so
 )
 
-// Config of a Loader. Numbers that are 0 have a default. Nothing in it changes what the stream
-// holds but the recipe, the order, OnError and VerifyCRC: threads, prefetch and backend only change
-// how fast it comes.
+// Config is the configuration of a Loader. Numbers that are 0 have a default. Only the recipe, the order, OnError and
+// VerifyCRC change what the stream holds; threads, prefetch and backend only change its speed.
 type Config struct {
 	Dataset *catalog.Dataset // retained by the Loader
-	Recipe  Recipe           // its plans are the Loader's from a successful Open on
-	Labels  []Label          // fields that move with the images; of the Loader from Open on
+	Recipe  Recipe           // from a successful Open on, the Loader owns its plans
+	Labels  []Label          // fields that move with the images; the Loader's from Open on
 	Order   *order.Order     // its seed is also that of the augmentation
 	Store   mmap.Options
 
-	Submitted       bool         // the caller chooses every batch, with Submit; of the order only seed, samples and batch size count
-	Scattered       bool         // the batches that are submitted have samples from all over the dataset, as a shuffle
+	Submitted       bool         // the caller chooses every batch, with Submit; only seed, samples and batch size of the order are used
+	Scattered       bool         // the submitted batches have samples from all over the dataset, as after a shuffle
 	Epoch, Position int64        // where the stream begins, as in SeekTo
 	Threads         int          // decode workers; threads.Default
-	Nice            int          // by how much their niceness is above the process's
-	Prefetch        int          // batches; 2, and where images are made in runs those of lightBytes
-	FetchAhead      int64        // bytes of a dataset in a store of objects that are read ahead; 512 MB
-	Cache           *parts.Cache // of what is fetched; nil: none. It stays open longer than the Loader
-	CacheBytes      int64        // what this Loader lets it have
-	ReadAhead       int          // samples read ahead when reads are slow; 64, or 32 a thread where that is more
+	Nice            int          // how far their niceness is above the process's
+	Prefetch        int          // batches; 2, or up to 8 of light batches if images are made in runs
+	FetchAhead      int64        // bytes that are read ahead of a dataset in a store of objects; 512 MB
+	Cache           *parts.Cache // for what is fetched; nil: none. It must stay open longer than the Loader
+	CacheBytes      int64        // how much of it this Loader may use
+	ReadAhead       int          // samples that are read ahead when reads are slow; 64, or 32 for each thread if that is more
 	OnError         Policy
 	VerifyCRC       bool
-	Trace           string // the file of a trace of all from Open on; empty: none
+	Trace           string // file of a trace of everything from Open on; empty: none
 	Limits          native.Limits
 	Blocks          blocks.Limits // of compressed blocks
-	// Explain puts the user's name of a transform into what the plan says of an image; may be nil.
+	// Explain adds the user's name of a transform to an error of the plan about an image; it may be nil.
 	Explain func(error) error
 }
 
 const (
 	defaultPrefetch = 2
 	maxPrefetch     = 1024
-	// A batch of MNIST is made in 0.1 ms, less than it takes to wake who waits for it: with 2 batches
-	// ahead workers and consumer slept four times a batch, with 8 once.
+	// A batch of MNIST is made in 0.1 ms, less than it takes to wake the thread that waits for it. With 2 batches ahead,
+	// workers and consumer slept four times for each batch, with 8 once.
 	lightBytes    = 16 << 20
 	lightPrefetch = 8
 	maxReadAhead  = 4096
 
-	// Samples in flight over the latency of a read is the rate: 64 give 3,200 images/s from a
-	// store that answers in 20 ms, more than two cores decode.
+	// The rate is the number of samples in flight, divided by the latency of a read: 64 give 3,200 images/s from a store
+	// that answers in 20 ms, more than two cores decode.
 	minReadAhead       = 64
 	readAheadPerThread = 32
 	readersAtMost      = 512
 )
 
-// complete fills in the defaults and refuses what cannot be, by the name that a user knows it by.
+// complete sets the defaults and refuses impossible values, under the names that users know.
 func (c *Config) complete() error {
 	if c.Dataset == nil || len(c.Recipe.Phases) == 0 || c.Order == nil {
 		return fmt.Errorf("a loader needs a dataset, a recipe and an order")
 	}
-	// An order for more samples than there are would ask the catalog for rows that it lacks.
+	// An order for more samples would ask the catalog for rows that do not exist.
 	if samples := c.Order.Config().Samples; samples != c.Dataset.Len() {
 		return fmt.Errorf("the order is for %d samples, the dataset has %d", samples, c.Dataset.Len())
 	}
@@ -118,29 +117,29 @@ func (c *Config) complete() error {
 	return c.checkPosition(c.Epoch, c.Position)
 }
 
-// usualPrefetch is more for batches that are light and soon made.
+// usualPrefetch is larger for light batches, which are made quickly.
 func (c *Config) usualPrefetch() int {
 	if c.Dataset.Len() == 0 || !c.inRuns() {
 		return defaultPrefetch
 	}
 	layouts, err := newLayouts(&c.Recipe, c.Labels, c.Order.Config().BatchSize)
 	if err != nil {
-		return defaultPrefetch // said by whoever needs the layouts
+		return defaultPrefetch // reported when the layouts are needed
 	}
 	return int(min(max(lightBytes/max(layouts[0].SlotBytes, 1), defaultPrefetch), lightPrefetch))
 }
 
-// window is how many undelivered batches may be open. Two at least: with one, all workers but
-// one would wait for the last sample of every batch.
+// window is how many undelivered batches may be open. It is at least two: with one, all workers but one would wait for
+// the last sample of every batch.
 func (c *Config) window() int { return max(2, c.Prefetch) }
 
-// slots is how many batches a plain loop needs memory for: the window, the batch in use, and for a
-// moment the one that the loop asks for before it lets go of the other. With fewer, a slot is made
-// whenever timing wants it, and memory grows long after the start.
+// slots is for how many batches a plain loop needs memory: the window, the batch in use, and for a moment the one that
+// the loop asks for before it releases the other. With fewer, slots would be made at random moments, and memory would
+// grow long after the start.
 func (c *Config) slots() int { return c.window() + 2 }
 
-// checkPosition refuses positions outside the stream. The position after the last one is inside: it is
-// where a loop stands that has read all batches of an epoch and was not yet told of its end.
+// checkPosition refuses positions outside the stream. The position after the last one is allowed: a loop is there when
+// it has read all batches of an epoch and has not been told its end yet.
 func (c *Config) checkPosition(epoch, position int64) error {
 	if epoch < 0 || epoch > maxEpoch {
 		return catalog.NewError(fault.KindArgument, "", "epoch is %d (expected 0 to %d)", epoch, int64(maxEpoch))
@@ -155,5 +154,5 @@ func (c *Config) checkPosition(epoch, position int64) error {
 	return nil
 }
 
-// maxEpoch leaves room to count on from any epoch that is asked for.
+// maxEpoch leaves room to count on from any epoch.
 const maxEpoch = 1 << 62

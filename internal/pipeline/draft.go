@@ -8,42 +8,42 @@ import (
 	"github.com/headrace/headrace/pinned"
 )
 
-// draft is a batch that is being made: from being planned until it is delivered.
+// draft is a batch that is being made, from the moment when it is planned until it is delivered.
 type draft struct {
 	stream       *stream
 	next         *draft // in the stream, nil until it is planned
 	epoch, step  int64
-	begin        int64      // the position where the step begins, of all ranks
-	first, count int64      // global positions of its samples
-	after        int64      // the position after the step, of all ranks
-	chosen       *selection // its samples where the caller chose them, else nil
-	use          uint64     // of the first of those, as a cache counts them
-	ends         int        // how many epochs end with it
+	begin        int64      // position at which the step begins, over all ranks
+	first, count int64      // position of its first sample over all ranks, and number of its samples
+	after        int64      // position after the step, over all ranks
+	chosen       *selection // its samples if the caller chose them, otherwise nil
+	use          uint64     // number of the first of those uses, for the cache
+	ends         int        // number of epochs that end with it
 	phase        int        // of the recipe
-	tasks        int64      // samples to decode: its own, and partners in other ranks' rows
-	mixture      *mixture   // nil where samples are not mixed
+	tasks        int64      // number of samples to decode: its own, and partners in other ranks' rows
+	mixture      *mixture   // nil if samples are not mixed
 
-	// The counters have cache lines of their own: every worker writes them for every sample,
-	// and reads the fields around them.
+	// The counters have their own cache lines, because every worker writes them for every sample and reads the fields
+	// around them.
 	_         [64]byte
 	claimed   atomic.Int64 // samples handed out
 	_         [56]byte
-	remaining atomic.Int64 // samples not yet finished, and one for the opening
+	remaining atomic.Int64 // samples that are not finished, and one more until the draft is opened
 	_         [56]byte
 
-	// Written before open is set, read by whoever has seen it set.
+	// These are written before open is set, and read only by those who have seen it set.
 	room   *room
 	layout *Layout
 	slot   *pinned.Slot
 	base   unsafe.Pointer
 	open   atomic.Bool
 
-	// With the Loader's lock held.
+	// The Loader's lock protects these.
 	opening bool
 	refused bool      // there was no memory for a slot
 	early   []*record // read before the draft was open
-	faultAt int64     // the sample of fault
-	fault   error     // of the first faulty sample: independent of which thread came first
+	faultAt int64     // number of the sample with the fault
+	fault   error     // of the first faulty sample in their order, whichever thread came first
 	notes   []Replacement
 	done    bool
 }
@@ -55,8 +55,7 @@ func newDraft(s *stream, epoch, step, first, count int64) *draft {
 	return d
 }
 
-// mix tells a draft whose samples are mixed which rows of the step are its own, before it is
-// planned.
+// mix tells a draft with mixed samples which rows of the step are its own. It is called before the draft is planned.
 func (d *draft) mix(step order.Step, first int64) {
 	plan := d.stream.recipe.Phases[d.phase].Views[0]
 	if plan.Mix() != nil {
@@ -66,7 +65,7 @@ func (d *draft) mix(step order.Step, first int64) {
 	}
 }
 
-// position is where in the epoch the i-th sample to decode lies.
+// position returns the position in the epoch of the i-th sample to decode.
 func (d *draft) position(i int64) int64 {
 	if i >= d.count {
 		return d.mixture.step.Begin + d.mixture.row(i)
@@ -74,13 +73,13 @@ func (d *draft) position(i int64) int64 {
 	return d.first + i
 }
 
-// sample says which sample of the dataset comes i-th, and its draw number.
+// sample returns the number in the dataset of the i-th sample, and its draw number.
 func (d *draft) sample(i int64) (index int64, draw uint64) {
 	epoch := d.stream.order.Epoch(d.epoch)
 	return d.sampleOf(&epoch, i)
 }
 
-// sampleOf is sample where the order of the draft's epoch is at hand.
+// sampleOf is sample for a caller that has the order of the draft's epoch.
 func (d *draft) sampleOf(epoch *order.Epoch, i int64) (index int64, draw uint64) {
 	if d.chosen != nil {
 		return d.chosen.at(i)
@@ -88,10 +87,9 @@ func (d *draft) sampleOf(epoch *order.Epoch, i int64) (index int64, draw uint64)
 	return epoch.At(d.stream.order.Spread(d.begin, d.position(i)))
 }
 
-// claim hands out the next n samples, or those that are left, to be finished by the caller: from
-// `first` to before `end`.
+// claim hands out the next n samples, or the remaining ones, from `first` to before `end`. The caller must finish them.
 func (d *draft) claim(n int64) (first, end int64, ok bool) {
-	// Looked at first, so that the counter cannot run away while workers wait for the next draft.
+	// The counter is read first, so that it does not run away while workers wait for the next draft.
 	if d.claimed.Load() >= d.tasks {
 		return 0, 0, false
 	}
@@ -99,14 +97,14 @@ func (d *draft) claim(n int64) (first, end int64, ok bool) {
 	return first, min(first+n, d.tasks), first < d.tasks
 }
 
-// revoked is more than any number of tasks and leaves room for late claims.
+// revoked exceeds any number of tasks, and leaves room for late claims.
 const revoked = 1 << 60
 
-// revoke claims all samples that are left and returns how many; they must be finished too.
+// revoke claims all remaining samples and returns their number. They must be finished too.
 func (d *draft) revoke() int64 { return max(0, d.tasks-d.claimed.Swap(revoked)) }
 
-// fail records a fault of sample i, with the lock held. The first in the order of samples wins,
-// not the first in time, so that a run with another number of threads says the same.
+// fail records a fault of sample i; the caller holds the lock. The first one in the order of samples counts, not the
+// first in time, so that the number of threads does not change what is reported.
 func (d *draft) fail(i int64, err error) {
 	if d.fault == nil || i < d.faultAt {
 		d.fault, d.faultAt = err, i

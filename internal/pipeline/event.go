@@ -7,16 +7,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// event is an eventfd that polls readable while Next would answer at once. It is made when it is
-// first asked for, so that who never polls pays no system calls. It belongs to the Loader's lock.
+// event is an eventfd that polls readable while Next would answer at once. It is made when it is first asked for, so
+// that callers who never poll pay no system calls. The Loader's lock protects it.
 type event struct {
 	fd    int
 	made  bool
 	shut  bool
-	state bool // what Next would do
+	state bool // whether Next would answer at once
 }
 
-// set makes the descriptor agree with the state. Its counter is 0 or 1, so neither call blocks.
+// set makes the descriptor agree with ready. Its counter is 0 or 1, so neither call blocks.
 func (e *event) set(ready bool) {
 	changed := ready != e.state
 	e.state = ready
@@ -32,8 +32,8 @@ func (e *event) set(ready bool) {
 	}
 }
 
-// open makes the descriptor at the first call. Non-blocking, so that a consumer who reads it
-// against the rules cannot hang; close-on-exec, so that it does not leak into other programs.
+// open makes the descriptor at the first call. It is non-blocking, so that a consumer who reads it against the rules
+// does not hang, and close-on-exec, so that other programs do not inherit it.
 func (e *event) open() (int, error) {
 	if e.shut {
 		return -1, ErrClosed
@@ -41,7 +41,7 @@ func (e *event) open() (int, error) {
 	if e.made {
 		return e.fd, nil
 	}
-	// The state was kept while there was no descriptor, so a late one is right from the start.
+	// The state was kept without a descriptor, so a late one is right from the start.
 	initial := uint(0)
 	if e.state {
 		initial = 1
@@ -54,7 +54,7 @@ func (e *event) open() (int, error) {
 	return fd, nil
 }
 
-// close comes after set(true), which wakes whoever polls: closing alone would not.
+// close must follow set(true), which wakes pollers; closing alone would not.
 func (e *event) close() {
 	if e.made && !e.shut {
 		_ = unix.Close(e.fd)
@@ -62,14 +62,14 @@ func (e *event) close() {
 	e.shut = true
 }
 
-// retry goes on after signals: Go's own preemption signal interrupts system calls too.
+// retry repeats a call that a signal interrupted. Go's own preemption signal interrupts system calls too.
 func retry(call func() error) {
 	for call() == unix.EINTR {
 	}
 }
 
-// EventFD is a descriptor that polls readable while a batch, an end or an error is ready for Next.
-// It is the Loader's: it must not be read or closed, and Close closes it.
+// EventFD returns a descriptor that polls readable while Next has a batch, an end or an error.
+// The Loader owns it: the caller must not read or close it, and Close closes it.
 func (l *Loader) EventFD() (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

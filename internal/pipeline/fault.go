@@ -9,19 +9,19 @@ import (
 	"github.com/headrace/headrace/pinned"
 )
 
-// SampleError is a sample that gave no pixels. Its fields say everything that a person needs to
-// find the bytes: the ABI carries them one by one, and the text says them in one sentence.
+// SampleError is the error of a sample that gave no pixels. It has everything that a person needs to find the bytes:
+// the ABI passes its members one by one, and the text says them in one sentence.
 type SampleError struct {
 	Code   fault.Kind
 	File   string // the shard, or the image's own file
 	Record int64  // sample number in the dataset
-	Offset int64  // byte offset in File, -1 where unknown
+	Offset int64  // byte offset in File, -1 if unknown
 	Key    string
 	Text   string // one clause
-	Err    error  // what the stage that failed said
+	Err    error  // the error of the stage that failed
 }
 
-// Error is the sentence; package fault says its form.
+// Error returns the sentence, in the form of package fault.
 func (e *SampleError) Error() string {
 	return fault.Sentence(e.FaultPlace(), e.Code.Family(), e.Text)
 }
@@ -35,12 +35,11 @@ func (e *SampleError) FaultPlace() fault.Place {
 	return fault.Place{File: e.File, Record: e.Record, Key: e.Key, Offset: e.Offset}
 }
 
-// explain adds to a stage's error the sample, the file and the offset, which the stage does not
-// know.
+// explain adds sample, file and offset to a stage's error, because the stage does not know them.
 func (l *Loader) explain(err error, index int64, sample catalog.Sample) *SampleError {
 	e := &SampleError{Code: fault.KindInternal, Record: index, Offset: -1, Text: err.Error(), Err: err}
 	dataset := l.config.Dataset
-	// Where the index itself is broken these two fail as well, and the error names the index.
+	// If the index itself is damaged these two fail as well, and the error names the index.
 	e.File, _ = dataset.Path(index)
 	e.Key, _ = dataset.Key(index)
 	var (
@@ -61,7 +60,7 @@ func (l *Loader) explain(err error, index int64, sample catalog.Sample) *SampleE
 		if l.config.Explain != nil && pixels.Code == native.Argument {
 			e.Text = l.config.Explain(pixels).Error()
 		}
-		// The decoder counts from the record's first byte, a person from the file's.
+		// The decoder counts from the record's first byte, but a person counts from the file's.
 		if pixels.Offset >= 0 {
 			e.Offset = sample.Offset + pixels.Offset
 		} else if dataset.Holder(index).Kind().InShards() {
@@ -71,17 +70,17 @@ func (l *Loader) explain(err error, index int64, sample catalog.Sample) *SampleE
 	return e
 }
 
-// replaceable: the sample is at fault, not this machine, the configuration or this program.
+// replaceable is true if the sample is at fault, and not this machine, the configuration or this program.
 func replaceable(e *SampleError) bool {
 	return e.Code != fault.KindInternal && e.Code != fault.KindArgument && e.Code != fault.KindMemory
 }
 
-// outage: a store of objects does not answer, or lets nobody in.
+// outage is true if a store of objects does not answer or denies access.
 func outage(e *SampleError) bool {
 	return e.Code == fault.KindUnreachable || e.Code == fault.KindDenied || e.Code == fault.KindLate
 }
 
-// fail makes a fault that of the draft, unless an earlier sample's is known.
+// fail records a fault of the draft, unless that of an earlier sample is known.
 func (l *Loader) fail(t task, err *SampleError) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -14,20 +14,20 @@ const (
 	leastFetchAhead   = 1 << 20
 	mostFetchAhead    = 1 << 40
 
-	// fetchHorizon is how many samples ahead of the decoders are looked at for neighbours: the usual
-	// window of a windowed order. They cost 400 bytes each, and are seldom all fetched.
+	// fetchHorizon is how many samples ahead of the decoders are searched for neighbours: the usual window of a windowed
+	// order. They take 400 bytes each, and are seldom all fetched.
 	fetchHorizon = 16384
-	// fetchRequests are in flight at most.
+	// fetchRequests is the largest number of requests in flight.
 	fetchRequests = 256
-	// fetchGap is read rather than a second request sent: less than a millisecond of a link of 100 MB/s.
+	// fetchGap is the largest gap that is read instead of sending a second request: less than a millisecond at 100 MB/s.
 	fetchGap = 16 << 10
-	// fetchTogether bytes make a request long enough that its latency is small beside it.
+	// fetchTogether is a request so long that its latency is small in comparison.
 	fetchTogether = 4 << 20
-	// planAtOnce samples are looked at before requests go out, and between two.
+	// planAtOnce is how many samples are looked at before requests are sent, and between two rounds of requests.
 	planAtOnce = 1024
 )
 
-// fetch makes the records come from a Fetcher and not from readers.
+// fetch makes records come from a Fetcher instead of readers.
 func (a *readAhead) fetch() {
 	l := a.loader
 	options := fetch.Options{
@@ -42,7 +42,7 @@ func (a *readAhead) fetch() {
 	a.fetcher = fetch.New(options)
 }
 
-// plan goes through the order of samples ahead of the decoders and says what will be wanted.
+// plan goes through the order of samples ahead of the decoders and tells the Fetcher what will be needed.
 func (a *readAhead) plan() {
 	l := a.loader
 	batch := make([]*record, 0, planAtOnce)
@@ -54,7 +54,7 @@ func (a *readAhead) plan() {
 		closing := l.closing
 		a.reading += len(batch)
 		l.mu.Unlock()
-		// Outside the lock: the first touch of a part of the index validates it.
+		// This is outside the lock, because the first access to a part of the index validates it.
 		for _, r := range batch {
 			index, _ := r.draft.sample(r.i)
 			l.findRecord(r, index)
@@ -64,7 +64,7 @@ func (a *readAhead) plan() {
 			}
 			if shard, ok := l.store.Range(r.sample); r.err == nil && ok {
 				r.want.Source, r.want.Offset, r.want.Length = shard, r.sample.Offset, r.sample.Length
-				r.buffer.Empty() // of a file that was read into it, and may have changed since
+				r.buffer.Empty() // an earlier sample's file was read into it, and that file may have changed since
 				continue
 			}
 			r.want.Length = max(r.sample.Length, typicalBytes)
@@ -95,11 +95,11 @@ func (a *readAhead) plan() {
 	}
 }
 
-// claimSome appends the next samples of the stream, with the lock held.
+// claimSome appends the next samples of the stream; the caller holds the lock.
 func (a *readAhead) claimSome(batch []*record) []*record {
 	l := a.loader
 	for len(batch) < cap(batch) && a.kept < keptAhead && !l.closing {
-		// Made as they are needed: a dataset may be smaller than the horizon.
+		// Records are made when they are needed, because a dataset may be smaller than the horizon.
 		if len(a.free) == 0 && len(a.all) < l.config.ReadAhead {
 			r := new(record)
 			a.free, a.all = append(a.free, r), append(a.all, r)
@@ -114,8 +114,8 @@ func (a *readAhead) claimSome(batch []*record) []*record {
 	return batch
 }
 
-// enough says, once, that the planner has records again for some time, with the lock held. It is not woken for each:
-// that would take a switch of threads an image.
+// enough returns true, once, when the planner has records again for some time; the caller holds the lock. The planner
+// is not woken for each record, because that would cost a switch of threads for each image.
 func (a *readAhead) enough() bool {
 	if !a.lacks || a.kept > keptAhead-planAtOnce || len(a.free) < min(planAtOnce, len(a.all)/4+1) {
 		return false
@@ -132,7 +132,7 @@ func (a *readAhead) fetched(w *fetch.Want) {
 			r.view = mmap.View{Pointer: unsafe.Pointer(&w.Bytes[0]), Length: w.Length}
 		}
 	} else if r.err == nil {
-		r.err = w.Err // it was not read
+		r.err = w.Err // the record was not read
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -143,8 +143,8 @@ func (a *readAhead) fetched(w *fetch.Want) {
 	a.arrived(r)
 }
 
-// dropFetched gives up what was planned for a cancelled stream, with the lock held. What is under way
-// comes back by itself, and soon.
+// dropFetched gives up what was planned for a cancelled stream; the caller holds the lock. Requests under way return by
+// themselves soon.
 func (a *readAhead) dropFetched() {
 	for _, w := range a.fetcher.Drop() {
 		r := w.Owner.(*record)

@@ -2,8 +2,8 @@ package pipeline
 
 import "github.com/headrace/headrace/pinned"
 
-// open gives a draft its slot, with the lock held; getting the memory may take milliseconds, so
-// the lock is free meanwhile.
+// open gives a draft its slot; the caller holds the lock. Getting the memory may take milliseconds, so the lock is
+// released meanwhile.
 func (l *Loader) open(d *draft) {
 	s := d.stream
 	s.opened++
@@ -18,11 +18,11 @@ func (l *Loader) open(d *draft) {
 	s.opening = false
 	if err != nil {
 		d.fail(-1, err)
-		// Nobody can work at it. What is at its readers comes back by itself.
+		// Nobody can work on this draft. Records that readers hold come back by themselves.
 		d.refused = true
 		l.finish(d, d.revoke()+l.forget(d))
 	} else {
-		// open is stored last: a worker that sees it set sees the slot too.
+		// open is stored last, so that a worker that sees it set sees the slot too.
 		d.room, d.layout, d.slot, d.base = room, &room.layouts[d.phase], slot, slot.Pointer()
 		d.open.Store(true)
 		for _, r := range d.early {
@@ -36,10 +36,10 @@ func (l *Loader) open(d *draft) {
 	l.finish(d, 1)
 }
 
-// cancel ends a stream, with the lock held. What workers are at runs to its end.
+// cancel ends a stream; the caller holds the lock. Workers finish what they are doing.
 func (l *Loader) cancel(s *stream) {
 	s.cancelled.Store(true)
-	s.waiting = nil // nobody has begun with them
+	s.waiting = nil // nobody has begun these
 	for _, d := range s.drafts {
 		left := d.revoke() + l.forget(d)
 		if !d.opening {
@@ -54,8 +54,8 @@ func (l *Loader) cancel(s *stream) {
 	l.ahead.drop(s)
 }
 
-// forget drops what was read ahead for a draft, with the lock held, and returns how many samples
-// that were; they must be finished.
+// forget drops what was read ahead for a draft, and returns the number of those samples, which must be finished. The
+// caller holds the lock.
 func (l *Loader) forget(d *draft) int64 {
 	n := len(d.early)
 	for _, r := range d.early {
@@ -65,8 +65,7 @@ func (l *Loader) forget(d *draft) int64 {
 	return int64(n)
 }
 
-// finished is finish for a worker, which holds no lock and needs it for the last sample only:
-// once a batch.
+// finished is finish for a worker, which does not hold the lock. It needs the lock only for the last sample of a batch.
 func (l *Loader) finished(d *draft) {
 	if d.remaining.Add(-1) == 0 {
 		l.mu.Lock()
@@ -84,14 +83,14 @@ func (l *Loader) finishedRun(d *draft, n int64) {
 	}
 }
 
-// finish counts n samples as finished, with the lock held.
+// finish counts n samples as finished; the caller holds the lock.
 func (l *Loader) finish(d *draft, n int64) {
 	if n > 0 && d.remaining.Add(-n) == 0 {
 		l.completed(d)
 	}
 }
 
-// completed ends a draft that nobody works at any more, with the lock held.
+// completed ends a draft that nobody works on any more; the caller holds the lock.
 func (l *Loader) completed(d *draft) {
 	d.done = true
 	d.mixture.drop()
@@ -103,18 +102,18 @@ func (l *Loader) completed(d *draft) {
 			d.fail(-1, err)
 		}
 	}
-	// Only the head is news to the consumer: a later batch that is complete waits for it.
+	// Only the head of the stream concerns the consumer; a later batch that is complete waits for it.
 	if d.stream == l.stream && l.stream.head() == d {
 		l.notify()
 	}
 	if !l.reserved && !l.closing && d.slot != nil {
-		// Now that the first batch is made, the other slots may have memory bandwidth.
+		// The first batch is made now, so making the other slots may use the memory's bandwidth.
 		l.reserved = true
 		l.group.Go(l.reserve)
 	}
 }
 
-// abandon gives back the slot of a draft that nobody will see.
+// abandon returns the slot of a draft that will not be delivered.
 func (d *draft) abandon() error {
 	if d.slot == nil {
 		return nil
@@ -124,6 +123,6 @@ func (d *draft) abandon() error {
 	return slot.Abandon()
 }
 
-// reserve makes the memory of the usual slots in the background. A shortage is not an error yet: who
-// needs a slot and gets none reports it.
+// reserve makes the memory of the usual slots in the background. A shortage is no error yet: it is reported when a slot
+// is needed and cannot be had.
 func (l *Loader) reserve() { _ = l.pool.Reserve(l.config.slots()) }

@@ -12,7 +12,7 @@ import (
 	"github.com/headrace/headrace/native"
 )
 
-// imageField is the field of a further image of each sample, beside images of that size and form.
+// imageField returns the field of a further image of each sample, for first images of that size and form.
 func (l *Label) imageField(name string, size native.Size, images native.Output) Field {
 	scale := int64(l.Rule.Image.Scale)
 	output := l.Rule.Image.Output(images)
@@ -25,7 +25,7 @@ func (l *Label) imageField(name string, size native.Size, images native.Output) 
 	return Field{Name: name, DType: dtype, Shape: shape, SampleBytes: 3 * height * width * dtype.Bytes()}
 }
 
-// checkForm refuses what could not be made of any image.
+// checkForm refuses a form that no image can have.
 func (l *Label) checkForm(images native.Output) error {
 	plan, err := native.NewPlan(nil, l.Rule.Image.Output(images))
 	if err != nil {
@@ -35,8 +35,8 @@ func (l *Label) checkForm(images native.Output) error {
 	return nil
 }
 
-// image makes a further image of a sample by what was done to the first. It is decoded by a plan of its
-// own, whose ops have nothing left to draw, so that only what its crop needs is decoded.
+// image makes a further image of a sample with the ops that were drawn for the first one. It has its own plan of fixed
+// ops, which draw nothing, so that only the part that its crop needs is decoded.
 func (w *worker) image(d *draft, label *Label, path string, m *motion, to unsafe.Pointer) error {
 	view, err := w.bytesOf(label, path, m.sample)
 	if err != nil {
@@ -76,7 +76,7 @@ func (w *worker) image(d *draft, label *Label, path string, m *motion, to unsafe
 	return err
 }
 
-// bytesOf are the encoded bytes of a further image: those of its own file, or of a field.
+// bytesOf returns the encoded bytes of a further image: those of its own file, or of a field.
 func (w *worker) bytesOf(label *Label, path string, sample *catalog.Sample) (mmap.View, error) {
 	l := w.loader
 	if path != "" {
@@ -90,7 +90,7 @@ func (w *worker) bytesOf(label *Label, path string, sample *catalog.Sample) (mma
 	if !ok {
 		return mmap.View{}, fmt.Errorf("%T is no encoded image (expected bytes)", value)
 	}
-	// The decoder reads no memory that Go may move.
+	// The decoder must not read memory that Go may move, so the bytes are copied.
 	room, err := w.beside.Reserve(int64(len(data)))
 	if err != nil {
 		return mmap.View{}, err
@@ -99,8 +99,8 @@ func (w *worker) bytesOf(label *Label, path string, sample *catalog.Sample) (mma
 	return w.beside.Part(0, int64(len(data))), nil
 }
 
-// blame says which field of which sample is wrong, and in which file; path is empty where that is the
-// sample's own. What names its file already is left as it is.
+// blame adds to an error the field and the sample, and the file if it is not the sample's own (path is empty
+// otherwise). An error that has a file already is returned unchanged.
 func (l *Label) blame(err error, sample *catalog.Sample, path string) error {
 	if err == nil {
 		return nil

@@ -15,21 +15,21 @@ import (
 	"github.com/headrace/headrace/native"
 )
 
-// MaxLabels are as many as the fields of a batch have room for.
+// MaxLabels is for how many labels the fields of a batch have room.
 const MaxLabels = 12
 
-// mostRows bounds the boxes or keypoints that an index may say a sample has.
+// mostRows limits the number of boxes or keypoints that an index may claim for a sample.
 const mostRows = 1 << 48
 
 // Label is a field of the dataset that moves with the image.
 type Label struct {
 	Field   string
 	Rule    labels.Rule
-	encoded bool  // a mask whose field holds files
-	most    int64 // rows of the sample that has most
+	encoded bool  // a mask whose field has files
+	most    int64 // largest number of rows of any sample
 }
 
-// completeLabels checks the fields and finds how much room they need.
+// completeLabels checks the fields and finds out how much room they need.
 func (c *Config) completeLabels() error {
 	if len(c.Labels) > MaxLabels {
 		return catalog.NewError(fault.KindArgument, "", "%s", fault.Argument("labels", len(c.Labels), fmt.Sprintf("at most %d", MaxLabels)))
@@ -70,7 +70,7 @@ func (c *Config) completeLabels() error {
 		if err != nil {
 			return err
 		}
-		// A damaged index may name any length. No batch has so many, and their bytes stay within an int64.
+		// A damaged index may claim any length. No batch has that many rows, and their bytes fit an int64.
 		label.most = min(most/width/int64(label.Rule.Width()), mostRows)
 	}
 	return nil
@@ -84,8 +84,8 @@ func (l *Label) refused(f catalog.Field, expected string) error {
 	return catalog.NewError(fault.KindArgument, "", "labels: field %q is %s (expected %s)", l.Field, kind, expected)
 }
 
-// fields are the fields that a label has in a batch beside images of that plan: a mask and an image have
-// one tensor; boxes and points have their rows, the original numbers of these rows, and how many there are.
+// fields returns a label's fields in a batch of images of that plan. A mask or an image has one tensor. Boxes and
+// points have their rows, the original numbers of these rows, and the number of rows.
 func (l *Label) fields(number int, plan *native.Plan) []Field {
 	size, _ := plan.FixedSize()
 	name := func(what string) string { return fmt.Sprintf("%s.%d", what, number) }
@@ -104,7 +104,7 @@ func (l *Label) fields(number int, plan *native.Plan) []Field {
 	}
 }
 
-// fieldCount is how many fields a label has in a batch.
+// fieldCount is the number of a label's fields in a batch.
 func (l *Label) fieldCount() int {
 	if l.Rule.Kind == labels.Mask || l.Rule.Kind == labels.Image {
 		return 1
@@ -112,8 +112,8 @@ func (l *Label) fieldCount() int {
 	return 3
 }
 
-// label moves the labels of a sample that was made into row i of the draft. The worker's context still
-// knows the image: of files that no index lists, nothing else knows its size.
+// label moves the labels of a sample that was made into row i of the draft. The worker's context still has the image's
+// size; for files without an index nothing else knows it.
 func (w *worker) label(d *draft, i int64, sample *catalog.Sample, key native.Key) error {
 	l := w.loader
 	if len(l.config.Labels) == 0 {
@@ -129,7 +129,7 @@ func (w *worker) label(d *draft, i int64, sample *catalog.Sample, key native.Key
 	to := d.layout.behind()
 	for n := range l.config.Labels {
 		label := &l.config.Labels[n]
-		var at []unsafe.Pointer // where its fields have row i
+		var at []unsafe.Pointer // places of its fields in row i
 		for range label.fieldCount() {
 			place, err := d.place(&to[0], i)
 			if err != nil {
@@ -144,8 +144,8 @@ func (w *worker) label(d *draft, i int64, sample *catalog.Sample, key native.Key
 	return nil
 }
 
-// settle draws what depends on the boxes of a sample, before its image is made. An image whose size is not
-// to be had is left to Sample, which says why.
+// settle draws what depends on the boxes of a sample, before its image is made. If the image's size cannot be read,
+// nothing is done here, and Sample reports why.
 func (w *worker) settle(d *draft, sample *catalog.Sample, view mmap.View, key native.Key) (native.Key, error) {
 	l := w.loader
 	plan := l.config.Recipe.Phases[d.phase].Views[0]
@@ -178,23 +178,23 @@ func (w *worker) settle(d *draft, sample *catalog.Sample, view mmap.View, key na
 	return key, label.blame(err, sample, "")
 }
 
-// value is the field of a label as the dataset has it.
+// value returns the field of a label from the dataset.
 func (l *Loader) value(label *Label, sample *catalog.Sample) (any, error) {
 	return l.store.FieldValue(l.store.Waits(), sample.Index, label.Field)
 }
 
-// motion is what was done to an image, and what its labels have to follow.
+// motion is what was done to an image, which its labels have to follow.
 type motion struct {
 	plan          *native.Plan
 	sample        *catalog.Sample
 	drawn         []native.Drawn
-	width, height uint32      // of the image before
-	size          native.Size // and of the finished one
+	width, height uint32      // of the original image
+	size          native.Size // of the finished one
 }
 
 func (w *worker) moveLabel(d *draft, label *Label, m *motion, to []unsafe.Pointer) error {
 	dataset := w.loader.config.Dataset
-	// The file that the field is where it has one of its own, as images and masks may have.
+	// path is the field's own file, if it has one, as images and masks may.
 	path, err := dataset.FieldFile(m.sample.Index, label.Field)
 	if err != nil {
 		return err
@@ -214,7 +214,7 @@ func (w *worker) moveLabel(d *draft, label *Label, m *motion, to []unsafe.Pointe
 	return label.blame(err, m.sample, path)
 }
 
-// mask moves a mask that is a file, of its own or in a field of bytes, or an array of one byte a pixel.
+// mask moves a mask: a file of its own, a file in a field of bytes, or an array of one byte for each pixel.
 func (w *worker) mask(d *draft, label *Label, path string, m *motion, to unsafe.Pointer) error {
 	mask := native.Mask{Width: int32(m.width), Height: int32(m.height), Fill: label.Rule.Fill}
 	if label.encoded {
@@ -241,7 +241,7 @@ func (w *worker) mask(d *draft, label *Label, path string, m *motion, to unsafe.
 	return w.context.MoveMask(m.drawn, mask, to, int32(m.size.Width), int32(m.size.Height))
 }
 
-// places writes the boxes or points of one sample; what lies behind them in its rows is zero.
+// places writes the boxes or points of one sample; the rest of its rows is zero.
 func (l *Label) places(value any, drawn []native.Drawn, size native.Size, to []unsafe.Pointer) error {
 	numbers, err := l.numbers(value)
 	if err != nil {
@@ -260,7 +260,7 @@ func (l *Label) places(value any, drawn []native.Drawn, size native.Size, to []u
 	return nil
 }
 
-// numbers are those of boxes or points, row after row.
+// numbers returns the numbers of boxes or points, row after row.
 func (l *Label) numbers(value any) ([]float32, error) {
 	array, ok := value.(catalog.Array)
 	width := int64(l.Rule.Width())
@@ -270,7 +270,7 @@ func (l *Label) numbers(value any) ([]float32, error) {
 	return floats(array)
 }
 
-// elementBytes are the arrays that may hold places.
+// elementBytes has the element sizes of arrays that may hold boxes or points.
 var elementBytes = map[string]int64{"float32": 4, "float64": 8, "int32": 4, "int64": 8, "int16": 2, "uint16": 2, "uint8": 1}
 
 func floats(a catalog.Array) ([]float32, error) {

@@ -11,13 +11,13 @@ import (
 	"github.com/headrace/headrace/native"
 )
 
-// fieldAlignment of everything in a slot: a cache line, and what DLPack consumers may ask for.
+// fieldAlignment is the alignment of everything in a slot: a cache line, and what DLPack consumers may require.
 const fieldAlignment = 64
 
-// DType is what the elements of a field are.
+// DType is the type of a field's elements.
 type DType uint8
 
-// The types of elements.
+// These are the types of elements.
 const (
 	Uint8 DType = iota
 	Float16
@@ -28,38 +28,38 @@ const (
 	Float64
 )
 
-// Bytes of one element.
+// Bytes is the size of one element.
 func (d DType) Bytes() int64 { return [...]int64{1, 2, 2, 4, 8, 4, 8}[d] }
 
-// Field is one tensor of a batch: its samples one after the other, each of the same shape.
+// Field is one tensor of a batch: its samples follow each other, and have the same shape.
 type Field struct {
 	Name        string
 	DType       DType
-	Shape       []int64 // of one sample: empty for a number
+	Shape       []int64 // of one sample; empty for a number
 	SampleBytes int64
-	Offset      int64 // in the slot, of the first sample
+	Offset      int64 // of the first sample, in the slot
 }
 
-// Layout says where the fields of a batch lie in its slot: the images of each view, then labels,
-// then indices, then labels that move with the images, or the fields of a mixed batch (never both).
-// Each begins at a multiple of 64 bytes. It is the same for a partial batch.
+// Layout says where the fields of a batch are in its slot: the images of each view, then labels, then indices, then
+// labels that move with the images, or the fields of a mixed batch (never both).
+// Each begins at a multiple of 64 bytes. The layout of a partial batch is the same.
 type Layout struct {
 	BatchSize int64
 	Fields    []Field
 	SlotBytes int64 // the same in all phases
-	views     int   // so many fields are images
+	views     int   // number of fields that are images
 }
 
-// Views are the fields that are images.
+// Views returns the fields that are images.
 func (l *Layout) Views() []Field { return l.Fields[:l.views] }
 
 func (l *Layout) labelsOffset() int64  { return l.Fields[l.views].Offset }
 func (l *Layout) indicesOffset() int64 { return l.Fields[l.views+1].Offset }
 
-// behind are the fields behind labels and indices: labels that move, or those of a mixed batch.
+// behind returns the fields after labels and indices: labels that move, or those of a mixed batch.
 func (l *Layout) behind() []Field { return l.Fields[l.views+2:] }
 
-// newLayouts are those of all phases; a slot has room for the largest.
+// newLayouts makes the layouts of all phases. A slot has room for the largest.
 func newLayouts(r *Recipe, moved []Label, batchSize int64) ([]Layout, error) {
 	var layouts []Layout
 	largest := int64(0)
@@ -102,7 +102,7 @@ func newLayout(views []*native.Plan, moved []Label, batchSize int64) (Layout, er
 	return l, l.place()
 }
 
-// imageField is the field of a view but for its name and place.
+// imageField returns the field of a view, without its name and place.
 func imageField(plan *native.Plan) (Field, error) {
 	size, fixed := plan.FixedSize()
 	if !fixed {
@@ -126,11 +126,11 @@ func imageField(plan *native.Plan) (Field, error) {
 var imageTypes = map[int32]DType{native.Uint8: Uint8, native.Float16: Float16,
 	native.BFloat16: BFloat16, native.Float32: Float32}
 
-// most bytes of a field, or of those before it: sums of a few then fit int64.
+// mostBytes limits the size of a field and of the fields before it, so that sums of a few fit an int64.
 const mostBytes = math.MaxInt64 / 4
 
-// place lays the fields out one after the other. Sizes may come from a user's transforms, so every
-// product is checked.
+// place puts the fields one after the other. Sizes may come from a user's transforms, so every product is checked for
+// overflow.
 func (l *Layout) place() error {
 	for i := range l.Fields {
 		f := &l.Fields[i]
@@ -145,7 +145,7 @@ func (l *Layout) place() error {
 }
 
 func (l *Layout) tooLarge() error {
-	sample := int64(0) // of a few dozen fields of at most 2^52 bytes
+	sample := int64(0) // the sum is of a few dozen fields of at most 2^52 bytes
 	for _, f := range l.Fields {
 		sample += f.SampleBytes
 	}
@@ -155,7 +155,7 @@ func (l *Layout) tooLarge() error {
 
 func align(offset int64) int64 { return (offset + fieldAlignment - 1) &^ (fieldAlignment - 1) }
 
-// int64s shows n numbers of a slot. Slot memory is neither moved nor scanned by the collector.
+// int64s returns n numbers in a slot. The garbage collector neither moves nor scans a slot's memory.
 func int64s(slot unsafe.Pointer, offset, n int64) []int64 {
 	return unsafe.Slice((*int64)(unsafe.Add(slot, offset)), n)
 }

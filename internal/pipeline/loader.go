@@ -21,41 +21,41 @@ import (
 )
 
 var (
-	// ErrEnd: the epoch has no more batches; the next call goes on with the next epoch.
+	// ErrEnd means that the epoch has no more batches; the next call goes on with the next epoch.
 	ErrEnd = errors.New("the epoch has ended")
-	// ErrTimeout: nothing was ready in time.
+	// ErrTimeout means that nothing was ready in time.
 	ErrTimeout = errors.New("no batch was ready in time")
-	// ErrClosed: the loader was closed.
+	// ErrClosed means that the loader was closed.
 	ErrClosed = fault.New(fault.KindClosed, "the loader is closed")
 )
 
 // Loader is an endless stream of batches. Its methods may be called from any goroutine.
 type Loader struct {
 	config  Config
-	room          // of batches up to the usual size
-	long    *room // of longer ones that were submitted, nil before the first; with the lock held
+	room          // for batches up to the usual size
+	long    *room // for longer ones that were submitted, nil before the first; protected by the lock
 	order   *order.Order
 	store   *store.Store
 	learned *learned.Index
-	kept    *parts.User // what was fetched, on disk; nil without a cache
+	kept    *parts.User // the cache on disk for what is fetched; nil without one
 	uses    uses
-	chosen  *chosen     // in the place of uses, where batches are submitted and what is fetched is kept
-	points  *pointsAway // nil without those
+	chosen  *chosen     // instead of uses, if batches are submitted and fetched records are kept
+	points  *pointsAway // nil if there are none
 	begun   time.Time
 
-	runs    bool // workers make images in runs, each in one C call
+	runs    bool // workers make images in runs, each run in one C call
 	pace    pace
-	taken   int // of package processors
+	taken   int // number of processors taken from package processors
 	warning string
 	workers []*worker
-	readers counters // of all readers, with the lock held
+	readers counters // of all readers; protected by the lock
 	ahead   readAhead
 
 	mu        sync.Mutex
 	work      sync.Cond // workers sleep here
-	idle      int       // so many of them
+	idle      int       // number of workers that sleep
 	stream    *stream
-	current   atomic.Pointer[stream] // the same, for workers on their way past the lock
+	current   atomic.Pointer[stream] // the same, for workers that do not take the lock
 	closing   bool
 	reserved  bool // the memory of the window is being made, or was
 	event     event
@@ -63,15 +63,15 @@ type Loader struct {
 	stretches stretches
 	stalls    stalls
 
-	trace.Current // workers look at it once a sample
+	trace.Current // workers read it once for each sample
 
 	ready  chan struct{} // holds one token when a waiting Next should look again
 	closed chan struct{} // closed by Close
 	group  sync.WaitGroup
-	gone   chan struct{} // closed when every goroutine has ended and everything is given back
+	gone   chan struct{} // closed when every goroutine has ended and everything was released
 }
 
-// Open begins to work at once, so that the first batch is under way before it is asked for.
+// Open starts to work at once, so that the first batch is being made before it is asked for.
 func Open(c Config) (*Loader, error) {
 	if err := c.complete(); err != nil {
 		return nil, err
@@ -83,7 +83,7 @@ func Open(c Config) (*Loader, error) {
 	if err != nil {
 		return nil, err
 	}
-	// A batch that can never be is refused now, and not by the first Next.
+	// A batch that is impossible is refused now, and not by the first Next.
 	if err := usual.pool.Check(); err != nil {
 		return nil, err
 	}
@@ -91,7 +91,7 @@ func Open(c Config) (*Loader, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Beside the workers a reader, and what makes the memory of the window.
+	// In addition to the workers there is a reader, and a goroutine that makes the memory of the window.
 	taken, short := processors.Take(c.Threads+beside, 1+beside)
 	if taken == 0 {
 		return nil, short
@@ -106,8 +106,8 @@ func Open(c Config) (*Loader, error) {
 	l.runs = c.inRuns()
 	l.work.L = &l.mu
 	l.ahead.init(l)
-	// Contexts are made here and not by the threads that use them, so that a shortage is an error
-	// of Open and not of some batch.
+	// Contexts are made here and not by the threads that use them, so that a shortage of memory is an error of Open and
+	// not of some batch.
 	for range c.Threads {
 		context, err := native.NewContext(c.Limits)
 		if err != nil {
@@ -127,16 +127,16 @@ func Open(c Config) (*Loader, error) {
 		return nil, err
 	}
 	if c.Dataset.Away() {
-		l.pace.ahead.Store(true) // for good: nobody waits for a network in a decode thread
+		l.pace.ahead.Store(true) // this stays so: a decode thread must not wait for a network
 		l.ahead.fetch()
 		l.points = l.newPointsAway()
 	}
 	l.warning = lines(warning, wrong, costs)
-	// From here on nothing fails, and the plans and a reference on the dataset are the Loader's.
+	// From here on nothing fails. The Loader now owns the plans and a reference to the dataset.
 	c.Dataset.Retain()
 	l.move(c.Epoch, c.Position)
 	if c.Trace != "" {
-		// Before the first sample. What keeps it from being written is no reason not to train.
+		// The trace begins before the first sample. If it cannot be written, training can still go on.
 		_, _ = l.Trace(c.Trace)
 	}
 	for _, w := range l.workers {
@@ -152,7 +152,7 @@ func Open(c Config) (*Loader, error) {
 	return l, nil
 }
 
-// undo gives back what a failing Open has made; workers that run close their own contexts.
+// undo releases what a failing Open has made; running workers close their own contexts.
 func (l *Loader) undo() {
 	for _, w := range l.workers {
 		w.context.Close()
@@ -160,11 +160,11 @@ func (l *Loader) undo() {
 	processors.Return(l.taken)
 }
 
-// beside the workers that many goroutines of a Loader may be in the kernel.
+// beside is how many goroutines of a Loader, besides the workers, may be in the kernel.
 const beside = 2
 
-// Warning says that there are fewer decode threads than should be, or that the cache of what was learned
-// cannot be as the environment says; empty where nothing is to be said.
+// Warning says that there are fewer decode threads than wanted, or that the environment's settings for the cache of
+// what was learned are wrong; empty if there is nothing to say.
 func (l *Loader) Warning() string { return l.warning }
 
 // lines joins the texts that are not empty.
@@ -175,11 +175,10 @@ func lines(texts ...string) string {
 // Prefetch is how many batches are made ahead.
 func (l *Loader) Prefetch() int { return l.config.Prefetch }
 
-// Layout says where the fields of a batch of the first phase lie; a longer one that was submitted
-// has its own.
+// Layout returns the layout of batches of the first phase. A longer batch that was submitted has its own.
 func (l *Loader) Layout() Layout { return l.layouts[0] }
 
-// Steps is the number of batches in an epoch, -1 where the caller submits them.
+// Steps is the number of batches in an epoch, -1 if the caller submits them.
 func (l *Loader) Steps() int64 {
 	if l.config.Submitted {
 		return -1
@@ -187,18 +186,18 @@ func (l *Loader) Steps() int64 {
 	return l.order.Steps()
 }
 
-// Lend gives memory for one batch; see pinned.Pool.Lend.
+// Lend lends memory for one batch; see pinned.Pool.Lend.
 func (l *Loader) Lend(memory unsafe.Pointer, bytes, tag int64) error {
 	return l.pool.Lend(memory, bytes, tag)
 }
 
-// closeGrace is how long Close waits for goroutines. Decoding ends within an image, which is waited for
-// where memory or functions of the program's are in use; a read from storage that no longer answers takes longer, and
+// closeGrace is how long Close waits for goroutines. Decoding ends within one image; Close waits for that in any case
+// if memory or functions of the program are in use. A read from storage that no longer answers takes longer, and
 // nothing can interrupt it.
 const closeGrace = 500 * time.Millisecond
 
-// Close ends the stream: a Next that waits returns ErrClosed, workers stop after the image they
-// are at. Batches that are held stay valid until they are released. Closing twice is harmless.
+// Close ends the stream. A Next that waits returns ErrClosed, and workers stop after their present image.
+// Batches that are held stay valid until they are released. Closing twice is harmless.
 func (l *Loader) Close() {
 	l.mu.Lock()
 	if !l.closing {
@@ -228,13 +227,12 @@ func (l *Loader) Close() {
 	case <-time.After(closeGrace):
 		l.rest()
 	}
-	// Behind the last sample; without those of a read that hangs. Whoever wants to know what writing met
-	// ends the trace before.
+	// The trace ends after the last sample, without those of a read that hangs. To learn of write errors, the caller must
+	// end the trace before.
 	_ = l.EndTrace()
 }
 
-// reap gives everything back when the last goroutine has ended, which for a stuck read may be
-// after Close has returned.
+// reap releases everything when the last goroutine has ended. If a read hangs, that may be after Close has returned.
 func (l *Loader) reap() {
 	l.group.Wait()
 	processors.Return(l.taken)

@@ -13,34 +13,33 @@ import (
 	"github.com/headrace/headrace/pinned"
 )
 
-// mixture is the additional state of a draft whose samples are mixed with each other. For CutMix
-// each sample writes its visible parts itself. For MixUp samples wait in the mixture's memory, and
-// the worker that decodes the second of two writes the result into its row of the slot. Partners in
-// other ranks' rows are decoded here too.
+// mixture is the additional state of a draft whose samples are mixed with each other. With CutMix each sample writes
+// its visible parts itself. With MixUp samples wait in the mixture's memory, and the worker that decodes the second of
+// two writes the result into its row of the slot. Partners in other ranks' rows are decoded here too.
 type mixture struct {
 	plan    *native.Plan
 	pairing order.Pairing
 	step    order.Step
-	first   int64   // the draft's first row in the step
-	count   int64   // its samples
-	foreign []int64 // rows in the step of partners that are not among them
+	first   int64   // first row of the draft in the step
+	count   int64   // number of its samples
+	foreign []int64 // rows in the step of partners that belong to other ranks
 
 	lacks []atomic.Int32 // for each sample, how many of the two that it is made of are not decoded yet
 
-	// Written before the draft is open.
+	// These are written before the draft is open.
 	slot *pinned.Slot
 	base unsafe.Pointer
-	each int64 // bytes of one
+	each int64 // bytes of one sample
 
-	// First the draft's own samples, then the foreign ones; written by whoever decodes them. spots
-	// says where each waits.
+	// These have the draft's own samples first, then the foreign ones. Whoever decodes a sample writes its entries. spots
+	// says where each sample waits.
 	labels, indices, spots []int64
 }
 
-// mostForeign is how many partners a batch has in other ranks' rows.
+// mostForeign is the largest number of partners of a batch in other ranks' rows.
 const mostForeign = 2
 
-// newMixture is for rows [first, first+count) of a step.
+// newMixture makes the mixture of rows [first, first+count) of a step.
 func newMixture(plan *native.Plan, step order.Step, first, count int64) *mixture {
 	m := &mixture{plan: plan, step: step, first: first, count: count, each: plan.UnmixedBytes()}
 	if plan.Mix().Neighbours {
@@ -59,7 +58,7 @@ func newMixture(plan *native.Plan, step order.Step, first, count int64) *mixture
 	return m
 }
 
-// row is the row in the step of sample i.
+// row returns the row of sample i in the step.
 func (m *mixture) row(i int64) int64 {
 	if i >= m.count {
 		return m.foreign[i-m.count]
@@ -67,7 +66,7 @@ func (m *mixture) row(i int64) int64 {
 	return m.first + i
 }
 
-// local is the inverse of row; -1 for a row whose sample is not decoded here.
+// local is the inverse of row; -1 if the row's sample is not decoded here.
 func (m *mixture) local(row int64) int64 {
 	if i := row - m.first; i >= 0 && i < m.count {
 		return i
@@ -84,18 +83,19 @@ func (m *mixture) partner(i int64) int64 {
 	return m.local(m.pairing.Partner(m.row(i), m.step.Total))
 }
 
-// taker is the sample that takes from sample i.
+// taker returns the sample that sample i is mixed into.
 func (m *mixture) taker(i int64) int64 {
 	return m.local(m.pairing.Taker(m.row(i), m.step.Total))
 }
 
-// at is where sample i waits.
+// at returns where sample i waits.
 func (m *mixture) at(i int64) unsafe.Pointer { return unsafe.Add(m.base, m.spots[i]*m.each) }
 
-// spot says where sample i waits. A sample inside a run is mixed only with the samples before and after it in
-// the run, so nobody needs it any more when the second one after it begins. Such samples take turns in two
-// places, which stay in the CPU's cache. The first and last sample of a run, and partners of other ranks'
-// samples, may have to wait for other workers, and have a place each.
+// spot says where sample i waits. A sample inside a run is mixed only with its neighbours in the run, so it is not
+// needed any more when the second sample after it begins. Such samples take turns in two places, which stay in the
+// CPU's cache.
+// The first and last sample of a run, and partners of other ranks' samples, may have to wait for other workers, so each
+// has its own place.
 func (r *run) spot(d *draft, i int64) int64 {
 	if r.draft != d || i <= r.first || i >= r.end-1 || i >= d.count {
 		return i
@@ -103,17 +103,17 @@ func (r *run) spot(d *draft, i int64) int64 {
 	return r.first + 1 + (i-r.first-1)%2
 }
 
-// longestRun is how many samples a worker decodes one after the other, so that it mixes each but the
-// first with the one before it while both are in its cache.
+// longestRun is how many samples a worker decodes one after the other. It mixes each sample except the first with the
+// one before, while both are in its cache.
 const longestRun = 32
 
-// run is the length of a run. Each worker gets at least two runs of a batch, so that the last run is not made
-// while all other workers wait.
+// run returns the length of a run. Each worker gets at least two runs of a batch, so that the other workers do not wait
+// during the last run.
 func (m *mixture) run(threads int) int64 {
 	return max(1, min(longestRun, m.count/(2*int64(threads))))
 }
 
-// drop gives the memory back, with the Loader's lock held; nobody works at it any more.
+// drop releases the memory when nobody works on the draft any more; the caller holds the Loader's lock.
 func (m *mixture) drop() {
 	if m == nil || m.slot == nil {
 		return
@@ -122,9 +122,9 @@ func (m *mixture) drop() {
 	m.slot = nil
 }
 
-// unmixed is where sample i is written. With CutMix, or if it is not mixed, that is its own row and the row of
-// the sample that a part of it is pasted into. With MixUp it is the memory where it waits; if its partner is
-// decoded already, it is the row itself, and the two are mixed while this one is decoded.
+// unmixed says where sample i is written. With CutMix, or if it is not mixed, that is its own row and the row of the
+// sample that a part of it is pasted into. With MixUp it is the memory where it waits. If its partner is decoded
+// already, it is the row itself, and the two are mixed while this one is decoded.
 func (w *worker) unmixed(d *draft, i int64) (native.View, error) {
 	m := d.mixture
 	m.spots[i] = w.claimed.spot(d, i)
@@ -133,7 +133,7 @@ func (w *worker) unmixed(d *draft, i int64) (native.View, error) {
 		return view, err
 	}
 	for k, into := range [2]int64{i, m.taker(i)} {
-		// Not one that is finished at another rank.
+		// A row that another rank finishes is skipped.
 		if into < 0 || into >= m.count {
 			continue
 		}
@@ -153,23 +153,23 @@ func (w *worker) unmixed(d *draft, i int64) (native.View, error) {
 			}
 			continue
 		}
-		// Nothing is cut where nothing is mixed.
+		// If the sample is not mixed, nothing is cut.
 		view.Patches[k] = native.Patch{To: to, Top: drawn.Top, Left: drawn.Left, Height: drawn.Height,
 			Width: drawn.Width, Outside: k == 0}
 	}
 	return view, nil
 }
 
-// brought notes that sample i is decoded, and finishes those that waited for it alone.
+// brought notes that sample i is decoded, and finishes the mixed samples that only lacked this one.
 func (w *worker) brought(d *draft, i, index, label int64) error {
 	m := d.mixture
 	m.labels[i], m.indices[i] = label, index
 	taker := m.taker(i)
 	for k, into := range [2]int64{i, taker} {
 		if k == 1 && taker == i {
-			continue // its own partner
+			continue // it is its own partner
 		}
-		// Not one that is finished at another rank.
+		// A row that another rank finishes is skipped.
 		if into < 0 || into >= m.count || m.lacks[into].Add(-1) > 0 {
 			continue
 		}
@@ -180,8 +180,8 @@ func (w *worker) brought(d *draft, i, index, label int64) error {
 	return nil
 }
 
-// finish writes the mixed sample i to its row, unless that was done while its second part was decoded, and its
-// labels to theirs.
+// finish writes the mixed sample i to its row, unless that was done while its second part was decoded (made), and
+// writes its labels.
 func (w *worker) finish(d *draft, i int64, made bool) error {
 	m, mix := d.mixture, d.mixture.plan.Mix()
 	to, err := d.place(&d.layout.Fields[0], i)
@@ -207,12 +207,12 @@ func (w *worker) finish(d *draft, i int64, made bool) error {
 	return nil
 }
 
-// draw is what is done to sample i: a function of where its step begins and of its row there, so
-// that neither ranks nor threads nor a resume can change it.
+// draw returns what is done to sample i. It depends only on where its step begins and on its row there, so neither
+// ranks nor threads nor a resume can change it.
 func (m *mixture) draw(seed, epoch uint64, i int64) native.Mixing {
 	mix, row := m.plan.Mix(), m.row(i)
 	if mix.Neighbours && m.partner(i) == i {
-		return native.Mixing{Drawn: 1, Lambda: 1} // the last of an odd number
+		return native.Mixing{Drawn: 1, Lambda: 1} // the last one of an odd number
 	}
 	key := native.Key{Seed: seed, Epoch: epoch, Draw: uint64(m.step.Begin)}
 	switch mix.Unit() {
@@ -225,7 +225,7 @@ func (m *mixture) draw(seed, epoch uint64, i int64) native.Mixing {
 	return mix.DrawMixing(key, size.Width, size.Height)
 }
 
-// checkLabel refuses a label that a soft one has no place for.
+// checkLabel refuses a label for which a soft label has no place.
 func (m *mixture) checkLabel(label int64) error {
 	classes := m.plan.Mix().Classes
 	if classes == 0 || (label >= 0 && label < classes) {
@@ -234,13 +234,13 @@ func (m *mixture) checkLabel(label int64) error {
 	return catalog.NewError(fault.KindArgument, "", "the label is %d (expected 0 to %d, less than num_classes)", label, classes-1)
 }
 
-// The fields that only a mixed batch has, in their order. They come after the others.
+// These fields only a mixed batch has, in this order. They come after the others.
 const (
 	partners = iota
 	partnerLabels
 	lambdas
 	boxes   // top, left, height, width
-	targets // where labels are soft
+	targets // if labels are soft
 )
 
 func mixedFields(mix *native.Mix) []Field {
@@ -257,15 +257,15 @@ func mixedFields(mix *native.Mix) []Field {
 		f := &fields[i]
 		f.SampleBytes = f.DType.Bytes()
 		for _, length := range f.Shape {
-			f.SampleBytes *= length // at most 4 times native's bound of the classes
+			f.SampleBytes *= length // at most 4 times native's limit of the classes
 		}
 	}
 	return fields
 }
 
-// unmixedPool is the memory that samples of batches of a size wait in; nil where none are mixed.
+// unmixedPool makes the memory in which samples of a batch of that size wait; nil if none are mixed.
 func unmixedPool(c *Config, batchSize int64) (*pinned.Pool, error) {
-	each := int64(0) // in the phase where it is largest
+	each := int64(0) // of the phase in which it is largest
 	for _, phase := range c.Recipe.Phases {
 		if plan := phase.Views[0]; plan.Mix() != nil {
 			each = max(each, plan.UnmixedBytes())

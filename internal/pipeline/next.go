@@ -8,36 +8,36 @@ import (
 	"github.com/headrace/headrace/pinned"
 )
 
-// Batch is held by the consumer until Release; until then nobody writes to it.
+// Batch belongs to the consumer until Release; until then nobody writes to it.
 type Batch struct {
 	Slot        *pinned.Slot
 	Epoch, Step int64
-	Length      int64 // samples; on one rank of several the last batch may have none
-	Replaced    int32 // samples that are substitutes
-	Phase       int   // of the recipe; batches of one phase and length have their fields alike
+	Length      int64 // number of samples; with several ranks the last batch may have none
+	Replaced    int32 // number of substitutes among them
+	Phase       int   // of the recipe; batches of one phase and length have the same layout
 	loader      *Loader
 	layout      *Layout
 	released    atomic.Bool
 }
 
-// Images is where the first view of the first sample lies.
+// Images returns the address of the first view of the first sample.
 func (b *Batch) Images() unsafe.Pointer { return b.Slot.Pointer() }
 
-// Layout says where the batch's fields lie: as in every batch of its phase, unless it is a longer
-// one that was submitted.
+// Layout says where the batch's fields are. It is the same in every batch of a phase, except in a longer one that was
+// submitted.
 func (b *Batch) Layout() Layout { return *b.layout }
 
-// Labels are those of the samples in the slot, valid until Release.
+// Labels returns the labels of the samples in the slot, valid until Release.
 func (b *Batch) Labels() []int64 {
 	return int64s(b.Slot.Pointer(), b.layout.labelsOffset(), b.Length)
 }
 
-// Indices say which sample of the dataset each is: that of the substitute where one was taken.
+// Indices returns the samples' numbers in the dataset; for a substitute, its own number.
 func (b *Batch) Indices() []int64 {
 	return int64s(b.Slot.Pointer(), b.layout.indicesOffset(), b.Length)
 }
 
-// Release gives the memory back, also after the Loader was closed. Again is harmless.
+// Release returns the memory, even after the Loader was closed. Calling it again is harmless.
 func (b *Batch) Release() error {
 	if b.released.Swap(true) {
 		return nil
@@ -45,9 +45,8 @@ func (b *Batch) Release() error {
 	return b.Slot.Release()
 }
 
-// Next waits at most timeout for the next batch in order; 0 only looks. Its errors are ErrEnd,
-// ErrTimeout, ErrClosed, and whatever made the batch fail, which is returned again by every
-// further call until SeekTo.
+// Next waits at most timeout for the next batch in order; with 0 it only looks. Its errors are ErrEnd, ErrTimeout,
+// ErrClosed, and the error that made the batch fail, which every further call returns again until SeekTo.
 func (l *Loader) Next(timeout time.Duration) (*Batch, error) {
 	began := time.Now()
 	l.mu.Lock()
@@ -66,7 +65,7 @@ func (l *Loader) Next(timeout time.Duration) (*Batch, error) {
 			defer timer.Stop()
 		}
 		l.mu.Unlock()
-		// Closing has a channel of its own: it concerns all waiters, the token only one.
+		// Closing has its own channel, because it concerns all waiters, and the token only one.
 		late := false
 		select {
 		case <-l.ready:
@@ -81,7 +80,7 @@ func (l *Loader) Next(timeout time.Duration) (*Batch, error) {
 	}
 }
 
-// take is one look, with the lock held: nil and nil when nothing is ready.
+// take looks once; the caller holds the lock. It returns nil and nil if nothing is ready.
 func (l *Loader) take() (*Batch, error) {
 	s := l.stream
 	switch {
@@ -99,14 +98,14 @@ func (l *Loader) take() (*Batch, error) {
 	if d == nil {
 		return nil, nil
 	}
-	// A slot that cannot be held is a mistake of ours; kept as the batch's fault, it stays one.
+	// A slot that cannot be held is a bug of ours. It becomes the batch's fault, so that it is reported again.
 	if d.fault == nil {
 		d.fault = d.slot.Hold()
 	}
 	if d.fault != nil {
 		return nil, d.fault
 	}
-	// The report is of what was delivered: what was prefetched and dropped never happened.
+	// Only delivered batches enter the report; what was prefetched and dropped does not.
 	s.pop()
 	if l.chosen == nil {
 		l.kept.At(l.uses.at(s.epoch, s.position))
@@ -116,7 +115,7 @@ func (l *Loader) take() (*Batch, error) {
 	l.points.delivered()
 	replaced := l.report.add(d)
 	if l.idle > 0 {
-		l.work.Signal() // the window has moved; whoever wakes opens the next draft and wakes the rest
+		l.work.Signal() // the window has moved; the worker that wakes opens the next draft and wakes the others
 	}
 	l.ahead.wake()
 	l.notify()
@@ -125,20 +124,19 @@ func (l *Loader) take() (*Batch, error) {
 		loader: l, layout: d.layout, Phase: d.phase}, nil
 }
 
-// Position says where the stream stands, as SeekTo takes it: at the next batch to deliver, the first
-// of the next epoch after the last of one.
+// Position returns where the stream is, in the form of SeekTo: at the next batch to deliver. After the last batch of an
+// epoch that is the first of the next one.
 func (l *Loader) Position() (epoch, position int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.stream.epoch, l.stream.position
 }
 
-// SeekTo says where the next Next goes on: behind so many samples of an epoch, of all ranks
-// together. That need not be a multiple of a step: the samples before may have been taken in steps
-// of another size. For the position where the stream already stands everything prefetched is kept, of
-// the next epoch too; else work begins anew there, and what is in the decoders is dropped when it is
-// done. Whatever was submitted is always dropped: the next batch to be submitted is number
-// `position` of `epoch`.
+// SeekTo says where the next Next goes on: after `position` samples of an epoch, counted over all ranks.
+// That need not be a multiple of a step, because the samples before may have been taken in steps of another size. If
+// the stream is at that position already, everything prefetched is kept, even that of the next epoch. Otherwise work
+// begins again there, and what is being decoded is dropped when it is done. Submitted batches are always dropped: the
+// next batch to be submitted is number `position` of `epoch`.
 func (l *Loader) SeekTo(epoch, position int64) error {
 	if err := l.config.checkPosition(epoch, position); err != nil {
 		return err
@@ -151,7 +149,7 @@ func (l *Loader) SeekTo(epoch, position int64) error {
 	l.stalls.drop()
 	s := l.stream
 	e, p, ends := normalise(l.order, epoch, position)
-	// Seeking to where an error stands is how a caller tries again.
+	// A caller tries again by seeking to the position of the error.
 	faulty := len(s.drafts) > 0 && s.drafts[0].fault != nil
 	if s.epoch == e && s.position == p && !faulty && !s.submitted {
 		s.ends = ends
@@ -166,7 +164,7 @@ func (l *Loader) SeekTo(epoch, position int64) error {
 	return nil
 }
 
-// move makes a stream from a position on the current one.
+// move makes a stream that begins at a position the current one.
 func (l *Loader) move(epoch, position int64) {
 	l.stream = newStream(l.order, &l.config.Recipe, l.config.Submitted, epoch, position)
 	l.current.Store(l.stream)
@@ -175,13 +173,13 @@ func (l *Loader) move(epoch, position int64) {
 	}
 }
 
-// notify tells a waiting Next and whoever polls the descriptor whether Next would answer at once,
-// with the lock held.
+// notify tells a waiting Next, and whoever polls the descriptor, whether Next would answer at once. The caller holds
+// the lock.
 func (l *Loader) notify() {
 	s := l.stream
 	ready := l.closing || s.ends > 0 || s.head() != nil || s.hollow()
-	// One token is enough for any number of waiters: whoever takes a batch comes by here again,
-	// and so passes the token on while there is more to take.
+	// One token is enough for any number of waiters: whoever takes a batch comes here again, and so passes the token on
+	// while there is more to take.
 	if ready {
 		select {
 		case l.ready <- struct{}{}:

@@ -14,66 +14,66 @@ import (
 	"github.com/headrace/headrace/mmap"
 )
 
-// record is the encoded bytes of one sample, read before a worker asked for them.
+// record has the encoded bytes of one sample, read before a worker asked for them.
 type record struct {
 	draft  *draft
 	i      int64
 	sample catalog.Sample
-	want   fetch.Want    // of what lies in a store of objects
-	next   uint64        // the use behind this one, where what is fetched is kept
-	key    parts.Key     // of its bytes in the cache on disk, where that is known
-	kept   bool          // it was there when it was planned: the worker reads it
-	took   time.Duration // to read it there
+	want   fetch.Want    // for a record in a store of objects
+	next   uint64        // the use after this one, if fetched records are kept
+	key    parts.Key     // of its bytes in the cache on disk, if known
+	kept   bool          // it was in the cache when it was planned, so the worker reads it
+	took   time.Duration // time to read it from the cache
 	view   mmap.View
 	seek   points
 	err    error
 	buffer mmap.Buffer
 	points mmap.Buffer
-	budget int64 // bytes it is counted with
+	budget int64 // bytes with which it is counted
 }
 
 const (
-	// aheadBytes bounds what stands read and undecoded; one record may always be read.
+	// aheadBytes limits what was read and is not decoded yet; one record may always be read.
 	aheadBytes = 256 << 20
 	// keepBytes is the largest buffer that is kept for the next record.
 	keepBytes = 1 << 20
-	// typicalBytes is what a record counts with until its length is known (listed folders).
+	// typicalBytes is counted for a record until its length is known (listed folders).
 	typicalBytes = 256 << 10
 )
 
-// readAhead is the readers and the records between them and the workers. Fields that are not
-// atomic belong to the Loader's lock.
+// readAhead has the readers and the records between them and the workers. The Loader's lock protects all fields that
+// are not atomic.
 type readAhead struct {
 	loader *Loader
-	// entrance lets in one reader at a time, so that bytes are granted in the order of samples:
-	// whoever waits for bytes waits only for earlier samples, which no later one can block.
+	// entrance admits one reader at a time, so that bytes are granted in the order of samples:
+	// a reader that waits for bytes waits only for earlier samples, which no later one can block.
 	entrance sync.Mutex
 	door     sync.Cond // the one reader in the entrance sleeps here
 
 	begun   bool
 	free    []*record
 	all     []*record
-	queue   []*record // read, or in the cache, and waiting for a worker; their drafts are open
-	head    int       // of the queue: those before it were taken
+	queue   []*record // records that were read or are in the cache, and wait for a worker; their drafts are open
+	head    int       // start of the queue; the entries before it were taken
 	queued  atomic.Int64
-	reading int   // records in the hands of readers
-	bytes   int64 // of all records that are in use
-	most    int64 // what bytes may be, unless it is one record
+	reading int   // number of records that readers hold
+	bytes   int64 // size of all records that are in use
+	most    int64 // limit of bytes, unless there is only one record
 
-	fetcher *fetch.Fetcher // in the readers' place where the dataset lies in a store of objects, else nil
-	kept    int            // records that are planned and in the cache
-	lacks   bool           // the planner waits for records to become free
-	hits    pace           // of reads from the cache
+	fetcher *fetch.Fetcher // replaces the readers if the dataset lies in a store of objects, otherwise nil
+	kept    int            // number of records that are planned and in the cache
+	lacks   bool           // the planner waits until records become free
+	hits    pace           // pace of reads from the cache
 }
 
-// init makes nothing yet: a Loader whose reads are fast never has a reader.
+// init makes no readers yet, because a Loader whose reads are fast never needs one.
 func (a *readAhead) init(l *Loader) {
 	a.loader = l
 	a.door.L = &l.mu
 	a.most = aheadBytes
 }
 
-// start makes the readers, the first time that reads turn out to be slow, and lets them read.
+// start makes the readers when reads turn out to be slow for the first time, and lets them read.
 func (a *readAhead) start() {
 	l := a.loader
 	l.mu.Lock()
@@ -81,7 +81,7 @@ func (a *readAhead) start() {
 	if !a.begun && !l.closing {
 		a.begun = true
 		l.mu.Unlock()
-		// Room for one of them was taken when the Loader was opened.
+		// Room for one reader was taken when the Loader was opened.
 		more, _ := processors.Take(min(l.config.ReadAhead, readersAtMost)-1, 0)
 		l.mu.Lock()
 		l.taken += more
@@ -97,7 +97,7 @@ func (a *readAhead) start() {
 	a.door.Signal()
 }
 
-// wake tells the reader in the entrance that something has changed, with the lock held.
+// wake tells the reader in the entrance that something has changed; the caller holds the lock.
 func (a *readAhead) wake() { a.door.Signal() }
 
 // read is one reader.
@@ -115,7 +115,7 @@ func (a *readAhead) read(number int) {
 		took := time.Since(began)
 		l.noteRead(number, r, began, took)
 		l.mu.Lock()
-		// The length is known for certain now, of listed folders for the first time.
+		// The length is known for certain now; for listed folders it was not known before.
 		l.readers.read(r.view.Length, took)
 		a.charge(r, r.view.Length)
 		a.arrived(r)
@@ -126,19 +126,19 @@ func (a *readAhead) read(number int) {
 	}
 }
 
-// readRecord reads the bytes and the points of a record.
+// readRecord reads the bytes and the seek points of a record.
 func (l *Loader) readRecord(ctx context.Context, r *record) {
 	defer fault.Recover(&r.err)
 	r.view, r.seek, r.err = l.readBoth(ctx, r.sample, &r.buffer, &r.points, nil)
 }
 
-// findRecord finds where the bytes of a record lie.
+// findRecord finds where the bytes of a record are.
 func (l *Loader) findRecord(r *record, index int64) {
 	defer fault.Recover(&r.err)
 	r.sample, r.err = l.config.Dataset.Sample(index)
 }
 
-// arrived takes what was read, with the lock held.
+// arrived takes a record that was read; the caller holds the lock.
 func (a *readAhead) arrived(r *record) {
 	a.reading--
 	switch {
@@ -146,8 +146,8 @@ func (a *readAhead) arrived(r *record) {
 		d := r.draft
 		a.recycle(r)
 		a.loader.finish(d, 1)
-	// Workers get only what they can decode at once, so that none of them ever holds a record
-	// and waits for a slot.
+	// Workers get only records that they can decode at once, so that none of them ever holds a record while it waits for a
+	// slot.
 	case r.draft.open.Load():
 		a.hand(r)
 	default:
@@ -155,7 +155,7 @@ func (a *readAhead) arrived(r *record) {
 	}
 }
 
-// admit waits until a sample may be read ahead and claims it; nil when the Loader closes.
+// admit waits until a sample may be read ahead and claims it; it returns nil when the Loader closes.
 func (a *readAhead) admit() *record {
 	l := a.loader
 	a.entrance.Lock()
@@ -172,7 +172,7 @@ func (a *readAhead) admit() *record {
 		}
 	}
 	a.reading++
-	// Outside the lock: the first touch of a part of the index validates it.
+	// This is outside the lock, because the first access to a part of the index validates it.
 	l.mu.Unlock()
 	index, _ := r.draft.sample(r.i)
 	l.willNeed(r.draft, r.i)
@@ -182,8 +182,8 @@ func (a *readAhead) admit() *record {
 		length = typicalBytes
 	}
 	l.mu.Lock()
-	// Only earlier samples are in the count, and those of the batch that the consumer waits for
-	// are among them or come next: waiting here cannot block what it waits for.
+	// Only earlier samples are counted. Those of the batch that the consumer waits for are among them or come next, so
+	// waiting here cannot block what it waits for.
 	for a.bytes > 0 && a.bytes+length > a.most && !r.draft.stream.cancelled.Load() {
 		a.door.Wait()
 	}
@@ -191,11 +191,11 @@ func (a *readAhead) admit() *record {
 	return r
 }
 
-// claim takes the next sample of the stream, if readers are to read and there is room.
+// claim takes the next sample of the stream, if readers have to read and there is room.
 func (a *readAhead) claim() *record {
 	l := a.loader
 	s := l.stream
-	// Workers that are still on the way to their last own read claim from the same counter.
+	// Workers that are still finishing their last own read claim from the same counter.
 	for l.pace.slow() && len(a.free) > 0 {
 		d := s.claiming.Load()
 		if d == nil {
@@ -207,19 +207,19 @@ func (a *readAhead) claim() *record {
 			r.draft, r.i, r.view, r.seek, r.err = d, i, mmap.View{}, points{}, nil
 			return r
 		}
-		// Batches may be smaller than the depth, so reading runs ahead of the window.
+		// Batches may be smaller than the read-ahead, so reading goes ahead of the window.
 		if !s.advance(a.drafts(s)) {
 			return nil
 		}
 		if l.idle > 0 && s.unopened(l.config.window()) != nil {
-			l.work.Signal() // this draft needs a slot before its bytes can go anywhere
+			l.work.Signal() // this draft needs a slot before its bytes can be decoded
 		}
 	}
 	return nil
 }
 
-// drafts is how many may be under way. Of the next epoch, which may never be asked for, a store of
-// objects is asked for no more than the batches that are opened.
+// drafts is how many drafts may be under way. The next epoch may never be asked for. So from a store of objects only
+// those of its batches are requested that are opened.
 func (a *readAhead) drafts(s *stream) int {
 	if a.fetcher != nil && !s.submitted && s.planEpoch > s.epoch {
 		return a.loader.config.window()
@@ -227,13 +227,13 @@ func (a *readAhead) drafts(s *stream) int {
 	return a.loader.config.window() + a.loader.config.ReadAhead
 }
 
-// charge counts a record with so many bytes, with the lock held.
+// charge counts a record with that many bytes; the caller holds the lock.
 func (a *readAhead) charge(r *record, bytes int64) {
 	a.bytes += bytes - r.budget
 	r.budget = bytes
 }
 
-// hand queues a record for the workers, with the lock held.
+// hand queues a record for the workers; the caller holds the lock.
 func (a *readAhead) hand(r *record) {
 	a.queue = append(a.queue, r)
 	a.queued.Add(1)
@@ -242,13 +242,13 @@ func (a *readAhead) hand(r *record) {
 	}
 }
 
-// pop takes a record from the queue, with the lock held.
+// pop takes a record from the queue; the caller holds the lock.
 func (a *readAhead) pop() *record {
 	if a.head == len(a.queue) {
 		return nil
 	}
 	r := a.queue[a.head]
-	if a.head++; 2*a.head >= len(a.queue) { // the array is reused for ever
+	if a.head++; 2*a.head >= len(a.queue) { // so that the array is used again for ever
 		a.queue, a.head = a.queue[:copy(a.queue, a.queue[a.head:])], 0
 	}
 	a.queued.Add(-1)
@@ -257,7 +257,7 @@ func (a *readAhead) pop() *record {
 
 // done takes a record back from a worker.
 func (a *readAhead) done(r *record) {
-	// One large photograph now and then must not leave a large buffer in every record.
+	// A large photograph now and then must not leave a large buffer in every record.
 	if r.view.Length > keepBytes {
 		r.buffer.Free()
 		r.points.Free()
@@ -267,7 +267,7 @@ func (a *readAhead) done(r *record) {
 	a.loader.mu.Unlock()
 }
 
-// recycle makes a record free for the next sample, with the lock held.
+// recycle frees a record for the next sample; the caller holds the lock.
 func (a *readAhead) recycle(r *record) {
 	a.charge(r, 0)
 	if a.fetcher != nil {
@@ -284,7 +284,7 @@ func (a *readAhead) recycle(r *record) {
 	}
 }
 
-// drop empties the queue of a cancelled stream, with the lock held.
+// drop empties the queue of a cancelled stream; the caller holds the lock.
 func (a *readAhead) drop(s *stream) {
 	for r := a.pop(); r != nil; r = a.pop() {
 		d := r.draft
@@ -296,7 +296,7 @@ func (a *readAhead) drop(s *stream) {
 	}
 }
 
-// release gives the memory of all records back, when no goroutine is left.
+// release frees the memory of all records, when no goroutine is left.
 func (a *readAhead) release() {
 	if a.fetcher != nil {
 		a.fetcher.Close()

@@ -2,15 +2,14 @@ package pipeline
 
 import "github.com/headrace/headrace/pinned"
 
-// room is where batches up to a size are written: their layout in each phase, and slots for the
-// largest.
+// room is where batches up to a size are written: their layout in each phase, and slots for the largest.
 type room struct {
 	layouts []Layout
 	pool    *pinned.Pool
-	unmixed *pinned.Pool // where samples wait for each other; nil where none are mixed
+	unmixed *pinned.Pool // where samples wait for each other; nil if none are mixed
 }
 
-// newRoom makes a room; no memory is allocated yet.
+// newRoom makes a room; it allocates no memory yet.
 func newRoom(c *Config, batchSize int64) (*room, error) {
 	layouts, err := newLayouts(&c.Recipe, c.Labels, batchSize)
 	if err != nil {
@@ -42,7 +41,7 @@ func (r *room) acquire(d *draft) (*pinned.Slot, error) {
 	return slot, nil
 }
 
-// close ends the memory that nobody uses; what is in use stays until it is given back.
+// close releases memory that nobody uses; memory in use stays until it is returned.
 func (r *room) close() {
 	r.pool.Close()
 	if r.unmixed != nil {
@@ -53,9 +52,9 @@ func (r *room) close() {
 // most is the largest batch that fits.
 func (r *room) most() int64 { return r.layouts[0].BatchSize }
 
-// roomFor is where a batch of so many samples fits, with the lock held. Batches longer than the
-// usual size share a room that is made anew when one of them is too long for it too, so that a
-// caller whose batches differ in length reuses memory as well.
+// roomFor returns a room in which a batch of so many samples fits; the caller holds the lock. Batches longer than the
+// usual size share a room, which is made again if a batch is too long for it too. So a caller whose batches differ in
+// length reuses memory as well.
 func (l *Loader) roomFor(count int64) (*room, error) {
 	switch {
 	case count <= l.most():

@@ -9,12 +9,13 @@ import (
 	"github.com/headrace/headrace/native"
 )
 
-// tiny are images of arrays in files that are copied, many for one call into C; larger ones cost so much
+// tiny is the size up to which images of arrays in files are copied, many for one call into C. Larger ones cost so much
 // more than a call that they are read where they are mapped.
 const tiny = 16 << 10
 
-// inRuns: images of an array in memory need no read, and tiny ones would drown in calls: workers make
-// a run of them in one C call. Those that are mixed, have several views or labels that move go singly.
+// inRuns is true if workers make images in runs, each run in one C call. Images of an array in memory need no read, and
+// for tiny ones a call each would cost more than the work. Mixed images, and those with several views or labels that
+// move, are made singly.
 func (c *Config) inRuns() bool {
 	if !runnable(c.Dataset) || len(c.Labels) > 0 {
 		return false
@@ -43,8 +44,8 @@ func runnable(d *catalog.Dataset) bool {
 	return len(d.Parts()) > 0
 }
 
-// fillRun writes the rows of a draft that the worker has claimed: the one that take has just handed
-// out, and those that are left of its run.
+// fillRun writes the rows of a run that the worker has claimed: the one that take has just returned, and the remaining
+// ones.
 func (w *worker) fillRun() {
 	r := &w.claimed
 	first, end, d := r.next-1, r.end, r.draft
@@ -52,7 +53,7 @@ func (w *worker) fillRun() {
 	for i := first; i < end && !d.stream.cancelled.Load(); {
 		i += w.makeRun(d, i, end)
 		if i < end {
-			// The one that made none of it has its error, or its substitute, as any other sample.
+			// The sample that failed gets its error, or its substitute, like any other sample.
 			w.fill(task{draft: d, i: i})
 			i++
 		}
@@ -60,11 +61,11 @@ func (w *worker) fillRun() {
 	w.loader.finishedRun(d, end-first)
 }
 
-// makeRun makes samples from `first` on and says how many came about before one that did not, or that is
-// of another array.
+// makeRun makes samples from `first` on and returns how many it made before one that failed or that is of another
+// array.
 func (w *worker) makeRun(d *draft, first, end int64) int64 {
 	defer func() {
-		// A panic is of the sample at which `fill` meets it again.
+		// The panic belongs to a sample; `fill` meets it again there.
 		_ = recover()
 	}()
 	l := w.loader
@@ -72,7 +73,7 @@ func (w *worker) makeRun(d *draft, first, end int64) int64 {
 	field, plan := &d.layout.Fields[0], l.config.Recipe.Phases[d.phase].Views[0]
 	labels, indices := int64s(d.base, d.layout.labelsOffset(), d.count), int64s(d.base, d.layout.indicesOffset(), d.count)
 	w.rows, w.picked = w.rows[:0], w.picked[:0]
-	// All of them first: one is drawn while another waits for its product.
+	// All are drawn first, so that one draw is computed while another waits for its product.
 	for i, epoch := first, l.order.Epoch(d.epoch); i < end; i++ {
 		index, draw := d.sampleOf(&epoch, i)
 		w.picked = append(w.picked, picked{index: index, draw: draw})
@@ -101,7 +102,7 @@ func (w *worker) makeRun(d *draft, first, end int64) int64 {
 		w.rows = append(w.rows, native.Row{Bytes: at, Sample: uint64(index), Draw: draw, To: to})
 		w.picked[i-first].label = sample.Label
 	}
-	// Behind all reads, any of which may have hung.
+	// This comes after all reads, because any of them may have hung.
 	if len(w.rows) == 0 || !w.touch(d) {
 		return 0
 	}
@@ -120,7 +121,7 @@ func (w *worker) makeRun(d *draft, first, end int64) int64 {
 	return int64(done)
 }
 
-// inMemory says whether images lie in memory of the program's.
+// inMemory says whether images are in the program's memory.
 func inMemory(d *catalog.Dataset) bool {
 	return d.Kind() == catalog.InMemory || slices.ContainsFunc(d.Parts(), inMemory)
 }
@@ -132,8 +133,7 @@ type picked struct {
 	label int64
 }
 
-// copied reads an image of an array in files into what is left of the room for a run, which is made for
-// the first.
+// copied reads an image of an array in files into the rest of the room for a run. The first image makes the room.
 func (w *worker) copied(sample catalog.Sample, room *[]byte, images int64) (unsafe.Pointer, error) {
 	if int64(len(*room)) < sample.Length {
 		whole, err := w.buffer.Reserve(images * sample.Length)

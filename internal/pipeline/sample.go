@@ -16,8 +16,8 @@ import (
 	"github.com/headrace/headrace/native"
 )
 
-// substitutes is how many other samples are tried in the place of a faulty one. A set of which
-// half is faulty fails with one sample in 65,536.
+// substitutes is how many other samples are tried instead of a faulty one. If half of a dataset is faulty, one sample
+// in 65,536 fails.
 const substitutes = 16
 
 // fill writes one row of a draft: the sample itself, a substitute, or an error.
@@ -25,14 +25,14 @@ func (w *worker) fill(t task) {
 	d := t.draft
 	record := int64(-1)
 	defer func() {
-		// A mistake of ours ends this batch, never the process.
+		// A bug of ours ends this batch, but never the process.
 		if p := recover(); p != nil {
 			w.untouch()
 			w.loader.fail(t, &SampleError{Code: fault.KindInternal, Record: record, Offset: -1,
 				Text: fmt.Sprintf("panic: %v; please report this with: %s", p, debug.Stack())})
 		}
 	}()
-	// Claimed before the stream was cancelled, and nobody will see it.
+	// The sample was claimed before the stream was cancelled, and nobody will see it.
 	if d.stream.cancelled.Load() {
 		return
 	}
@@ -51,24 +51,24 @@ func (w *worker) fill(t task) {
 		return
 	}
 	tried := 0
-	// Substitutes are read here, not ahead: faults are rare, and readers know only the order.
+	// Substitutes are read here and not ahead, because faults are rare and readers know only the order.
 	for attempt := int64(0); attempt < l.order.Others() && tried < substitutes; attempt++ {
 		if d.stream.cancelled.Load() {
 			return
 		}
 		substitute := l.order.Substitute(d.epoch, index, attempt)
-		// A missing or truncated shard takes thousands of samples along. That they are gone is known
-		// without reading, so they do not use up the tries: while one sample is left, the epoch goes on.
+		// A missing or truncated shard takes thousands of samples with it. That they are lost is known without reading, so
+		// they do not count as tries: the epoch goes on while one sample is left.
 		if sample, err := l.config.Dataset.Sample(substitute); err == nil && l.store.Lost(sample) {
 			continue
 		}
 		tried++
 		again := w.produce(d, t.i, substitute, draw, nil)
 		if outage(failed) && again != nil && outage(again) {
-			break // no sample is at fault, and each would be waited for
+			break // the store is at fault and no sample, and each try would wait for it
 		}
 		if again == nil {
-			if t.i < d.count { // a partner's own rank says so of it
+			if t.i < d.count { // a partner's own rank reports it
 				l.note(d, Replacement{Epoch: d.epoch, Step: d.step, Place: t.i, Index: index, Key: failed.Key,
 					Substitute: substitute, Err: failed})
 			}
@@ -134,13 +134,14 @@ func (w *worker) produce(d *draft, i, index int64, draw uint64, r *record) (fail
 	return nil
 }
 
-// made makes the pixels of a sample, and says with which key they were drawn; false where nobody wants them any more.
+// made makes the pixels of a sample and returns the key with which they were drawn; made is false if nobody wants them
+// any more.
 func (w *worker) made(d *draft, seen *part, sample *catalog.Sample, view mmap.View, seek points, drawn native.Key) (key native.Key, warnings uint32, made bool, err error) {
 	key = drawn
 	if err = w.prepare(d, seen.row, sample, view, &key); err != nil {
 		return key, 0, false, err
 	}
-	// A read that hung may end after Close has returned, and with it the loan of the batch's memory.
+	// A read that hung may end after Close has returned, and then the batch's memory may not be lent any more.
 	if !w.touch(d) {
 		return key, 0, false, nil
 	}
@@ -149,13 +150,13 @@ func (w *worker) made(d *draft, seen *part, sample *catalog.Sample, view mmap.Vi
 	return key, warnings, true, err
 }
 
-// differs is true of an error about the checksum of a record.
+// differs is true for an error about the checksum of a record.
 func differs(err error) bool {
 	e, ok := err.(*native.Error)
 	return ok && e.Code == native.Checksum
 }
 
-// twice adds to such an error that the bytes were fetched anew.
+// twice adds to such an error that the bytes were fetched a second time.
 func twice(err error) error {
 	if differs(err) {
 		e := *err.(*native.Error)
@@ -165,7 +166,7 @@ func twice(err error) error {
 	return err
 }
 
-// prepare finds where a sample goes, and draws what depends on its boxes.
+// prepare finds where a sample is written, and draws what depends on its boxes.
 func (w *worker) prepare(d *draft, i int64, sample *catalog.Sample, view mmap.View, key *native.Key) error {
 	err := w.ready(d, i, sample, view)
 	if err == nil {
@@ -174,7 +175,7 @@ func (w *worker) prepare(d *draft, i int64, sample *catalog.Sample, view mmap.Vi
 	return err
 }
 
-// pixels decodes a sample to its destination. The result does not count if the file was cut while it was read
+// pixels decodes a sample to its destination. The result is invalid if the file was cut while it was read
 // (mmap.Buffer.Intact).
 func (w *worker) pixels(seen *part, sample *catalog.Sample, view mmap.View, seek points, key native.Key) (warnings uint32, err error) {
 	var crc *uint32
@@ -196,7 +197,7 @@ func (w *worker) pixels(seen *part, sample *catalog.Sample, view mmap.View, seek
 	return warnings, err
 }
 
-// holder is the buffer that a sample's bytes were read into.
+// holder returns the buffer that a sample's bytes were read into.
 func (w *worker) holder(r *record) *mmap.Buffer {
 	if r != nil {
 		return &r.buffer
@@ -204,7 +205,7 @@ func (w *worker) holder(r *record) *mmap.Buffer {
 	return &w.buffer
 }
 
-// fetched is a sample with its bytes: as they were read ahead, or read now.
+// fetched returns a sample with its bytes, which were read ahead or are read now.
 func (w *worker) fetched(d *draft, r *record, index int64, seen *part) (sample catalog.Sample, view mmap.View, seek points, err error) {
 	l := w.loader
 	if r != nil {
@@ -226,10 +227,10 @@ func (w *worker) fetched(d *draft, r *record, index int64, seen *part) (sample c
 	return sample, view, seek, err
 }
 
-// ready refuses what is known of a sample to be wrong before it is decoded, and finds where it goes.
+// ready refuses a sample that is known to be bad before it is decoded, and finds where it is written.
 func (w *worker) ready(d *draft, i int64, sample *catalog.Sample, view mmap.View) error {
-	// A verdict holds for every crop: without it, a crop above the cut in a truncated file would
-	// give pixels in one epoch and an error in the next.
+	// A verdict holds for every crop. Otherwise a crop above the cut in a truncated file would give pixels in one epoch,
+	// and another crop an error in the next.
 	if sample.Verdict >= catalog.Truncated {
 		if err := w.convict(*sample, view); err != nil {
 			return err
@@ -243,13 +244,14 @@ func (w *worker) ready(d *draft, i int64, sample *catalog.Sample, view mmap.View
 	return w.destinations(d, i)
 }
 
-// placed writes what a batch has beside a sample's pixels, once those are made.
+// placed writes the values of a sample other than its pixels, when the pixels are made: label and index, or the mixed
+// result.
 func (w *worker) placed(d *draft, i, index int64, sample *catalog.Sample, warnings uint32) error {
 	if !w.touch(d) {
 		return nil
 	}
 	defer w.untouch()
-	// The label goes with the pixels, never with the place: both are those of this sample.
+	// The label belongs to the pixels and not to the row, so both are of this sample, even if it is a substitute.
 	if i < d.count {
 		int64s(d.base, d.layout.labelsOffset(), d.count)[i] = sample.Label
 		int64s(d.base, d.layout.indicesOffset(), d.count)[i] = index
@@ -265,7 +267,7 @@ func (w *worker) placed(d *draft, i, index int64, sample *catalog.Sample, warnin
 	return nil
 }
 
-// destinations are where sample i goes: to its row of each view's field, or to where it is mixed.
+// destinations finds where sample i is written: its row of each view's field, or where it is mixed.
 func (w *worker) destinations(d *draft, i int64) error {
 	w.views = w.views[:0]
 	plans := w.loader.config.Recipe.Phases[d.phase].Views
@@ -285,8 +287,8 @@ func (w *worker) destinations(d *draft, i int64) error {
 	return nil
 }
 
-// place is where sample i of a field begins. New memory is populated by whoever writes it first, all
-// threads at once; on used memory this is a look at a flag.
+// place returns where sample i of a field begins. New memory is populated by whoever writes it first, by all threads at
+// once; for used memory only a flag is read.
 func (d *draft) place(f *Field, i int64) (unsafe.Pointer, error) {
 	at := f.Offset + i*f.SampleBytes
 	if err := d.slot.Populate(at, f.SampleBytes); err != nil {
@@ -295,15 +297,16 @@ func (d *draft) place(f *Field, i int64) (unsafe.Pointer, error) {
 	return unsafe.Add(d.base, at), nil
 }
 
-// points are a sample's seek points for the decoder, which passes over those that were altered; of a
-// listed file the name by which they are found, beside it or in the cache, or kept when they are learned.
+// points has a sample's seek points for the decoder, which ignores points that were altered. For a listed file it has
+// the name by which points are found, beside the file or in the cache, and under which they are kept when they are
+// learned.
 type points struct {
 	native.Seek
 	listed bool
 	name   learned.Name
 }
 
-// readItself reads sample i of a draft in the worker, as is done while reads are fast.
+// readItself reads sample i of a draft in the worker, as long as reads are fast.
 func (w *worker) readItself(d *draft, i int64, sample catalog.Sample) (mmap.View, points, error) {
 	l, began := w.loader, time.Now()
 	inBlock := sample.Block.Codec != blocks.None
@@ -323,9 +326,8 @@ func (w *worker) readItself(d *draft, i int64, sample catalog.Sample) (mmap.View
 	return view, seek, err
 }
 
-// readBoth reads a sample and its seek points. Those only make decoding faster: without them,
-// whatever the reason, the pixels are the same.
-// fetched, which may be nil, has the part of the time that reading a block took.
+// readBoth reads a sample and its seek points. Points only make decoding faster; without them the pixels are the same.
+// If fetched is not nil, it gets the part of the time that reading a block took.
 func (l *Loader) readBoth(ctx context.Context, sample catalog.Sample, b, seekBuffer *mmap.Buffer, fetched *time.Duration) (view mmap.View, seek points, err error) {
 	if l.store.Listed(sample) {
 		view, path, stamp, err := l.store.ReadListed(sample, b)
@@ -340,7 +342,7 @@ func (l *Loader) readBoth(ctx context.Context, sample catalog.Sample, b, seekBuf
 	return view, l.readSeek(sample, seekBuffer), nil
 }
 
-// readSeek reads the seek points of a sample, if they lie in a file.
+// readSeek reads the seek points of a sample if they are in a file.
 func (l *Loader) readSeek(sample catalog.Sample, b *mmap.Buffer) (seek points) {
 	if found, _ := l.store.ReadSeek(sample, b); found.Length > 0 {
 		seek.Seek = native.Seek{Data: found.Pointer, Length: found.Length, CRC32C: sample.Seek.CRC32C, HasCRC: true}
@@ -348,19 +350,19 @@ func (l *Loader) readSeek(sample catalog.Sample, b *mmap.Buffer) (seek points) {
 	return seek
 }
 
-// rawOf is an image of an array for the decoder.
+// rawOf converts an image of an array for the decoder.
 func rawOf(p *catalog.Pixels) *native.Raw {
 	return &native.Raw{Width: p.Width, Height: p.Height, Channels: p.Channels,
 		Origin: p.Origin, Row: p.Row, Pixel: p.Pixel, Channel: p.Channel}
 }
 
-// convict says what is wrong with a sample that was found faulty when it was packed or indexed;
-// nil when only a limit was met that is higher now.
+// convict says what is wrong with a sample that was found faulty when it was packed or indexed; nil if it only exceeded
+// a limit that is higher now.
 func (w *worker) convict(sample catalog.Sample, view mmap.View) error {
 	if sample.Pixels != nil && sample.Verdict == catalog.Limit {
-		return nil // pixels without a header have no other fault; their checksum is compared when they are taken
+		return nil // pixels without a header have no other fault; their checksum is compared when they are read
 	}
-	// Rare, so the whole file is read anew: its words are more use than a stored verdict.
+	// This is rare, so the whole file is read again: the decoder's error says more than a stored verdict.
 	facts, _, err := w.context.Inspect(view.Pointer, view.Length, true)
 	switch {
 	case w.loader.config.VerifyCRC && sample.HasCRC && facts.CRC32C != sample.CRC32C:
@@ -377,13 +379,13 @@ func (w *worker) convict(sample catalog.Sample, view mmap.View) error {
 
 func crcText(crc uint32) string { return fmt.Sprintf("%08x", crc) }
 
-// verdictCodes are the faults that a verdict can state; a met limit is no fault of the file.
+// verdictCodes are the faults that a verdict can name. An exceeded limit is no fault of the file.
 var verdictCodes = map[catalog.Verdict]native.Code{
 	catalog.Truncated: native.Truncated, catalog.Bad: native.Bad, catalog.Unsupported: native.Unsupported,
 }
 
-// warned puts a sample that the decoder complained of into the report: its pixels are
-// those that Pillow gives, but nothing is passed over in silence.
+// warned adds a sample with decoder warnings to the report. Its pixels are those that Pillow gives, but nothing is
+// ignored silently.
 func (w *worker) warned(d *draft, i, index int64, warnings uint32) {
 	key, _ := w.loader.config.Dataset.Key(index)
 	w.loader.note(d, Replacement{Epoch: d.epoch, Step: d.step, Place: i, Index: index, Key: key,

@@ -10,11 +10,11 @@ import (
 	"github.com/headrace/headrace/native"
 )
 
-// pointsTogether bytes of seek points are fetched by a request.
+// pointsTogether is how many bytes of seek points a request fetches.
 const pointsTogether = 1 << 20
 
-// pointsAway are the seek points of a dataset in a store, which are brought into the cache on disk behind the first
-// batch. They only make decoding faster: until a sample's are there, it is decoded without.
+// pointsAway has the seek points of a dataset in a store, which are fetched into the cache on disk after the first
+// batch. They only make decoding faster: until they are there, samples are decoded without them.
 type pointsAway struct {
 	file     *catalog.Shard
 	identity atomic.Pointer[string] // nil until it is known
@@ -24,7 +24,7 @@ type pointsAway struct {
 	stop     context.CancelFunc
 }
 
-// newPointsAway is nil where there are no points, or where records would have to make room for them.
+// newPointsAway returns nil if there are no points, or if records would have to make room for them.
 func (l *Loader) newPointsAway() *pointsAway {
 	d := l.config.Dataset
 	file, m := d.SeekAway(), d.Manifest()
@@ -36,14 +36,14 @@ func (l *Loader) newPointsAway() *pointsAway {
 	return p
 }
 
-// delivered says that a batch was.
+// delivered notes that a batch was delivered.
 func (p *pointsAway) delivered() {
 	if p != nil && !p.begun.Swap(true) {
 		close(p.begin)
 	}
 }
 
-// bring goes through the samples. What fails is left to the next loader.
+// bring fetches the points of all samples. If it fails, the next loader tries again.
 func (l *Loader) bring(p *pointsAway) {
 	select {
 	case <-p.begin:
@@ -62,7 +62,7 @@ func (l *Loader) bring(p *pointsAway) {
 		list, begin, row = l.nextPoints(identity, row, memory)
 		var failed atomic.Bool
 		l.kept.Fill(p.ctx, list, func(ctx context.Context, from, to int) error {
-			// Each ends where memory does.
+			// Each part's capacity ends where memory ends.
 			at, end := len(memory)-cap(list[from].Bytes), len(memory)-cap(list[to-1].Bytes)+len(list[to-1].Bytes)
 			err := p.file.ReadAt(ctx, memory[at:end], begin+int64(at))
 			if err != nil {
@@ -76,8 +76,8 @@ func (l *Loader) bring(p *pointsAway) {
 	}
 }
 
-// nextPoints are those of samples from a row on that lie behind one another and fit into memory, in the file from
-// begin on; next is the row behind them.
+// nextPoints returns the points of samples, from a row on, that follow each other and fit into memory. In the file they
+// start at begin; next is the row after them.
 func (l *Loader) nextPoints(identity string, row int64, memory []byte) (list []parts.Part, begin, next int64) {
 	samples, next := runOfPoints(l.config.Dataset.Sample, row, l.config.Dataset.Len(), int64(len(memory)))
 	for i := range samples {
@@ -90,9 +90,9 @@ func (l *Loader) nextPoints(identity string, row int64, memory []byte) (list []p
 	return list, begin, next
 }
 
-// runOfPoints are the samples of rows from one on whose points lie behind one another within so many bytes; next is the
-// row behind them. An index is checked a batch of its rows at a time, so the points of one batch may begin before those
-// of the batch before end.
+// runOfPoints returns the samples, from a row on, whose points follow each other within `most` bytes; next is the row
+// after them. Rows of an index are checked one record batch at a time, so the points of one batch may begin before
+// those of the previous batch end.
 func runOfPoints(sampleAt func(int64) (catalog.Sample, error), row, count, most int64) (run []catalog.Sample, next int64) {
 	var begin, end int64
 	for ; row < count; row++ {
@@ -118,7 +118,7 @@ func (l *Loader) pointsPart(identity string, sample *catalog.Sample, to []byte) 
 		Next: l.kept.NextUse(sample.Index), CRC: &sample.Seek.CRC32C, Bytes: to}
 }
 
-// pointsOf are the seek points of a record that was fetched.
+// pointsOf returns the seek points of a record that was fetched.
 func (l *Loader) pointsOf(sample catalog.Sample, b *mmap.Buffer) (seek points) {
 	p := l.points
 	if p == nil {

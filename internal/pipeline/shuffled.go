@@ -6,8 +6,8 @@ import (
 	"github.com/headrace/headrace/internal/catalog"
 )
 
-// shuffledBlocks says what a full shuffle costs of samples that lie in compressed blocks of several, which are
-// pages and frames of containers and chunks of arrays; empty where it costs nothing, or all blocks are kept.
+// shuffledBlocks says what a full shuffle costs if samples share compressed blocks, which are pages and frames of
+// containers and chunks of arrays; empty if it costs nothing, or if all blocks are kept.
 func (c *Config) shuffledBlocks() (string, error) {
 	o := c.Order.Config()
 	if scattered := o.Shuffle && o.Window <= 0 || c.Submitted && c.Scattered; !scattered {
@@ -19,7 +19,7 @@ func (c *Config) shuffledBlocks() (string, error) {
 		return "", err
 	}
 	what, more, remedy := "block", "", `shuffle="window"`
-	if c.Submitted { // by torch's loader, which has no such word
+	if c.Submitted { // torch's loader, which submits the batches, has no such option
 		remedy = `headrace.Loader with shuffle="window"`
 	}
 	if c.Dataset.Kind() == catalog.Arrays {

@@ -11,22 +11,21 @@ import (
 	"github.com/headrace/headrace/native"
 )
 
-// errSizes: the plan gives images of no one size. explainSizes says it to a person.
+// errSizes means that the images of a plan have no common size. explainSizes explains it to a person.
 var errSizes = errors.New("the transforms do not give all images one size")
 
-// So many samples are looked at for two of different size, of a listed folder fewer: there each is
-// a file to be opened.
+// These are how many samples are searched for two of different size. For a listed folder there are fewer, because each
+// is a file to be opened.
 const (
 	sizesOfIndex  = 1024
 	sizesOfFolder = 32
 )
 
-// oneSize says what gives all images one size; TestEveryTransformThatIsHintedAtGivesOneSize tries all
-// of it.
+// oneSize says what gives all images one size; TestEveryTransformThatIsHintedAtGivesOneSize tries all of it.
 const oneSize = "Resize((height, width)), CenterCrop, RandomCrop or RandomResizedCrop gives all images one size"
 
-// explainSizes finds the first sample, and the first that comes out in another size, for whoever
-// knows of no image that would be any different. It is the way to an error, so it may read files.
+// explainSizes finds the first sample, and the first one with another size, for a user who is not aware of different
+// sizes. It runs only before an error, so it may read files.
 func (c *Config) explainSizes() error {
 	e := &catalog.Error{Kind: fault.KindArgument, Record: fault.None, Offset: fault.None}
 	s, err := c.newSizer()
@@ -34,7 +33,7 @@ func (c *Config) explainSizes() error {
 		return err
 	}
 	defer s.close()
-	// Two samples say more than one: who sees the second knows at once what the first differs from.
+	// Two samples say more than one: the second shows at once how the first differs.
 	var first sized
 	for i := range min(c.Dataset.Len(), sizesOfIndex) {
 		found, ok := s.size(i)
@@ -51,12 +50,12 @@ func (c *Config) explainSizes() error {
 			return e
 		}
 	}
-	// All alike, or none that can be read: the next one may be of any size still.
+	// All are alike, or none can be read: another sample may still have any size.
 	e.Text = "no transform sets the size of the images, and a batch needs one size; " + oneSize
 	return e
 }
 
-// sized is what becomes of one sample.
+// sized is the resulting size of one sample.
 type sized struct {
 	native.Size
 	key string
@@ -64,7 +63,7 @@ type sized struct {
 
 func (s sized) String() string { return fmt.Sprintf("%dx%d", s.Height, s.Width) }
 
-// sizer knows the sizes of samples from the index, or from the files' headers where there is none.
+// sizer finds the sizes of samples from the index, or from the files' headers if there is none.
 type sizer struct {
 	config  *Config
 	plan    *native.Plan
@@ -74,7 +73,7 @@ type sizer struct {
 	read    int
 }
 
-// newSizer has its own store and decoder: the Loader's are not made yet, and will not be.
+// newSizer has its own store and decoder, because the Loader's are not made yet and will not be.
 func (c *Config) newSizer() (*sizer, error) {
 	files, err := store.Open(c.Dataset, store.Options{Options: c.Store, MaxRecordBytes: int64(c.Limits.MaxRecordBytes), Blocks: c.Blocks})
 	if err != nil {
@@ -88,7 +87,7 @@ func (c *Config) newSizer() (*sizer, error) {
 	return &sizer{config: c, plan: c.unsized(), store: files, context: context}, nil
 }
 
-// unsized is the first plan that gives images of no one size.
+// unsized returns the first plan whose images have no common size.
 func (c *Config) unsized() *native.Plan {
 	for _, phase := range c.Recipe.Phases {
 		for _, plan := range phase.Views {
@@ -106,14 +105,14 @@ func (s *sizer) close() {
 	s.store.Close()
 }
 
-// size is false where a sample is faulty: that is an error of its own, later.
+// size returns false for a faulty sample, which gives its own error later.
 func (s *sizer) size(i int64) (sized, bool) {
 	sample, err := s.config.Dataset.Sample(i)
 	if err != nil {
 		return sized{}, false
 	}
 	width, height := sample.Width, sample.Height
-	// Only an index has looked into the files.
+	// Without an index nobody has read the files' sizes.
 	if sample.Verdict == catalog.Unknown {
 		if s.read++; s.read > sizesOfFolder {
 			return sized{}, false

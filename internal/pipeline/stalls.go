@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// stalls measures what the consumer waits for each batch, with the Loader's lock held. A wait cut
-// into pieces by timeouts is one.
+// stalls measures how long the consumer waits for each batch; the Loader's lock protects it. A wait that timeouts cut
+// into pieces counts as one.
 type stalls struct {
-	first   time.Time // of all calls
-	began   time.Time // of the wait under way
+	first   time.Time // time of the first call
+	began   time.Time // beginning of the present wait
 	waiting bool
 	batches int64
 	samples int64
@@ -18,14 +18,13 @@ type stalls struct {
 	counts  [64 * stallSteps]int64
 }
 
-// stallSteps is how many parts each power of two of nanoseconds is cut into: 8 make a quantile
-// good to 6 %.
+// stallSteps is into how many parts each power of two of nanoseconds is divided: with 8 a quantile is exact to 6 %.
 const (
 	stallSteps = 8
 	stepBits   = 3
 )
 
-// begin notes when a wait began. Python waits in slices so that Ctrl-C works, hence the flag.
+// begin notes when a wait began. Python waits in slices so that Ctrl-C works, so a wait may have begun already.
 func (s *stalls) begin(now time.Time) {
 	if s.first.IsZero() {
 		s.first = now
@@ -35,7 +34,7 @@ func (s *stalls) begin(now time.Time) {
 	}
 }
 
-// end counts the wait of a batch that is delivered now.
+// end counts the wait for a batch that is being delivered.
 func (s *stalls) end(samples int64) {
 	stall := time.Since(s.began)
 	s.waiting = false
@@ -46,18 +45,18 @@ func (s *stalls) end(samples int64) {
 	s.counts[stallCell(stall)]++
 }
 
-// drop forgets the wait under way: after a SeekTo another one begins.
+// drop ends the present wait without counting it, because another one begins after a SeekTo.
 func (s *stalls) drop() { s.waiting = false }
 
 // stallCell numbers durations by their highest bit and the three below it.
 func stallCell(d time.Duration) int {
-	// Shorter ones have no three bits, and no clock tells them apart.
+	// Shorter durations do not have those three bits, and no clock distinguishes them.
 	ns := uint64(max(d, 1<<stepBits))
 	exponent := bits.Len64(ns) - 1
 	return exponent*stallSteps + int(ns>>(exponent-stepBits)&(stallSteps-1))
 }
 
-// quantile is the middle of the cell that holds it.
+// quantile returns the middle of the cell that holds the quantile.
 func (s *stalls) quantile(q float64) time.Duration {
 	rank := int64(q * float64(s.batches))
 	for cell, count := range s.counts {
@@ -71,7 +70,7 @@ func (s *stalls) quantile(q float64) time.Duration {
 	return s.longest
 }
 
-// fill writes the summary; the histogram is walked here and not at every batch.
+// fill writes the summary. The histogram is read here and not at every batch.
 func (s *stalls) fill(to *Stats) {
 	to.Batches, to.Samples, to.ConsumerWait = s.batches, s.samples, s.total
 	to.StallP50, to.StallP99, to.StallMax = s.quantile(0.50), s.quantile(0.99), s.longest

@@ -8,15 +8,15 @@ import (
 	"github.com/headrace/headrace/internal/parts"
 )
 
-// counters are a thread's own, added up when somebody asks.
+// counters belong to one thread, and are added up when somebody asks.
 type counters struct {
 	_        [64]byte // two workers' counters never share a cache line
 	images   atomic.Int64
-	points   atomic.Int64 // of the images, those decoded with seek points
+	points   atomic.Int64 // number of those images that were decoded with seek points
 	bytes    atomic.Int64
 	reading  atomic.Int64 // ns in reads
-	decode   atomic.Int64 // ns in everything else that is work
-	readWait atomic.Int64 // ns asleep for want of bytes
+	decode   atomic.Int64 // ns in all other work
+	readWait atomic.Int64 // ns asleep for lack of bytes
 	slotWait atomic.Int64 // ns asleep because the window was full
 	_        [64]byte
 }
@@ -29,37 +29,37 @@ func (c *counters) read(bytes int64, took time.Duration) {
 
 // Stats are totals since Open. Waits are summed over the threads of their stage.
 type Stats struct {
-	Images          int64   // decoded, delivered or not
-	Blocks          int64   // compressed blocks of containers, decoded
+	Images          int64   // decoded, even if not delivered
+	Blocks          int64   // compressed blocks of containers that were decoded
 	Batches         int64   // delivered
-	Samples         int64   // in them
+	Samples         int64   // in the delivered batches
 	ImagesPerSecond float64 // delivered, since the first Next
-	WithPoints      int64   // of Images, those whose seek points were in the index or had been learned
+	WithPoints      int64   // number of Images whose seek points were in the index or had been learned
 	BytesRead       int64
 	BytesPerSecond  float64       // read, since the first Next
 	Reading         time.Duration // in reads, by workers and readers
 	Decoding        time.Duration
-	ReadWait        time.Duration // workers without bytes
-	SlotWait        time.Duration // workers ahead of the consumer as far as prefetch allows
-	ConsumerWait    time.Duration // Next without a batch
+	ReadWait        time.Duration // of workers that had no bytes
+	SlotWait        time.Duration // of workers that were as far ahead of the consumer as prefetch allows
+	ConsumerWait    time.Duration // of Next without a batch
 	StallP50        time.Duration // of one batch
 	StallP99        time.Duration
 	StallMax        time.Duration
-	Ready           int  // complete batches that wait
+	Ready           int  // complete batches that wait to be delivered
 	Open            int  // batches in work or complete
 	QueuedRecords   int  // read ahead and not yet decoded
-	ReadingAhead    bool // readers read, not the workers
+	ReadingAhead    bool // readers read, instead of workers
 	Threads         int
 	Fetched         catalog.Fetched // from stores, by all loaders of the dataset
-	Merged          int64           // records that were fetched with another one's request
+	Merged          int64           // records that were fetched with the request for another one
 	AtOnce          int             // requests that may be in flight now
-	Kept            parts.Stats     // the cache of what was fetched
-	KeptWarning     string          // why it is not used any more
+	Kept            parts.Stats     // about the cache of what was fetched
+	KeptWarning     string          // why that cache is not used any more
 	Replaced        int64           // samples replaced in delivered batches
 	Warned          int64           // samples with decoder warnings in them
 }
 
-// Stats adds the counters up.
+// Stats adds up the counters.
 func (l *Loader) Stats() Stats {
 	s := Stats{Threads: len(l.workers), ReadingAhead: l.pace.slow(), Blocks: l.store.BlocksDecoded()}
 	add := func(c *counters) {
@@ -74,7 +74,7 @@ func (l *Loader) Stats() Stats {
 	for _, w := range l.workers {
 		add(&w.counters)
 	}
-	// Totals of running threads are never of one moment; each is right by itself.
+	// Totals of running threads are not of one moment, but each is right by itself.
 	add(&l.readers)
 	if l.ahead.fetcher != nil {
 		s.Fetched = l.config.Dataset.Fetched()
@@ -83,7 +83,7 @@ func (l *Loader) Stats() Stats {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	// Those that can be taken now: complete ones behind an incomplete one do not count.
+	// Only batches that can be taken now count, and not complete ones after an incomplete one.
 	for _, d := range l.stream.drafts {
 		if !d.done {
 			break

@@ -6,48 +6,47 @@ import (
 	"github.com/headrace/headrace/internal/order"
 )
 
-// stream is everything that was begun since the last SeekTo. All fields but the atomic ones belong
-// to the Loader's lock.
+// stream is everything that was begun since the last SeekTo. The Loader's lock protects all fields that are not atomic.
 type stream struct {
 	order     *order.Order
 	recipe    *Recipe
 	submitted bool     // the caller chooses the batches
-	waiting   []*draft // submitted and not yet planned
-	held      int64    // samples of the batches that were submitted and are not delivered
-	drafts    []*draft // not delivered, in order
-	opened    int      // so many of them are open or being opened
+	waiting   []*draft // submitted, but not planned yet
+	held      int64    // number of samples in submitted batches that were not delivered
+	drafts    []*draft // not delivered yet, in order
+	opened    int      // number of drafts that are open or being opened
 
-	// Where samples are handed out: the first draft that may have unclaimed ones.
+	// claiming is the draft whose samples are handed out: the first that may have unclaimed ones.
 	claiming atomic.Pointer[draft]
 
-	// Positions count the samples of an epoch over all ranks; of submitted batches, the batches.
+	// Positions count the samples of an epoch over all ranks; for submitted batches they count batches.
 	epoch, position         int64 // the next to deliver
 	planEpoch, planPosition int64 // the next to plan, or to be submitted
-	ends                    int   // so many answers before that delivery are ErrEnd
+	ends                    int   // number of ErrEnds that Next returns before the next delivery
 	opening                 bool  // a worker is getting a slot
 	cancelled               atomic.Bool
 }
 
-// newStream begins at a position that checkPosition has passed. The end of an epoch is the beginning of
-// the next, with the end still to be told.
+// newStream begins at a position that checkPosition has accepted. The end of an epoch becomes the beginning of the
+// next, and its ErrEnd is still to be returned.
 func newStream(o *order.Order, r *Recipe, submitted bool, epoch, position int64) *stream {
 	s := &stream{order: o, recipe: r, submitted: submitted, epoch: epoch, position: position}
 	if !submitted {
 		s.epoch, s.position, s.ends = normalise(o, epoch, position)
 	}
 	s.planEpoch, s.planPosition = s.epoch, s.position
-	// An epoch without steps plans nothing, for ever: Next only counts its ends.
+	// In an epoch without steps nothing is ever planned: Next only counts its ends.
 	if !s.hollow() && !submitted {
 		s.claiming.Store(s.plan())
 	}
 	return s
 }
 
-// hollow: every epoch ends without a batch.
+// hollow is true if every epoch ends without a batch.
 func (s *stream) hollow() bool { return !s.submitted && s.order.Steps() == 0 }
 
-// normalise makes one position of the end of an epoch and the beginning of the next; ends says how
-// many ends are still to be told.
+// normalise gives the end of an epoch and the beginning of the next one the same position; ends is the number of
+// ErrEnds that are still to be returned.
 func normalise(o *order.Order, epoch, position int64) (e, p int64, ends int) {
 	if o.Steps() > 0 && o.Ended(position) {
 		return epoch + 1, 0, 1
@@ -55,7 +54,7 @@ func normalise(o *order.Order, epoch, position int64) (e, p int64, ends int) {
 	return epoch, position, 0
 }
 
-// plan appends the next draft; nil when the caller has submitted no more.
+// plan appends the next draft; it returns nil if the caller has submitted no more.
 func (s *stream) plan() *draft {
 	var d *draft
 	switch {
@@ -77,8 +76,8 @@ func (s *stream) plan() *draft {
 	return d
 }
 
-// advance moves the handing out to the next draft when the current one has no sample left,
-// planning it when fewer than `most` are under way.
+// advance goes on to the next draft when the present one has no sample left to hand out.
+// It plans that draft if fewer than `most` are under way.
 func (s *stream) advance(most int) bool {
 	d := s.claiming.Load()
 	if d == nil || d.claimed.Load() < d.tasks {
@@ -98,8 +97,8 @@ func (s *stream) advance(most int) bool {
 	return true
 }
 
-// unopened is the draft to open next: the first without a slot, once the handing out has reached
-// it. Not earlier, since the first batch should not wait for the memory of the second.
+// unopened returns the draft to open next: the first one without a slot, but not before its samples are being handed
+// out, because the first batch should not wait for the memory of the second.
 func (s *stream) unopened(window int) *draft {
 	if s.opening || s.opened >= min(window, len(s.drafts)) {
 		return nil
@@ -111,12 +110,12 @@ func (s *stream) unopened(window int) *draft {
 	return d
 }
 
-// wanting: all that was submitted is in work or complete.
+// wanting is true if all submitted batches are in work or complete, so that the caller must submit more.
 func (s *stream) wanting() bool {
 	return s.submitted && len(s.waiting) == 0 && s.opened == len(s.drafts)
 }
 
-// incomplete: an open batch wants samples.
+// incomplete is true if an open batch still lacks samples.
 func (s *stream) incomplete() bool {
 	for _, d := range s.drafts[:s.opened] {
 		if !d.done {
@@ -126,7 +125,7 @@ func (s *stream) incomplete() bool {
 	return false
 }
 
-// head is the next draft to deliver, if it is complete.
+// head returns the next draft to deliver if it is complete.
 func (s *stream) head() *draft {
 	if len(s.drafts) > 0 && s.drafts[0].done {
 		return s.drafts[0]
@@ -134,7 +133,7 @@ func (s *stream) head() *draft {
 	return nil
 }
 
-// pop takes the head away.
+// pop removes the head.
 func (s *stream) pop() *draft {
 	d := s.drafts[0]
 	s.drafts[0] = nil // the array outlives the slice, and would keep the draft

@@ -2,14 +2,14 @@ package pipeline
 
 import "sync"
 
-// stretches reads the blocks of a windowed order ahead as wholes: when the first sample of a block
-// is about to be read, the storage is asked for all of it, because the window needs the rest too.
+// stretches reads whole blocks of a windowed order ahead: when the first sample of a block is about to be read, the
+// storage is asked for the whole block, because the window needs the rest too.
 type stretches struct {
 	mu sync.Mutex
-	// Of two windows, for at the border both are read: their blocks that were asked for, by their
-	// first samples.
+	// windows has the blocks that were asked for, by their first samples. There are two windows, because at their border
+	// both are read.
 	windows [2]askedFor
-	asked   int64 // in all
+	asked   int64 // number of all requests
 }
 
 type askedFor struct {
@@ -17,7 +17,7 @@ type askedFor struct {
 	blocks        map[int64]struct{}
 }
 
-// fresh notes a block and says whether it is the first time in this window.
+// fresh notes a block, and returns true if it is new in this window.
 func (s *stretches) fresh(epoch, window, first int64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -33,8 +33,8 @@ func (s *stretches) fresh(epoch, window, first int64) bool {
 	return true
 }
 
-// willNeed is called before sample i of a draft is read. The extent of a read that is announced twice
-// costs a system call; 16 neighbours of 110 kB that are not announced cost 16 places of a disk.
+// willNeed is called before sample i of a draft is read. Announcing a read in vain costs a system call; not announcing
+// 16 neighbours of 110 kB costs 16 separate reads of a disk.
 func (l *Loader) willNeed(d *draft, i int64) {
 	if d.chosen != nil {
 		return

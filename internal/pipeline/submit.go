@@ -8,16 +8,16 @@ import (
 )
 
 const (
-	// maxWaiting batches, and samples in them unless it is one batch, may be submitted ahead of
-	// the consumer: a caller that never calls Next must not fill the memory.
+	// maxWaiting and maxWaitingSamples limit how many batches, and samples in more than one batch, may be submitted ahead
+	// of the consumer. A caller that never calls Next must not fill the memory.
 	maxWaiting        = 4096
 	maxWaitingSamples = 1 << 24
 )
 
-// ErrFull: as many batches as may wait have been submitted; Next makes room.
+// ErrFull means that as many batches as may wait were submitted; Next makes room.
 var ErrFull = fault.New(fault.KindLimit, "too many batches were submitted ahead")
 
-// selection is the samples that a caller chose for a batch.
+// selection has the samples that a caller chose for a batch.
 type selection struct {
 	indices []int64
 	draws   []uint64 // nil: all 0
@@ -30,9 +30,9 @@ func (s *selection) at(i int64) (index int64, draw uint64) {
 	return s.indices[i], draw
 }
 
-// Submit appends a batch of these samples, of any number, to a Loader whose batches the caller
-// chooses. draws, nil or as long as indices, are their draw numbers: a sample that comes twice in
-// an epoch is augmented differently where they differ. The slices are the Loader's from then on.
+// Submit appends a batch of these samples, of any number, to a Loader whose batches the caller chooses. draws is nil or
+// has a draw number for each index: a sample that comes twice in an epoch is augmented differently if they differ. The
+// Loader owns the slices from then on.
 func (l *Loader) Submit(indices []int64, draws []uint64) error {
 	if draws != nil && len(draws) != len(indices) {
 		return fmt.Errorf("%d indices have %d draw numbers", len(indices), len(draws))
@@ -65,7 +65,7 @@ func (l *Loader) Submit(indices []int64, draws []uint64) error {
 	if l.chosen != nil {
 		d.use = l.chosen.add(indices)
 	}
-	// What is submitted is the whole step; its number tells its draws from those of the others.
+	// A submitted batch is a whole step; its number makes its draws differ from those of other batches.
 	d.mix(order.Step{Begin: d.step, Total: count}, 0)
 	s.planPosition++
 	d.after = s.planPosition
@@ -81,8 +81,8 @@ func (l *Loader) Submit(indices []int64, draws []uint64) error {
 	return nil
 }
 
-// EndEpoch ends the epoch behind what was submitted: Next says ErrEnd there, once, and the next
-// batch to be submitted is the first of the next epoch.
+// EndEpoch ends the epoch after the submitted batches: Next returns ErrEnd there, once, and the next batch to be
+// submitted is the first of the next epoch.
 func (l *Loader) EndEpoch() error {
 	s, err := l.submitting()
 	if err != nil {
@@ -103,8 +103,7 @@ func (l *Loader) EndEpoch() error {
 	return nil
 }
 
-// submitting returns the stream that batches are submitted to, with the lock held unless there is
-// an error.
+// submitting returns the stream that batches are submitted to. Unless there is an error, the lock is then held.
 func (l *Loader) submitting() (*stream, error) {
 	if !l.config.Submitted {
 		return nil, fmt.Errorf("this loader's order is its own; batches are submitted to one that was opened for it")

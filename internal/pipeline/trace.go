@@ -7,8 +7,8 @@ import (
 	"github.com/headrace/headrace/native"
 )
 
-// Trace has everything from here on written to a file, until EndTrace or Close, and returns its name: path,
-// or path with a number. A trace that was under way ends.
+// Trace writes everything from here on to a file, until EndTrace or Close. It returns the file's name: path, or path
+// with a number. A trace that is under way ends.
 func (l *Loader) Trace(path string) (string, error) {
 	return l.BeginTrace(path, len(l.workers), l.counts, func() error {
 		select {
@@ -20,14 +20,14 @@ func (l *Loader) Trace(path string) (string, error) {
 	})
 }
 
-// counts are what a trace shows ten times a second.
+// counts returns what a trace shows ten times a second.
 func (l *Loader) counts() trace.Counts {
 	s := l.Stats()
 	return trace.Counts{Ready: s.Ready, Open: s.Open, Queued: s.QueuedRecords, Bytes: s.BytesRead}
 }
 
-// traced is the trace that a sample is noted in, or nil: one look for each. The native calls of the
-// worker note their times while there is one.
+// traced returns the trace that samples are noted in, or nil. It is read once for each sample. While there is a trace,
+// the worker's native calls measure their times.
 func (w *worker) traced() *trace.Trace {
 	t := w.loader.Traced()
 	if on := t != nil; on != w.timed {
@@ -37,17 +37,17 @@ func (w *worker) traced() *trace.Trace {
 	return t
 }
 
-// part is what a trace says of a sample besides its time.
+// part has what a trace records about a sample, except its end.
 type part struct {
 	began      time.Time
 	read       time.Duration // by the worker
-	native     time.Duration // in the one call, and
-	times      native.Times  // what its parts took: labels that are images make calls of their own
+	native     time.Duration // the one native call
+	times      native.Times  // parts of that call; labels that are images make their own calls
 	bytes      int64
 	row, index int64
 }
 
-// note puts a sample into a trace.
+// note adds a sample to a trace.
 func (w *worker) note(t *trace.Trace, d *draft, p *part, failed bool) {
 	times := &p.times
 	t.Worker(w.number).Note(trace.Event{
@@ -57,13 +57,13 @@ func (w *worker) note(t *trace.Trace, d *draft, p *part, failed bool) {
 	})
 }
 
-// noteRun puts a run of images of an array into a trace.
+// noteRun adds a run of images of an array to a trace.
 func (w *worker) noteRun(t *trace.Trace, d *draft, first, count int64, began time.Time) {
 	t.Worker(w.number).Note(trace.Event{Kind: trace.Run, Epoch: d.epoch, Step: d.step, Row: first, Count: count,
 		Begin: t.At(began), Took: time.Since(began)})
 }
 
-// noteRead puts a record that was read ahead into a trace.
+// noteRead adds a record that was read ahead to a trace.
 func (l *Loader) noteRead(reader int, r *record, began time.Time, took time.Duration) {
 	if t := l.Traced(); t != nil {
 		t.Reader(reader).Note(trace.Event{Kind: trace.Read, Epoch: r.draft.epoch, Step: r.draft.step, Row: r.i,

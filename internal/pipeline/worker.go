@@ -14,25 +14,25 @@ import (
 type worker struct {
 	loader    *Loader
 	context   *native.Context
-	buffer    mmap.Buffer // for what it reads itself
-	seek      mmap.Buffer // for the seek points of that
-	beside    mmap.Buffer // for a label of its own file, or an image that is one
+	buffer    mmap.Buffer // for bytes that it reads itself
+	seek      mmap.Buffer // for seek points that it reads itself
+	beside    mmap.Buffer // for a label or further image that has its own file
 	views     []native.View
-	picked    []picked      // of a run of images of an array
-	rows      []native.Row  // the same, for the call that makes them
-	claimed   run           // what is left of it
+	picked    []picked      // samples of a run of images of an array
+	rows      []native.Row  // the same samples, for the call that makes them
+	claimed   run           // the run that it has claimed, as far as it is left
 	number    int           // of the Loader's workers
-	timed     bool          // the context notes times, for a trace
-	blockTime time.Duration // of the last sample in a compressed block: what reading blocks took
+	timed     bool          // the context measures times, for a trace
+	blockTime time.Duration // time for reading the block of the last sample in a compressed block
 	touches   atomic.Bool   // it is between touch and untouch
 	counters
 }
 
-// touch begins what looks at or writes to memory that the program has lent, or that its array lies in, or calls
-// its functions; not ok where the batch is wanted no more, and all of that perhaps gone. What may wait for a read
-// is not done meanwhile. untouch ends it.
+// touch must be called before memory is accessed that the program has lent or that its array lies in, and before the
+// program's functions are called. It returns false if the batch is not wanted any more; all that may then be gone.
+// Between touch and untouch nothing may wait for a read.
 func (w *worker) touch(d *draft) bool {
-	// In this order: rest looks at them in the other one.
+	// This order matters: rest reads the two in the opposite order.
 	w.touches.Store(true)
 	if d.stream.cancelled.Load() {
 		w.untouch()
@@ -43,8 +43,8 @@ func (w *worker) touch(d *draft) bool {
 
 func (w *worker) untouch() { w.touches.Store(false) }
 
-// rest waits until no worker of a cancelled stream has to do with what is the program's: an image of each at
-// most.
+// rest waits until no worker of a cancelled stream uses what belongs to the program. That takes one image for each
+// worker at most.
 func (l *Loader) rest() {
 	if !l.pool.Lent() && !inMemory(l.config.Dataset) && !l.config.Recipe.usesProgram() {
 		return
@@ -56,13 +56,13 @@ func (l *Loader) rest() {
 	}
 }
 
-// run is samples of a draft that one worker has claimed: from first to before end.
+// run has samples of a draft that one worker has claimed: from first to before end.
 type run struct {
 	draft            *draft
 	first, next, end int64
 }
 
-// claim hands out the first of the next samples of a draft, and keeps the others for later.
+// claim hands out the first of the next samples of a draft, and keeps the others for the next calls.
 func (w *worker) claim(d *draft) (task, bool) {
 	n := int64(1)
 	switch {
@@ -76,8 +76,8 @@ func (w *worker) claim(d *draft) (task, bool) {
 	return task{draft: d, i: first}, ok
 }
 
-// run works until the Loader closes. The goroutine ends without unlocking, and the thread with
-// it: it is not left to the runtime with whatever a decoder did to it.
+// run works until the Loader closes. The goroutine ends without unlocking its thread, so the thread ends too, and the
+// runtime does not reuse a thread that a decoder may have changed.
 func (w *worker) run() {
 	runtime.LockOSThread()
 	defer threads.Name()()
@@ -100,7 +100,7 @@ func (w *worker) run() {
 			continue
 		}
 		w.fill(task)
-		// The record first: its reader can go on while this batch is perhaps completed.
+		// The record comes first: its reader can go on while this batch is perhaps completed.
 		if task.record != nil {
 			w.loader.ahead.done(task.record)
 		}
@@ -108,23 +108,23 @@ func (w *worker) run() {
 	}
 }
 
-// task is one sample of a draft: number i in it, read already if there is a record.
+// task is one sample of a draft: number i in it. If there is a record, it was read already.
 type task struct {
 	draft  *draft
 	i      int64
 	record *record
 }
 
-// take finds the next sample to decode; not ok when the Loader closes.
+// take finds the next sample to decode; ok is false when the Loader closes.
 func (w *worker) take() (task, bool) {
 	l := w.loader
-	// Those first, and to the end: nobody else can finish them.
+	// Samples that this worker has claimed come first, because nobody else can finish them.
 	if r := &w.claimed; r.next < r.end {
 		r.next++
 		return task{draft: r.draft, i: r.next - 1}, true
 	}
 	if l.ahead.queued.Load() == 0 && !l.pace.slow() {
-		// The one path that counts: a few atomic loads and one addition.
+		// This is the common path: it takes a few atomic loads and one addition.
 		if d := l.current.Load().claiming.Load(); d != nil && d.open.Load() {
 			if t, ok := w.claim(d); ok {
 				return t, true
@@ -134,7 +134,7 @@ func (w *worker) take() (task, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for !l.closing {
-		// What is read comes first, then what can be read, then memory to read for.
+		// Records that were read come first, then samples that can be read, then memory to read into.
 		if r := l.ahead.pop(); r != nil {
 			return task{r.draft, r.i, r}, true
 		}
@@ -150,7 +150,7 @@ func (w *worker) take() (task, bool) {
 	return task{}, false
 }
 
-// claimNext finds a sample for a worker to read itself, with the lock held.
+// claimNext finds a sample that a worker reads itself; the caller holds the lock.
 func (w *worker) claimNext() (task, bool) {
 	l := w.loader
 	for !l.pace.slow() {
@@ -163,7 +163,7 @@ func (w *worker) claimNext() (task, bool) {
 				return t, true
 			}
 		}
-		// Workers plan no further than the window, for they need the slot right away.
+		// Workers plan only as far as the window, because they need the slot at once.
 		if !l.stream.advance(l.config.window()) {
 			break
 		}
@@ -171,15 +171,15 @@ func (w *worker) claimNext() (task, bool) {
 	return task{}, false
 }
 
-// sleep waits for work, with the lock held, and counts what for: bytes when samples were handed
-// out to readers, else for the consumer to take a batch.
+// sleep waits for work and notes what for: for bytes if readers have samples, otherwise for the consumer to take a
+// batch.
+// The caller holds the lock.
 func (w *worker) sleep() {
 	l := w.loader
-	// With the window full, or nothing more submitted, and nothing in the readers' hands only the
-	// consumer can help.
+	// If the window is full, or nothing more was submitted, and readers hold nothing, only the consumer can help.
 	waited := &w.slotWait
 	reading := l.ahead.reading > 0
-	if l.ahead.fetcher != nil { // which has more in its hands than the consumer will soon want
+	if l.ahead.fetcher != nil { // a fetcher holds more than the consumer will want soon
 		reading = l.stream.incomplete()
 	}
 	if (l.stream.opened < l.config.window() && !l.stream.wanting()) || reading {
