@@ -6,12 +6,12 @@ import (
 	"github.com/headrace/headrace/mmap"
 )
 
-// arena hands out ranges of one piece of memory: the first that is long enough, so that memory which was
-// touched is used again before new memory is. Its pages are the system's until they are written to.
+// arena hands out ranges of one piece of memory. It takes the first free range that is long enough, so that memory
+// which was touched is used again before new memory is. The system provides pages only when they are written to.
 type arena struct {
 	buffer mmap.Buffer
 	memory []byte
-	free   []span // by their places; no two touch
+	free   []span // sorted by place; no two are adjacent
 }
 
 type span struct{ at, length int64 }
@@ -47,7 +47,7 @@ func (a *arena) take(length int64) (at int64, ok bool) {
 	return 0, false
 }
 
-// give makes a range free that was taken, or a part of one.
+// give frees a range that was taken, or a part of one.
 func (a *arena) give(at, length int64) {
 	if length == 0 {
 		return

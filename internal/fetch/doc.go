@@ -1,10 +1,9 @@
-// Package fetch reads ranges of remote objects before they are needed. Its user adds what it wants in the
-// order in which it wants it; requests go out in that order, far enough ahead to fill the link, and
-// neighbours in an object share one.
+// Package fetch reads ranges of remote objects before they are needed. Its user adds ranges in the order in which they
+// will be needed. Requests are sent in that order, far enough ahead to use the whole bandwidth, and neighbours in an
+// object share a request.
 //
-// Three numbers bound it: bytes of memory that are fetched or being fetched, requests in flight, and bytes
-// that were fetched out of order because they lay beside something that was due. What was read belongs to
-// the user until Free.
+// It has three limits: bytes of memory that are fetched or being fetched, requests in flight, and bytes that are
+// fetched out of order because they lie beside something that is due. What was read belongs to the user until Free.
 //
-// The package knows nothing of images and datasets, and nothing of protocols: a Source reads a range.
+// The package knows neither images and datasets nor protocols: a Source reads a range.
 package fetch

@@ -3,31 +3,31 @@ package fetch
 import "time"
 
 const (
-	// Enough for 100 MB/s at 20 ms with records of 110 kB, twice over; with more the records of a first batch
-	// come together at last, and are decoded behind the last of them. After a round there are twice as many,
-	// of which what is better is found.
+	// firstRequests is twice what 100 MB/s need at a latency of 20 ms with records of 110 kB. With more, the records of a
+	// first batch arrive together at the end, and are decoded only after the last of them. After a round the number is
+	// doubled, and then the best number is searched for.
 	firstRequests = 48
 	moreRequests  = 2
 	leastRequests = 4
 
-	// A round is as many answers as requests may be in flight. More are tried while a round's rate
-	// is better by a tenth than the best before; after so many rounds without that, again.
+	// A round is as many answers as requests may be in flight. The number is raised as long as a round's rate is a tenth
+	// better than the best before. After roundsApart rounds without that, it is tried again.
 	better      = 1.1
 	roundsApart = 32
 )
 
-// link decides how many requests are in flight. What fills a link is bandwidth times latency, of which
-// neither is known: the number grows while more requests bring more bytes, and shrinks where the store
-// refuses some, for those that it refuses are sent again.
+// link decides how many requests are in flight. A link is fully used at bandwidth times latency, of which neither is
+// known. So the number grows as long as more requests bring more bytes, and shrinks if the store refuses some, because
+// refused requests are sent again.
 type link struct {
 	limit, most int
-	best        float64 // bytes a second of the best round
+	best        float64 // bytes per second of the best round
 	idle        int     // rounds since the last attempt
 
 	began   time.Time // of the round
 	answers int
 	bytes   int64
-	refused int64 // all retries before it
+	refused int64 // number of all retries before the round
 	retries func() int64
 	begun   bool // the first round has ended
 	bound   bool // a request had to wait for another one's answer
@@ -36,7 +36,7 @@ type link struct {
 // answer counts a request that has ended.
 func (l *link) answer(now time.Time, bytes int64) {
 	if l.began.IsZero() {
-		l.began = now // the first answer: what came before it is latency
+		l.began = now // at the first answer, because the time before it is latency
 		return
 	}
 	l.answers++
@@ -52,7 +52,7 @@ func (l *link) answer(now time.Time, bytes int64) {
 	switch {
 	case retries-l.refused > int64(l.answers/4):
 		l.limit, l.best, l.idle = max(leastRequests, l.limit/2), 0, 0
-	case !l.bound: // memory or the order held requests back, so the rate says nothing of the link
+	case !l.bound: // memory or the order held requests back, so the rate does not show what the link can do
 	case !l.begun:
 		l.begun, l.best, l.limit = true, rate, min(l.most, l.limit*moreRequests)
 	case rate > l.best*better:

@@ -9,7 +9,7 @@ import (
 	"github.com/headrace/headrace/internal/fault"
 )
 
-// pass says of a requested Want that nothing before it is to be requested, with the lock held.
+// pass notes that nothing before a requested Want is still to be requested; the caller holds the lock.
 func (f *Fetcher) pass(w *Want) {
 	if !w.passed {
 		w.passed = true
@@ -18,7 +18,7 @@ func (f *Fetcher) pass(w *Want) {
 	}
 }
 
-// request sends requests while there is room, with the lock held.
+// request sends requests as long as there is room; the caller holds the lock.
 func (f *Fetcher) request() {
 	for !f.closed {
 		for len(f.order) > 0 && !f.order[0].is(pending) {
@@ -44,20 +44,20 @@ func (f *Fetcher) request() {
 	}
 }
 
-// isFirst is true of the Wants that are waited for, and of none from before the last Drop.
+// isFirst is true for the Wants that have the link for themselves at the beginning, since the last Drop.
 func (f *Fetcher) isFirst(w *Want) bool { return w.turn > f.began && w.turn-f.began <= f.options.First }
 
-// count notes a Want that was read, or cannot be, with the lock held.
+// count notes a Want that was read, or that cannot be; the caller holds the lock.
 func (f *Fetcher) count(w *Want) {
 	if f.isFirst(w) {
 		f.waited++
 	}
 }
 
-// send requests the first Want, with neighbours where there is room for them.
+// send requests the first Want, together with neighbours if there is room for them.
 func (f *Fetcher) send(first *Want) bool {
 	if first.Direct != nil {
-		// Counted beside the arena: such records are rare or all there are.
+		// These bytes are counted apart from the arena, because such records are either rare or all that there are.
 		if f.direct > 0 && f.direct+first.Length > f.options.Bytes && f.before > 0 {
 			return false
 		}
@@ -86,8 +86,8 @@ func (f *Fetcher) send(first *Want) bool {
 	}
 	where := inArena
 	if !ok {
-		// Whoever holds the memory will give it back while somebody can still use it. Where all of it
-		// stands behind this one, nobody can.
+		// Whoever holds memory gives it back while some earlier Want can still be used. If all memory holds Wants after this
+		// one, nobody can use any of them, and none is given back. Then this one gets its own memory.
 		urgent := first.Urgent && (f.own == 0 || f.own+first.Length <= f.options.Bytes/8)
 		if f.before > 0 && !urgent {
 			return false
@@ -119,23 +119,23 @@ func (f *Fetcher) send(first *Want) bool {
 	return true
 }
 
-// position is that of a pending Want among those of its object.
+// position returns the place of a pending Want among those of its object.
 func position(list []*Want, w *Want) int {
 	i, _ := slices.BinarySearchFunc(list, w, byOffset)
-	for list[i] != w { // several of one offset: a sample that comes twice
+	for list[i] != w { // several Wants have one offset if a sample occurs twice
 		i++
 	}
 	return i
 }
 
-// neighbours are the pending Wants that one request is to read with one of them, as a part of those of its
-// object. Of what is due later than the requests that may be in flight no more is read than has come since the
-// first Want: in a small dataset everything is near something, and the first batch would wait for all of it.
+// neighbours returns the range of pending Wants of an object that one request should read together with one of them. Of
+// those that are due only after all requests that may be in flight, no more bytes are read than have come since the
+// first Want. Otherwise, in a small dataset everything is near something, and the first batch would wait for all of it.
 func (f *Fetcher) neighbours(list []*Want, alone int) (from, to int) {
 	first := list[alone]
 	from, to = alone, alone+1
 	begin, end := first.Offset, first.Offset+first.Length
-	// Half of the memory at most is for what is not due, or what is due would wait for it.
+	// At most half of the memory is for Wants that are not due; otherwise those that are due would wait for it.
 	room := f.options.Bytes/2 - f.early
 	later := min(room, f.came-f.early)
 	fits := func(w *Want, begin, end int64) bool {
@@ -162,13 +162,13 @@ func (f *Fetcher) neighbours(list []*Want, alone int) (from, to int) {
 	return from, to
 }
 
-// near is true of two Wants whose gap is read rather than a second request sent.
+// near is true for two Wants with a gap that is read instead of sending a second request.
 func (f *Fetcher) near(a, b *Want) bool {
 	gap := b.Offset - a.Offset - a.Length
 	return gap >= 0 && gap <= f.options.Gap && (f.options.Between == nil || !f.options.Between(a, b))
 }
 
-// remove takes Wants away that are requested now.
+// remove removes Wants that are being requested.
 func (f *Fetcher) remove(source Source, list []*Want, from, to int) {
 	if list = slices.Delete(list, from, to); len(list) == 0 {
 		delete(f.beside, source)
@@ -177,7 +177,7 @@ func (f *Fetcher) remove(source Source, list []*Want, from, to int) {
 	f.beside[source] = list
 }
 
-// trim gives back what lies between neighbours, once nothing is written there any more.
+// trim frees the gaps between neighbours, when nothing is written there any more.
 func (f *Fetcher) trim(group []*Want) {
 	for i := 1; i < len(group); i++ {
 		end := group[i-1].at + group[i-1].Length
@@ -185,19 +185,19 @@ func (f *Fetcher) trim(group []*Want) {
 	}
 }
 
-// extent is from the first byte of neighbours to behind the last.
+// extent returns the range from the first byte of neighbours to the end of the last.
 func extent(group []*Want) (begin, end int64) {
 	last := group[len(group)-1]
 	return group[0].Offset, last.Offset + last.Length
 }
 
-// take marks a Want as requested; it counts as early until its turn comes.
+// take marks a Want as requested. It counts as early until its turn comes.
 func (f *Fetcher) take(w *Want, where where, at int64) {
 	w.state, w.where, w.at = taken, where, at
 	f.early += w.Length
 }
 
-// start reads in a goroutine of its own, which waits in the network and not in the kernel.
+// start reads in its own goroutine, which waits for the network and not in the kernel.
 func (f *Fetcher) start(group []*Want, to []byte, offset int64) {
 	f.flying++
 	f.requests++
@@ -228,7 +228,7 @@ func (f *Fetcher) start(group []*Want, to []byte, offset int64) {
 	})
 }
 
-// read fills what a request is for, and says whether the store was asked.
+// read does what a request is for, and says whether the store was asked.
 func (f *Fetcher) read(ctx context.Context, group []*Want, to []byte, offset int64) (asked bool, err error) {
 	defer fault.Recover(&err)
 	switch {
