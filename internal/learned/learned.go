@@ -15,34 +15,34 @@ import (
 	"github.com/headrace/headrace/native"
 )
 
-// Index finds and keeps points. Its methods may be called from any goroutine.
+// Index finds and keeps seek points. Its methods may be called from any goroutine.
 type Index struct {
-	cache   *cache.Cache    // nil where there is none
-	beside  *beside.Indexes // of files
-	current string          // the working directory, for paths that begin there
+	cache   *cache.Cache    // nil if there is none
+	beside  *beside.Indexes // indexes that lie beside files
+	current string          // the working directory, for relative paths
 
 	found, kept, tried atomic.Int64
 }
 
-// Counts are of images.
+// Counts counts images.
 type Counts struct {
-	Found int64 // that had points, perhaps of other bytes
-	Kept  int64 // of which something was learned and put into the cache
-	Tried int64 // that had no points and were to be learned, which takes time
+	Found int64 // images that had points, perhaps those of other bytes
+	Kept  int64 // images of which something was learned and put into the cache
+	Tried int64 // images that had no points and were to be learned, which takes time
 }
 
-// Counts are those of so far.
+// Counts returns the counts so far.
 func (x *Index) Counts() Counts { return Counts{x.found.Load(), x.kept.Load(), x.tried.Load()} }
 
-// Open opens the index in the user's cache. The text says what is wrong with the environment, and is empty
-// where nothing is. Where there is no cache, or none can be made, nothing is learned.
+// Open opens the index in the user's cache. The text says what is wrong with the environment, and is empty if nothing
+// is. If there is no cache, or none can be made, nothing is learned.
 func Open() (*Index, string) {
 	c, wrong := cache.OpenUsers()
-	current, _ := os.Getwd() // unknown, it makes other keys
+	current, _ := os.Getwd() // if it is unknown, relative paths have other keys
 	return &Index{cache: c, beside: beside.New(current), current: current}, wrong
 }
 
-// Close writes what waits. No Name may be used afterwards.
+// Close writes what waits in memory. No Name may be used afterwards.
 func (x *Index) Close() {
 	x.beside.Close()
 	if x.cache != nil {
@@ -50,11 +50,11 @@ func (x *Index) Close() {
 	}
 }
 
-// least is how many bytes an image has that points are worth a look for. With fewer it is decoded
-// about as fast from its beginning.
+// least is the size of an image from which on its points are looked up. A smaller one is decoded about as fast from its
+// beginning.
 const least = 4096
 
-// Worth says whether an image may have points that are worth a look: it is a JPEG, and no small one.
+// Worth says whether an image's points are worth looking up: it is a JPEG, and not a small one.
 func Worth(image mmap.View) bool {
 	if image.Length < least {
 		return false
@@ -63,19 +63,19 @@ func Worth(image mmap.View) bool {
 	return first[0] == 0xFF && first[1] == 0xD8
 }
 
-// Name is what an image is found by.
+// Name identifies an image in the index.
 type Name struct {
 	key    cache.Key
-	beside beside.Points // what the index that lies beside a file has of it
+	beside beside.Points // what the index beside the file has of it
 }
 
-// The first byte of what is hashed says what a name is made of; the last, the version of what is kept.
+// The first bytes of what is hashed say what a name is made of; the last of them is the version of what is kept.
 const (
 	ofFile  = "file\x01"
 	ofBytes = "bytes\x01"
 )
 
-// File names a version of a file.
+// File returns the name of a version of a file.
 func (x *Index) File(path string, stamp mmap.Stamp) Name {
 	points := x.beside.Find(path, stamp)
 	if x.cache == nil {
@@ -95,15 +95,15 @@ func (x *Index) keyOf(path string, stamp mmap.Stamp) cache.Key {
 	return keyed(append(b, path...))
 }
 
-// endBytes of an image's beginning and of its end are in the name of bytes without a path. Headers tell
-// most images apart, and the CRC-32C of all bytes is in the name as well: to hash all of them would cost
-// a tenth of a decode.
+// endBytes is how much of an image's beginning and of its end is part of the name of bytes without a path. Headers
+// distinguish most images, and the CRC-32C of all bytes is part of the name as well. Hashing all bytes would cost a
+// tenth of a decode.
 const endBytes = 2048
 
-// Learns says whether there is a cache, without which nothing is known of bytes without a path.
+// Learns says whether there is a cache; without it nothing is known about bytes without a path.
 func (x *Index) Learns() bool { return x.cache != nil }
 
-// Bytes names an image by its content, whose CRC-32C is crc. data is C's memory, or Go's.
+// Bytes returns the name of an image by its content, whose CRC-32C is crc. data is in C's memory, or in Go's.
 func (x *Index) Bytes(data []byte, crc uint32) Name {
 	var room [2*endBytes + 64]byte
 	b := append(room[:0], ofBytes...)
@@ -118,13 +118,13 @@ func keyed(b []byte) cache.Key {
 	return cache.Key(sum[:])
 }
 
-// What is kept of an image is the CRC-32C of its bytes, as uint32, and its points. Those of an image that can
-// have none are empty: it is not tried again.
+// A value in the cache is the CRC-32C of an image's bytes, as uint32, followed by its points. If an image cannot have
+// points they are empty, so that it is not tried again.
 const crcBytes = 4
 
-// Find is the points of an image, readable until b is used again; where there are none, they are to be
-// learned, if they can be kept. What was learned comes first: of a file that was replaced with its size and time
-// kept, the index beside it knows no better.
+// Find returns the points of an image, readable until b is used again. If there are none, they are to be learned, if
+// they can be kept. Learned points come first: if a file was replaced and kept its size and time, the index beside it
+// has no better ones.
 func (x *Index) Find(name Name, b *mmap.Buffer) native.Seek {
 	var seek native.Seek
 	if x.cache != nil {
@@ -147,29 +147,29 @@ func (x *Index) Find(name Name, b *mmap.Buffer) native.Seek {
 	return seek
 }
 
-// Learn keeps what c learned of the image that it made last, whose bytes must still be readable, and says
-// whether that was anything.
+// Learn keeps what c learned about the image that it made last, whose bytes must still be readable. It returns whether
+// anything was kept.
 func (x *Index) Learn(name Name, c *native.Context) bool {
 	points, crc, ok := c.Learned()
 	return ok && x.keep(name, points, crc)
 }
 
-// LearnBytes is Learn for bytes that the program may have changed since their CRC-32C was taken: then
-// nothing is known of which the points are.
+// LearnBytes is Learn for bytes that the program may have changed since their CRC-32C was computed. If they changed, it
+// is not known which bytes the points belong to.
 func (x *Index) LearnBytes(name Name, c *native.Context, before uint32) bool {
 	points, crc, ok := c.Learned()
 	return ok && crc == before && x.keep(name, points, crc)
 }
 
-// values hold what keep puts together. An array of its own would lie in Go's heap, 4 KiB an image, and the
-// collector would run every 600 images: 8 us an image.
+// values are buffers in which keep builds values. A new array for each would be 4 KiB in Go's heap for an image, and
+// the garbage collector would run every 600 images, which costs 8 us an image.
 var values = sync.Pool{New: func() any { return new([]byte) }}
 
 func (x *Index) keep(name Name, points []byte, crc uint32) bool {
 	room := values.Get().(*[]byte)
 	defer values.Put(room)
 	value := binary.LittleEndian.AppendUint32((*room)[:0], crc)
-	if len(points) <= x.cache.MostValue()-crcBytes { // or else they never can be kept
+	if len(points) <= x.cache.MostValue()-crcBytes { // otherwise they can never be kept
 		value = append(value, points...)
 	}
 	*room = value
