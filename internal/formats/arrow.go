@@ -9,43 +9,43 @@ import (
 	"github.com/headrace/headrace/internal/flat"
 )
 
-// Arrow walks the rows of Arrow's IPC formats (https://arrow.apache.org/docs/format/Columnar.html): the
-// stream, a sequence of messages, and the file, whose footer says where they are. It reads metadata, offsets
-// and numbers, and of bytes and texts their places alone.
+// Arrow walks the rows of Arrow's IPC formats (https://arrow.apache.org/docs/format/Columnar.html): the stream, a
+// sequence of messages, and the file, whose footer says where they are. It reads metadata, offsets and numbers; of
+// bytes and texts it finds only the places.
 type Arrow struct {
 	Leaves   []Leaf
 	Metadata map[string]string // of the schema
 
 	r      io.ReaderAt
 	size   int64
-	most   int64 // bytes of a buffer that is decoded
+	most   int64 // largest size of a buffer that is decoded
 	fields []arrowField
-	at     int64   // of the next message of a stream
-	blocks []int64 // of a file: where its record batches are; nil for a stream
-	first  []int64 // of a file: where its dictionaries are that are not read yet
+	at     int64   // place of the next message of a stream
+	blocks []int64 // for a file, places of its record batches; nil for a stream
+	first  []int64 // for a file, places of the dictionaries that are not read yet
 	file   bool
-	early  bool  // it may be of a version before 0.15, whose messages have no marker before them
+	early  bool  // it may be older than 0.15, when messages had no marker before them
 	walked int64 // bytes of all messages so far
-	total  int64 // rows of all batches so far
+	total  int64 // number of rows of all batches so far
 	batch  arrowBatch
-	chunk  []arrowChunk // of each leaf: some rows that were read together
+	chunk  []arrowChunk // for each leaf, some rows that were read together
 	base   int64        // the first row of the chunk
-	next   int64        // the row that comes next
+	next   int64        // the next row
 
 	dictionaries map[int64]*arrowDictionary // by their number
-	held         int64                      // bytes of them in memory
+	held         int64                      // size of the dictionaries in memory
 }
 
 const (
-	// A file begins and ends with the magic, a stream with the marker that goes before each message since Arrow 0.15
-	// ("Encapsulated message format"). Before that a message begins with its length, and so does a stream.
+	// A file begins and ends with the magic. Since Arrow 0.15 a stream begins with the marker that precedes each message
+	// ("Encapsulated message format"). Before that a message, and so a stream, began with its length.
 	arrowMagic       = "ARROW1"
 	arrowContinues   = 0xffffffff
 	maxArrowMetadata = 64 << 20
-	// MetadataVersion (Schema.fbs): V4 is of Arrow 0.8 to 0.17, V5 of 1.0 and later. Earlier ones have other buffers.
+	// MetadataVersion (Schema.fbs): V4 is that of Arrow 0.8 to 0.17, V5 that of 1.0 and later. Earlier ones have other
+	// buffers.
 	arrowV4 = 3
-	// Rows are read so many at a time, which is a multiple of 8: the bits that say what is null then begin with a
-	// byte.
+	// Rows are read this many at a time. It is a multiple of 8, so that the bits that say what is null begin with a byte.
 	arrowChunkRows = 4096
 	maxArrowChunk  = 1 << 20 // bytes of texts that are read together
 )
@@ -55,10 +55,10 @@ func IsArrow(head []byte) bool {
 	return len(head) >= 8 && (string(head[:6]) == arrowMagic || binary.LittleEndian.Uint32(head) == arrowContinues)
 }
 
-// IsEarlyArrow recognises a stream of before Arrow 0.15 by its first message: a length, which with its own four bytes
-// fills whole words of eight, and a schema without a body.
+// IsEarlyArrow recognises a stream from before Arrow 0.15 by its first message: a length, which together with its own
+// four bytes is a multiple of eight, and a schema without a body.
 func IsEarlyArrow(r io.ReaderAt, size int64) bool {
-	const most = 64 << 10 // a message's own numbers stand before the fields of its schema
+	const most = 64 << 10 // a message's own numbers come before the fields of its schema
 	var head [4]byte
 	if size < 8 || readAt(r, head[:], 0) != nil {
 		return false
@@ -76,7 +76,7 @@ func IsEarlyArrow(r io.ReaderAt, size int64) bool {
 		message.I64(flat.MessageBodyLength) == 0 && message.Table(flat.MessageHeader).Field(flat.SchemaFields) != 0
 }
 
-// NewArrow reads the schema. Of compressed buffers those of more than most bytes are not decoded.
+// NewArrow reads the schema. Compressed buffers of more than most bytes are not decoded.
 func NewArrow(r io.ReaderAt, size, most int64) (*Arrow, error) {
 	a := &Arrow{r: r, size: size, most: most, Metadata: make(map[string]string)}
 	var head [8]byte
@@ -86,8 +86,8 @@ func NewArrow(r io.ReaderAt, size, most int64) (*Arrow, error) {
 	if err := readAt(r, head[:], 0); err != nil {
 		return nil, err
 	}
-	// Hugging Face's save_to_disk writes streams, Feather and most tools files. Both begin their own way, so no name
-	// is asked.
+	// Hugging Face's save_to_disk writes streams; Feather and most tools write files. The two begin differently, so the
+	// file's name does not matter.
 	if a.file = string(head[:6]) == arrowMagic; a.file {
 		return a, a.openFile()
 	}
@@ -109,7 +109,7 @@ func NewArrow(r io.ReaderAt, size, most int64) (*Arrow, error) {
 // openFile reads the footer of a file: metadata, its length, and the magic again.
 func (a *Arrow) openFile() error {
 	var tail [10]byte
-	// Behind the footer stand its length and the magic; a file that was cut has neither.
+	// The file ends with the footer's length and the magic; a file that was cut has neither.
 	at := a.size - int64(len(tail))
 	if at < 8 {
 		return &WalkError{a.size, fmt.Errorf("%w: an Arrow file of %d bytes", ErrTruncated, a.size)}
@@ -131,9 +131,9 @@ func (a *Arrow) openFile() error {
 		return err
 	}
 	footer := flat.Root(data)
-	a.early = true // of which its messages tell: writers put their own latest version into the footer of any file
-	// A Block of File.fbs has 24 bytes: the message's offset, the length of its metadata, and that of its body. The
-	// message says both lengths itself, and is compared with the file there.
+	a.early = true // decided by the messages, because writers put their own latest version into any footer
+	// A Block of File.fbs has 24 bytes: the offset of the message, and the lengths of its metadata and of its body. The
+	// message itself has both lengths, and they are compared with the file there.
 	places := func(field uint64) (at []int64) {
 		blocks, _, count := footer.Vector(field, 24)
 		for i := range count {
@@ -145,8 +145,8 @@ func (a *Arrow) openFile() error {
 	return a.schema(footer.Table(flat.FooterSchema), at-length)
 }
 
-// message reads the metadata of the message at a place, and says where its body begins. A stream's end is a
-// message without metadata, or the end of the file.
+// message reads the metadata of the message at a place, and returns where its body begins. A stream ends with a message
+// without metadata, or with the file.
 func (a *Arrow) message(at int64) (flat.Table, int64, error) {
 	var head [8]byte
 	if at == a.size {
@@ -156,7 +156,7 @@ func (a *Arrow) message(at int64) (flat.Table, int64, error) {
 		return flat.Table{}, 0, &WalkError{at, fmt.Errorf("%w: "+format, append([]any{kind}, v...)...)}
 	}
 	least := int64(len(head))
-	if a.early { // the end of such a stream has four bytes
+	if a.early { // the end mark of such a stream has four bytes
 		least = 4
 	}
 	if at < 0 || at > a.size-least {
@@ -170,12 +170,12 @@ func (a *Arrow) message(at int64) (flat.Table, int64, error) {
 	if a.early && marker != arrowContinues {
 		begin, length = at+4, int64(marker)
 	}
-	// The place is inside of the file and the length below 2^32: the sum cannot overflow.
+	// The place is inside the file and the length is below 2^32, so the sum cannot overflow.
 	body := begin + length
 	switch {
 	case marker != arrowContinues && (!a.early || marker > maxArrowMetadata):
 		return wrong(ErrBad, "no message of Arrow stands here")
-	// The end of a stream ("IPC Streaming Format").
+	// This is the end of a stream ("IPC Streaming Format").
 	case length == 0:
 		return flat.Table{}, 0, io.EOF
 	case length > maxArrowMetadata:
@@ -202,8 +202,8 @@ func (a *Arrow) message(at int64) (flat.Table, int64, error) {
 	return message, body, nil
 }
 
-// Next fills values, one for each leaf, with the next row's and says where its batch begins; io.EOF behind
-// the last.
+// Next fills values, one for each leaf, with those of the next row, and returns where its batch begins; io.EOF after
+// the last row.
 func (a *Arrow) Next(values []Value) (int64, error) {
 	for a.next == a.batch.rows {
 		if err := a.nextBatch(); err != nil {
@@ -229,7 +229,7 @@ func (a *Arrow) Next(values []Value) (int64, error) {
 	return a.batch.at, nil
 }
 
-// wrong says which batch an error is about, unless it has a place.
+// wrong adds the batch's place to an error that has none.
 func (a *Arrow) wrong(err error) error {
 	var already *WalkError
 	if errors.As(err, &already) {
@@ -238,12 +238,12 @@ func (a *Arrow) wrong(err error) error {
 	return &WalkError{a.batch.at, err}
 }
 
-// nextBatch goes on to the next message that has rows.
+// nextBatch goes to the next message with rows.
 func (a *Arrow) nextBatch() error {
 	at, dictionary := a.at, len(a.first) > 0
 	switch {
-	// A row may have an entry of any dictionary of a file, wherever that stands; in a stream it stands before.
-	case dictionary: // before all rows
+	// In a file a row may refer to any dictionary, wherever that is; in a stream the dictionary comes first.
+	case dictionary: // all dictionaries are read before all rows
 		at, a.first = a.first[0], a.first[1:]
 	case a.file && len(a.blocks) == 0:
 		return io.EOF
@@ -257,11 +257,11 @@ func (a *Arrow) nextBatch() error {
 	case err != nil:
 		return err
 	}
-	// What dictionaries hold is counted with what the batch will: they live side by side.
+	// What dictionaries hold counts with what the batch will hold, because both are in memory together.
 	a.next, a.base, a.batch = 0, 0, arrowBatch{at: at, body: body, most: a.most, held: a.held, length: message.I64(flat.MessageBodyLength)}
 	a.at = body + a.batch.length
-	// A footer may name one batch without rows millions of times: its bytes count each time, and those of all batches of a
-	// writer are the file's.
+	// A footer may name one batch without rows millions of times, so its bytes count each time. The batches of a real
+	// writer together are no larger than the file.
 	if a.walked += a.at - at; a.walked > a.size {
 		return a.wrong(fmt.Errorf("%w: record batches that overlap: up to this one they have %d bytes in a file of %d", ErrBad, a.walked, a.size))
 	}

@@ -10,14 +10,14 @@ import (
 	"github.com/headrace/headrace/internal/headroom"
 )
 
-// arrowBuffer is a stretch of a batch's body, perhaps compressed as a whole.
+// arrowBuffer is a stretch of a batch's body. It may be compressed as a whole.
 type arrowBuffer struct {
 	offset, length int64 // in the body
-	size           int64 // bytes of its content
-	codec          uint8 // of package blocks; None: the content is the stretch
+	size           int64 // size of its content
+	codec          uint8 // of package blocks; None: the stretch is the content
 }
 
-// block is a compressed buffer as a block; nil if the buffer is not compressed.
+// block returns a compressed buffer as a block; nil if the buffer is not compressed.
 func (x *arrowBuffer) block(body int64) *Block {
 	if x.codec == blocks.None {
 		return nil
@@ -25,20 +25,20 @@ func (x *arrowBuffer) block(body int64) *Block {
 	return &Block{Offset: body + x.offset, Stored: x.length, Size: x.size, Codec: x.codec}
 }
 
-// arrowCodecs are those of BodyCompression (Message.fbs), by their number.
+// arrowCodecs are the codecs of BodyCompression (Message.fbs), by number.
 var arrowCodecs = []uint8{blocks.LZ4Frame, blocks.Zstd}
 
-// arrowBatch is a record batch: the nodes and buffers of all fields depth first.
+// arrowBatch is a record batch: the nodes and buffers of all fields, depth first.
 type arrowBatch struct {
 	at, body, length int64
 	rows             int64
 	nulls            []int64
 	lengths          []int64
-	first, last      []int // the buffer that each field's begin with, and the one behind them
+	first, last      []int // each field's first buffer, and the one after its last
 	buffers          []arrowBuffer
-	decoded          map[int64][]byte // content of compressed buffers, by their offset
-	held             int64            // bytes of it
-	most             int64            // of one
+	decoded          map[int64][]byte // contents of compressed buffers, by their offset
+	held             int64            // size of these contents
+	most             int64            // largest size of one
 }
 
 // open reads the metadata of a batch.
@@ -50,14 +50,14 @@ func (b *arrowBatch) open(r io.ReaderAt, t flat.Table, fields []arrowField) erro
 	nodes, _, count := t.Vector(flat.BatchNodes, 16)
 	buffers, _, places := t.Vector(flat.BatchBuffers, 16)
 	counts, _, views := t.Vector(flat.BatchVariadicCounts, 8)
-	// Nodes and buffers are found by counting alone, depth first: one too few or too many, and every column behind it
-	// would be another one's.
+	// Nodes and buffers are identified only by their order, depth first. If there were one too few or too many, every
+	// later column would get another one's.
 	if count != len(fields) {
 		return fmt.Errorf("%w: a record batch of %d arrays (expected %d, as the schema has fields)", ErrBad, count, len(fields))
 	}
 	for i := range places {
 		x := arrowBuffer{offset: flat.I64(buffers, uint64(16*i)), length: flat.I64(buffers, uint64(16*i+8))}
-		// Compared with the body before anything is added: places outside of it are outside of the file, perhaps.
+		// The place is compared with the body before anything is added, because outside the body it may be outside the file.
 		if x.offset < 0 || x.length < 0 || x.offset > b.length || x.length > b.length-x.offset {
 			return fmt.Errorf("%w: a buffer at %d of %d bytes in a body of %d", ErrBad, x.offset, x.length, b.length)
 		}
@@ -74,8 +74,7 @@ func (b *arrowBatch) open(r io.ReaderAt, t flat.Table, fields []arrowField) erro
 		b.lengths, b.nulls = append(b.lengths, flat.I64(nodes, uint64(16*i))), append(b.nulls, flat.I64(nodes, uint64(16*i+8)))
 		b.first = append(b.first, place)
 		place += fields[i].buffers
-		// How many buffers a column of views has the batch says, in a list of its own (variadicBufferCounts in
-		// Message.fbs).
+		// The batch says how many buffers a column of views has, in a list of its own (variadicBufferCounts in Message.fbs).
 		if fields[i].views {
 			more := int64(-1)
 			if views > 0 {
@@ -94,15 +93,15 @@ func (b *arrowBatch) open(r io.ReaderAt, t flat.Table, fields []arrowField) erro
 	return nil
 }
 
-// compressed reads how long the content of each buffer is, which stands before it; -1 before what could not
-// be made smaller.
+// compressed reads the size of each buffer's content, which precedes it. The size is -1 if the content could not be
+// made smaller.
 func (b *arrowBatch) compressed(r io.ReaderAt, codec uint8) error {
 	if int(codec) >= len(arrowCodecs) {
 		return fmt.Errorf("%w: buffers compressed by codec %d", ErrUnsupported, codec)
 	}
 	for i := range b.buffers {
 		x := &b.buffers[i]
-		// Nothing, for which writers leave out the length before it.
+		// For an empty buffer writers leave out the size.
 		if x.length == 0 {
 			continue
 		}
@@ -115,7 +114,7 @@ func (b *arrowBatch) compressed(r io.ReaderAt, codec uint8) error {
 		}
 		x.offset, x.length = x.offset+int64(len(raw)), x.length-int64(len(raw))
 		switch x.size = int64(binary.LittleEndian.Uint64(raw[:])); {
-		// BodyCompressionMethod.BUFFER of Message.fbs: -1 stands before what is as it was.
+		// BodyCompressionMethod.BUFFER of Message.fbs: -1 means that what follows is not compressed.
 		case x.size == -1:
 			x.size = x.length
 		case x.size < 0:
@@ -129,10 +128,10 @@ func (b *arrowBatch) compressed(r io.ReaderAt, codec uint8) error {
 	return nil
 }
 
-// content is what a compressed buffer decodes to.
+// content decodes a compressed buffer.
 func (b *arrowBatch) content(r io.ReaderAt, x arrowBuffer) ([]byte, error) {
 	data, have := b.decoded[x.offset]
-	// Two buffers of a hostile batch may name one place and two sizes.
+	// Two buffers of a hostile batch may have one place and different sizes.
 	if have && int64(len(data)) == x.size {
 		return data, nil
 	}
@@ -160,13 +159,13 @@ func (b *arrowBatch) content(r io.ReaderAt, x arrowBuffer) ([]byte, error) {
 	return data, nil
 }
 
-// valid is the bitmap of the rows of a field that are not null, nil where none is.
+// valid returns the bitmap of the rows of a field that are not null; nil if none is null.
 func (b *arrowBatch) valid(r io.ReaderAt, field int, from, rows int64) ([]byte, error) {
 	if b.lengths[field] != b.rows {
 		return nil, fmt.Errorf("%w: an array of %d values in a batch of %d rows", ErrBad, b.lengths[field], b.rows)
 	}
 	bits := b.buffers[b.first[field]]
-	// Writers may leave out the bits only where nothing is null ("Validity bitmaps").
+	// Writers may leave out the bits only if nothing is null ("Validity bitmaps").
 	if bits.size == 0 && b.nulls[field] == 0 {
 		return nil, nil
 	}
@@ -189,7 +188,7 @@ func (b *arrowBatch) stretch(r io.ReaderAt, x arrowBuffer, from, bytes int64) ([
 	return data, readAt(r, data, b.body+x.offset+from)
 }
 
-// readLists fills a chunk with where the lists of rows lie among the numbers of all, which are the next field's.
+// readLists sets in a chunk where the lists of its rows are among the numbers of all lists, which are the next field's.
 func (b *arrowBatch) readLists(r io.ReaderAt, c *arrowChunk, field int, from, rows int64) (err error) {
 	f := c.field
 	if c.values, c.gaps = b.buffers[b.first[field+1]+1], (arrowBuffer{}); b.nulls[field+1] != 0 {
@@ -197,7 +196,7 @@ func (b *arrowBatch) readLists(r io.ReaderAt, c *arrowChunk, field int, from, ro
 			return fmt.Errorf("%w: %d numbers of lists are null and no bits say which", ErrBad, b.nulls[field+1])
 		}
 	}
-	// A list that has no fixed length is a pair of offsets into the numbers of all lists.
+	// A list without a fixed length is a pair of offsets into the numbers of all lists.
 	if f.listed == 0 {
 		width := int64(f.offsets)
 		c.raw, err = b.stretch(r, b.buffers[b.first[field]+1], from*width, (rows+1)*width)
@@ -210,7 +209,7 @@ func (b *arrowBatch) readLists(r io.ReaderAt, c *arrowChunk, field int, from, ro
 	return nil
 }
 
-// read fills a chunk with rows of a field. Rows begin at a multiple of 8.
+// read fills a chunk with rows of a field. The first row is a multiple of 8.
 func (b *arrowBatch) read(r io.ReaderAt, c *arrowChunk, field int, from, rows int64, want bool) (err error) {
 	f := c.field
 	c.batch = b
@@ -228,7 +227,7 @@ func (b *arrowBatch) read(r io.ReaderAt, c *arrowChunk, field int, from, rows in
 	second := b.buffers[b.first[field]+1]
 	if f.offsets == 0 {
 		width := int64(f.width)
-		switch c.values = second; { // rows are fewer than the file's bytes (tooManyRows): those of numbers cannot overflow
+		switch c.values = second; { // there are fewer rows than bytes in the file (tooManyRows), so those of numbers cannot overflow
 		case f.wide && from+rows > second.size/width:
 			return fmt.Errorf("%w: a buffer of %d bytes (expected %d values of %d)", ErrBad, second.size, from+rows, width)
 		case f.wide:
@@ -248,7 +247,7 @@ func (b *arrowBatch) read(r io.ReaderAt, c *arrowChunk, field int, from, rows in
 		return err
 	}
 	c.values = b.buffers[b.first[field]+2]
-	// Texts that are asked for are keys and labels, a few bytes each and side by side: one read in place of
+	// Texts that are asked for are keys and labels. They have a few bytes each and are adjacent, so one read replaces
 	// thousands.
 	if want && c.values.codec == blocks.None {
 		first, last := f.offset(c.raw, 0), f.offset(c.raw, int(rows))

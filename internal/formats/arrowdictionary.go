@@ -9,28 +9,29 @@ import (
 	"github.com/headrace/headrace/internal/headroom"
 )
 
-// Columns that are encoded by a dictionary ("Dictionary-encoded Layout" and "Dictionary Messages" of Arrow's
-// Columnar.html): their rows are numbers of entries, which stand in messages of their own. A further one may add
-// entries (a delta), and in a stream put others in their place.
+// This file reads columns that are encoded by a dictionary ("Dictionary-encoded Layout" and "Dictionary Messages" of
+// Arrow's Columnar.html). Their rows are numbers of entries, and the entries are in messages of their own. A further
+// message may add entries (a delta), and in a stream it may replace them.
 
 // arrowDictionary is the dictionary of one column, or of several.
 type arrowDictionary struct {
 	field  arrowField // of the entries
 	kind   LeafKind
-	leaves []int // that have it
+	leaves []int // numbers of the leaves that use it
 	parts  []*arrowEntries
 	rows   int64
 	held   int64 // bytes in memory
 }
 
-// arrowEntries are those of one message.
+// arrowEntries are the entries of one message.
 type arrowEntries struct {
-	end   int64 // the entry behind the last of them
+	end   int64 // number of the entry after its last one
 	batch arrowBatch
 	chunk arrowChunk
 }
 
-// encoded makes numbers of entries of a field of such, and its dictionary. entries is the field as its values are.
+// encoded returns the field of numbers for a field that has a dictionary, and finds the dictionary. entries is the
+// field as its values would be without one.
 func (a *Arrow) encoded(t flat.Table, entries arrowField, leaf *Leaf, readable bool) (arrowField, error) {
 	f := arrowField{leaf: -1, around: entries.around, buffers: 2, width: 4} // without a type a number has 32 bits
 	if typ := t.Table(flat.DictionaryIndex); typ.Present() {
@@ -59,17 +60,17 @@ func (a *Arrow) encoded(t flat.Table, entries arrowField, leaf *Leaf, readable b
 	return f, nil
 }
 
-// is true of a dictionary of such values.
+// is says whether the dictionary has entries of this type.
 func (d *arrowDictionary) is(kind LeafKind, f *arrowField) bool {
 	g := &d.field
 	return d.kind == kind && g.buffers == f.buffers && g.views == f.views && g.offsets == f.offsets && g.width == f.width &&
 		g.float == f.float && g.unsigned == f.unsigned && g.wide == f.wide
 }
 
-// mostOfEntry are the bytes of an entry in a buffer of views, which are the widest that are of no fixed width.
+// mostOfEntry is the size of an entry in a buffer of views, the widest of those without a fixed width.
 const mostOfEntry = 16
 
-// readDictionary takes the entries of the message that the batch stands at.
+// readDictionary reads the entries of the message that the batch was made for.
 func (a *Arrow) readDictionary(message flat.Table) error {
 	t := message.Table(flat.MessageHeader)
 	d := a.dictionaries[t.I64(flat.DictionaryID)]
@@ -85,8 +86,7 @@ func (a *Arrow) readDictionary(message flat.Table) error {
 		return nil
 	}
 	if t.U8(flat.DictionaryIsDelta) == 0 {
-		// A file may be read in any order, so one dictionary cannot take another one's place in it ("IPC File
-		// Format").
+		// A file may be read in any order, so no dictionary can replace another one in it ("IPC File Format").
 		if a.file && d.parts != nil {
 			return fmt.Errorf("%w: a second dictionary of a column (expected further entries of the first)", ErrBad)
 		}
@@ -99,14 +99,14 @@ func (a *Arrow) readDictionary(message flat.Table) error {
 	if err := b.open(a.r, t.Table(flat.DictionaryData), []arrowField{d.field}); err != nil {
 		return err
 	}
-	// An entry has a byte at least, or buffers that overlap.
+	// An entry has at least a byte, unless buffers overlap.
 	if b.rows > max(a.size, leastTable) {
 		return fmt.Errorf("%w: a dictionary of %d entries in a file of %d bytes", ErrLimit, b.rows, a.size)
 	}
-	if b.rows == 0 { // whose buffers may be missing
+	if b.rows == 0 { // then the buffers may be missing
 		return nil
 	}
-	// Offsets, views and numbers of all entries are read at once, and stay.
+	// Offsets, views and numbers of all entries are read at once and are kept.
 	each := int64(max(mostOfEntry, d.field.width))
 	if b.rows > (maxTableHeld-a.held)/each {
 		return fmt.Errorf("%w: a dictionary of %d entries takes more than %d bytes with the others", ErrLimit, b.rows, int64(maxTableHeld))
@@ -117,7 +117,7 @@ func (a *Arrow) readDictionary(message flat.Table) error {
 	if err := b.read(a.r, &e.chunk, 0, 0, b.rows, want); err != nil {
 		return err
 	}
-	// A dictionary stays until the end, so that entries can be looked up from any batch.
+	// A dictionary is kept until the end, so that any batch can look up its entries.
 	for _, x := range append(e.chunk.views[:len(e.chunk.views):len(e.chunk.views)], e.chunk.values) {
 		if x.codec == 0 {
 			continue
@@ -136,14 +136,14 @@ func (a *Arrow) readDictionary(message flat.Table) error {
 	return nil
 }
 
-// value is an entry.
+// value returns an entry.
 func (d *arrowDictionary) value(c *arrowChunk, row int, leaf *Leaf, r io.ReaderAt) (Value, error) {
 	var n Value
 	c.field.number(&n, c.raw, row)
 	if n.Int < 0 || n.Int >= d.rows {
 		return Value{}, fmt.Errorf("%w: the column %.80q: entry %d of a dictionary of %d", ErrBad, leaf.Path[0], n.Int, d.rows)
 	}
-	// Deltas add parts behind the first, so that an entry's number says which part it is in.
+	// Deltas add parts after the first one, so an entry's number decides which part it is in.
 	i := sort.Search(len(d.parts), func(i int) bool { return d.parts[i].end > n.Int })
 	e := d.parts[i]
 	return e.chunk.value(r, int(n.Int-(e.end-e.batch.rows)), leaf)

@@ -7,28 +7,28 @@ import (
 	"github.com/headrace/headrace/internal/flat"
 )
 
-// arrowField is a field of the schema. All of them stand in one list depth first, as their buffers do.
+// arrowField is a field of the schema. All fields are in one list, depth first, as their buffers are.
 type arrowField struct {
-	leaf     int   // which it is, -1 for a struct and for what lies inside a list
-	around   []int // the structs around a leaf: what is null there is null in it
-	buffers  int   // that it has itself
-	views    bool  // and so many more as its batch says
-	offsets  int   // bytes of an offset of a value; 0 where values have one width
-	width    int   // bytes of a value; 0: a bit
+	leaf     int   // its number; -1 for a struct and for a field inside a list
+	around   []int // the structs around a leaf; if one is null, the leaf is null
+	buffers  int   // number of its own buffers
+	views    bool  // it also has as many buffers as its batch says
+	offsets  int   // size of a value's offset; 0 if values have one width
+	width    int   // size of a value; 0: a bit
 	float    bool
 	unsigned bool
-	wide     bool // values of a fixed size that are no numbers
-	element  int  // bytes of a number in a list of such; they are the second buffer of the next field
-	listed   int  // numbers in every list; 0 where lists have offsets
+	wide     bool // values have a fixed size and are no numbers
+	element  int  // size of a number in a list of numbers; these are in the second buffer of the next field
+	listed   int  // how many numbers each list has; 0 if lists have offsets
 
-	dictionary *arrowDictionary // that values are numbers of entries of
+	dictionary *arrowDictionary // values are numbers of its entries
 }
 
 const (
 	maxArrowDepth = 64
 
 	viewBytes  = 16
-	inlineView = 12 // bytes of a value that stands in the view itself
+	inlineView = 12 // largest size of a value that is stored in the view itself
 )
 
 // schema lists the fields and leaves, and keeps the metadata.
@@ -37,7 +37,7 @@ func (a *Arrow) schema(schema flat.Table, at int64) error {
 	if !schema.Present() {
 		return wrong(fmt.Errorf("%w: the schema is missing", ErrBad))
 	}
-	// Such a file is right, and machines that write one are few.
+	// Such a file is valid, but few machines write one.
 	if schema.U16(flat.SchemaEndianness) != 0 {
 		return wrong(fmt.Errorf("%w: big-endian values", ErrUnsupported))
 	}
@@ -60,7 +60,7 @@ func (a *Arrow) schema(schema flat.Table, at int64) error {
 	return nil
 }
 
-// metadata keeps the first pairs of texts. Those of a writer do not overlap, so they fit the schema together.
+// metadata keeps the first pairs of texts. A real writer's texts do not overlap, so together they fit into the schema.
 func (a *Arrow) metadata(schema flat.Table) error {
 	left := schema.Size()
 	schema.Tables(flat.SchemaMetadata, func(_ int, f flat.Table) {
@@ -79,17 +79,17 @@ func (a *Arrow) metadata(schema flat.Table) error {
 	return nil
 }
 
-// field takes a field and those inside it. In a list nothing becomes a leaf.
+// field adds a field and those inside it. Fields inside a list do not become leaves.
 func (a *Arrow) field(t flat.Table, path []string, around []int, inList bool) error {
 	if len(a.fields) >= maxTableFields || len(path) >= maxArrowDepth {
 		return fmt.Errorf("%w: more than %d fields, or %d levels of them", ErrLimit, maxTableFields, maxArrowDepth)
 	}
-	// Thousands of fields may have one text as their name.
+	// Thousands of fields may share one text as their name.
 	_, _, bytes := t.Vector(flat.FieldName, 1)
 	if err := checkName(path, bytes); err != nil {
 		return err
 	}
-	// With no room to spare, so that two children do not write into one array.
+	// The slice has no spare capacity, so that two children do not write into one array.
 	path = append(path[:len(path):len(path)], t.Text(flat.FieldName))
 	number := len(a.fields)
 	f := arrowField{leaf: -1, around: around}
@@ -99,8 +99,8 @@ func (a *Arrow) field(t flat.Table, path []string, around []int, inList bool) er
 	if err != nil {
 		return fmt.Errorf("%w: the column %.80q", err, path[0])
 	}
-	// The type of the field is that of the entries then (Schema.fbs, DictionaryEncoding).
-	if t.Field(flat.FieldDictionary) != 0 { // its values are elsewhere, and here stand their numbers
+	// With a dictionary, the field's type is that of the entries (Schema.fbs, DictionaryEncoding).
+	if t.Field(flat.FieldDictionary) != 0 { // the values are elsewhere, and here are their numbers
 		if f, err = a.encoded(t.Table(flat.FieldDictionary), f, &leaf, !nested && !inList); err != nil {
 			return fmt.Errorf("%w: the column %.80q", err, path[0])
 		}
@@ -131,7 +131,7 @@ func (a *Arrow) field(t flat.Table, path []string, around []int, inList bool) er
 	return err
 }
 
-// maxListed bounds the numbers of a list of fixed length, so that places of them cannot overflow.
+// maxListed limits the numbers in a list of fixed length, so that their places cannot overflow.
 const maxListed = 1 << 16
 
 // list makes an array of a list whose only field is a number.
@@ -173,10 +173,10 @@ func (f *arrowField) list(kind uint8, t flat.Table, leaf *Leaf) {
 	f.element, leaf.Kind, leaf.Type, leaf.Element = number.width, ArrayLeaf, ListType, name+strconv.Itoa(8*number.width)
 }
 
-// describe says which buffers a type has, and what its values are; nested is true where fields lie inside it.
+// describe finds a type's buffers and the kind of its values; nested is true if there are fields inside it.
 func (f *arrowField) describe(kind uint8, t flat.Table, leaf *Leaf) (nested bool, err error) {
 	number := func(kind LeafKind, width int) { leaf.Kind, f.buffers, f.width = kind, 2, width }
-	// Of absent numbers the defaults of Schema.fbs hold: DateUnit and TimeUnit are milliseconds, a time has 32 bits.
+	// If numbers are absent, the defaults of Schema.fbs apply: DateUnit and TimeUnit are milliseconds, a time has 32 bits.
 	whole := func(bits uint32) error {
 		if bits != 8 && bits != 16 && bits != 32 && bits != 64 {
 			return fmt.Errorf("%w: an integer of %d bits", ErrBad, bits)
@@ -245,7 +245,7 @@ func (f *arrowField) describe(kind uint8, t flat.Table, leaf *Leaf) (nested bool
 		if f.views = true; kind == flat.TypeUtf8View {
 			leaf.Kind = TextLeaf
 		}
-	default: // a union's buffers depend on the version of the format
+	default: // the number of a union's buffers depends on the version of the format
 		return false, fmt.Errorf("%w: a column of Arrow's type %d", ErrUnsupported, kind)
 	}
 	return nested, nil

@@ -9,27 +9,27 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/float16"
 )
 
-// Values of a record batch ("Physical Memory Layout" in Arrow's Columnar.html): where they lie, by their offsets and
-// views, and numbers themselves.
+// This file finds the values of a record batch ("Physical Memory Layout" in Arrow's Columnar.html): their places, by
+// offsets and views, and the numbers themselves.
 
-// arrowChunk is some rows of a leaf.
+// arrowChunk has some rows of a leaf.
 type arrowChunk struct {
 	field  *arrowField
-	valid  [][]byte // bits of it and of the structs around it
+	valid  [][]byte // bits of the leaf and of the structs around it
 	raw    []byte   // numbers, or the offsets of values
 	body   int64    // of the batch
 	batch  *arrowBatch
 	values arrowBuffer
-	views  []arrowBuffer // what views are of
-	data   []byte        // of the values from byte first, where they are asked for
+	views  []arrowBuffer // the buffers that views refer to
+	data   []byte        // the values from byte first on, if they are asked for
 	first  int64
-	gaps   arrowBuffer // of lists where some number is null: the bits of all numbers
+	gaps   arrowBuffer // for lists with a null inside: the bits of all numbers
 }
 
-// value is the value in a row of the chunk.
+// value returns the value in a row of the chunk.
 func (c *arrowChunk) value(r io.ReaderAt, row int, leaf *Leaf) (v Value, err error) {
 	for _, bits := range c.valid {
-		// What lies in a struct that is null is null, whatever its own bits say ("Struct Layout").
+		// A value in a struct that is null is null, whatever its own bits say ("Struct Layout").
 		if bits != nil && bits[row>>3]>>(row&7)&1 == 0 {
 			return Value{Null: true}, nil
 		}
@@ -54,11 +54,11 @@ func (c *arrowChunk) value(r io.ReaderAt, row int, leaf *Leaf) (v Value, err err
 			return v, fmt.Errorf("%w (in the column %.80q)", err, leaf.Path[0])
 		}
 	}
-	// Offsets are as hostile as all else: they may fall, be negative, or lead out of the buffer.
+	// Offsets are hostile as well: they may decrease, be negative, or lead out of the buffer.
 	if from < 0 || to < from || to > in.size {
 		return v, fmt.Errorf("%w: the column %.80q: a value from byte %d to %d of %d", ErrBad, leaf.Path[0], from, to, in.size)
 	}
-	// NumPy's arrays have no null, so a list with one is none.
+	// NumPy's arrays have no null, so a list with a null is no array.
 	if c.gaps.size > 0 {
 		if null, err := c.hasNull(r, from/int64(f.element), to/int64(f.element)); null || err != nil {
 			return Value{Null: true, Gaps: null}, err
@@ -66,7 +66,7 @@ func (c *arrowChunk) value(r io.ReaderAt, row int, leaf *Leaf) (v Value, err err
 	}
 	if v.Block = in.block(c.body); v.Block != nil {
 		v.Offset, v.Length = from, to-from
-		// The block is decoded, so its bytes are at hand and cost nothing.
+		// The block is decoded, so its bytes are in memory and cost nothing.
 		v.Data, err = c.batch.stretch(r, in, from, to-from)
 		return v, err
 	}
@@ -82,8 +82,8 @@ func (c *arrowChunk) value(r io.ReaderAt, row int, leaf *Leaf) (v Value, err err
 	return v, err
 }
 
-// view is where the value in a row lies: in the view itself, or where that says, by the number of a buffer and
-// an offset in it, behind the length and the value's first four bytes.
+// view returns where the value in a row is: in the view itself, or at an offset in a buffer. In the second case the
+// view has the length, the value's first four bytes, the buffer's number and the offset.
 func (c *arrowChunk) view(row int) (in arrowBuffer, from, to int64, err error) {
 	le := binary.LittleEndian
 	raw := c.raw[row*viewBytes:][:viewBytes]
@@ -92,8 +92,8 @@ func (c *arrowChunk) view(row int) (in arrowBuffer, from, to int64, err error) {
 		from = c.first + int64(row)*viewBytes + 4
 		return c.values, from, from + length, nil
 	}
-	// "Variable-size Binary View Layout": length, the first four bytes again, number of the buffer, offset in it;
-	// each a word.
+	// "Variable-size Binary View Layout": length, the first four bytes again, number of the buffer, offset in it; each is
+	// a word.
 	number := le.Uint32(raw[8:])
 	if uint64(number) >= uint64(len(c.views)) {
 		return in, 0, 0, fmt.Errorf("%w: a view of buffer %d of %d", ErrBad, number, len(c.views))
@@ -102,9 +102,9 @@ func (c *arrowChunk) view(row int) (in arrowBuffer, from, to int64, err error) {
 	return c.views[number], from, from + length, nil
 }
 
-// hasNull is true of a list of which a number is null.
+// hasNull says whether a number of a list is null.
 func (c *arrowChunk) hasNull(r io.ReaderAt, first, end int64) (bool, error) {
-	const most = 1 << 15 // numbers whose bits are read at once: a list may be as long as the file
+	const most = 1 << 15 // numbers whose bits are read at once, because a list may be as long as the file
 	for ; first < end; first = min(first-first%8+most, end) {
 		upTo := min(first-first%8+most, end)
 		bits, err := c.batch.stretch(r, c.gaps, first/8, (upTo+7)/8-first/8)
@@ -120,7 +120,7 @@ func (c *arrowChunk) hasNull(r io.ReaderAt, first, end int64) (bool, error) {
 	return false, nil
 }
 
-// list is where the numbers in a row lie among those of all rows; -1 where that says nothing sensible.
+// list returns where the numbers of a row's list are among those of all rows; -1 if the offsets are invalid.
 func (c *arrowChunk) list(row int) (from, to int64) {
 	f := c.field
 	width := int64(f.element)
@@ -135,7 +135,7 @@ func (c *arrowChunk) list(row int) (from, to int64) {
 	return from * width, to * width
 }
 
-// offset is number n of the offsets of values. One beyond 2^63 is negative, and refused as such.
+// offset returns number n of the values' offsets. An offset of 2^63 or more becomes negative, and is refused.
 func (f *arrowField) offset(raw []byte, n int) int64 {
 	if f.offsets == 4 {
 		return int64(int32(binary.LittleEndian.Uint32(raw[4*n:])))
@@ -164,7 +164,7 @@ func (f *arrowField) number(v *Value, raw []byte, row int) {
 		return
 	}
 	var bits uint64
-	// Little-endian, of any width, and extended by its sign.
+	// The number is little-endian, of any width, and is extended by its sign.
 	for i, c := range b {
 		bits |= uint64(c) << (8 * i)
 	}
@@ -173,7 +173,7 @@ func (f *arrowField) number(v *Value, raw []byte, row int) {
 		v.Int = v.Int << shift >> shift
 	}
 	v.Float = float64(v.Int)
-	if f.unsigned && v.Int < 0 { // beyond 2^63 only a float has room for it
+	if f.unsigned && v.Int < 0 { // above 2^63 only a float has room for it
 		v.Float, v.Large = float64(bits), true
 	}
 }

@@ -18,23 +18,23 @@ import (
 //
 //	header | a description of each field | a row a sample | padding | pages | table of allocations
 //
-// All numbers are little-endian. A row is a NumPy struct with align=True. It has numbers themselves, and of images,
-// bytes and arrays where they lie in the pages; how many bytes an image has, only the table says.
+// All numbers are little-endian. A row is a NumPy struct with align=True. It holds numbers themselves. For images,
+// bytes and arrays it holds their place in the pages; how many bytes an image has, only the table says.
 type Beton struct {
 	Fields []BetonField
 
 	r             io.ReaderAt
-	at, row       int64 // of the next sample's row, and its bytes
+	at, row       int64 // place of the next sample's row, and its size
 	samples, next int64
 	buffer        []byte
-	ptrs, sizes   []uint64 // of the allocations, in the order of ptrs
+	ptrs, sizes   []uint64 // of the allocations, sorted by ptrs
 }
 
 // BetonField is a column of a beton.
 type BetonField struct {
 	Name   string
 	Kind   BetonKind
-	DType  string  // of arrays, by NumPy's name; "" where it has none here
+	DType  string  // of arrays, by NumPy's name; "" if it has none here
 	Shape  []int64 // of arrays
 	offset int64   // in the row
 	bytes  int64   // of an array
@@ -43,7 +43,7 @@ type BetonField struct {
 // BetonKind is a field's type_id.
 type BetonKind uint8
 
-// The types (TYPE_ID_HANDLER of ffcv/types.py).
+// These are the types (TYPE_ID_HANDLER of ffcv/types.py).
 const (
 	BetonFloat BetonKind = iota
 	BetonInt
@@ -55,18 +55,18 @@ const (
 	betonKinds
 )
 
-// BetonValue is a field's of one sample.
+// BetonValue is a field's value in one sample.
 type BetonValue struct {
 	Int            int64
 	Float          float64
-	Offset, Length int64 // of an image, bytes, JSON and an array
-	Raw            bool  // an image is rows of RGB, not a JPEG
+	Offset, Length int64 // of an image, bytes, JSON or an array
+	Raw            bool  // an image is stored as rows of RGB, and not as a JPEG
 	Width, Height  uint16
 }
 
 const (
 	betonVersion = 2
-	// Sizes of the structs of ffcv/types.py: HeaderType, FieldDescType and its name, and ALLOC_TABLE_TYPE.
+	// These are sizes of the structs of ffcv/types.py: HeaderType, FieldDescType and its name, and ALLOC_TABLE_TYPE.
 	betonHead       = 24
 	betonField      = 1041
 	betonName       = 16
@@ -76,8 +76,7 @@ const (
 	maxBetonPage    = 1 << 31
 )
 
-// betonRow is how many bytes a field has in a row, and the multiple that it begins at: the structs of images and
-// bytes are packed.
+// betonRow returns the size of a field in a row, and its alignment. The structs of images and bytes are packed.
 func betonRow(kind BetonKind) (bytes, align int64) {
 	switch kind {
 	case BetonImage:
@@ -88,8 +87,8 @@ func betonRow(kind BetonKind) (bytes, align int64) {
 	return 8, 8
 }
 
-// IsBeton recognises the header, which has no magic: its version, a page size and a table that ends the file, and the
-// type and the name of its first field.
+// IsBeton recognises the header, which has no magic: its version, a page size, a table that lies in the file, and the
+// type and name of its first field.
 func IsBeton(r io.ReaderAt, size int64) bool {
 	var b [betonHead + 1 + betonName]byte
 	if size < int64(len(b)) || readAt(r, b[:], 0) != nil {
@@ -98,7 +97,7 @@ func IsBeton(r io.ReaderAt, size int64) bool {
 	le := binary.LittleEndian
 	page, table, name := int64(le.Uint32(b[4:])), le.Uint64(b[16:]), b[betonHead+1:]
 	kind := b[betonHead]
-	// All bits of the sign count: other containers of a few small numbers begin alike.
+	// All these signs have to match, because other containers may begin with similar small numbers.
 	return le.Uint16(b[:]) == betonVersion && le.Uint16(b[2:]) > 0 && page >= 512 && page <= maxBetonPage && page&(page-1) == 0 &&
 		table <= uint64(size) && (BetonKind(kind) < betonKinds || kind == math.MaxUint8) && strings.Trim(string(name), "\x00") != "" &&
 		!slices.ContainsFunc(name, func(c byte) bool { return c >= utf8.RuneSelf })
@@ -121,8 +120,8 @@ func NewBeton(r io.ReaderAt, size int64) (*Beton, error) {
 		return nil, &WalkError{0, fmt.Errorf("%w: a beton of version %d (expected %d)", ErrUnsupported, le.Uint16(head[:]), betonVersion)}
 	case fields > maxBetonFields:
 		return nil, &WalkError{2, fmt.Errorf("%w: %d fields (expected at most %d)", ErrLimit, fields, maxBetonFields)}
-	// The writer fills in the header last (DatasetWriter.finalize in ffcv/writer.py), so a table at byte 0 is a file that
-	// was not finished.
+	// The writer fills in the header last (DatasetWriter.finalize in ffcv/writer.py), so a table at byte 0 means that the
+	// file was not finished.
 	case b.at > size || table > uint64(size) || int64(table) < b.at:
 		return nil, &WalkError{0, fmt.Errorf("%w: %d fields up to byte %d, and a table of allocations at %d, in a file of %d bytes (its writer did not end, or it was cut)", ErrTruncated, fields, b.at, table, size)}
 	}
@@ -134,10 +133,10 @@ func NewBeton(r io.ReaderAt, size int64) (*Beton, error) {
 		}
 		align = max(align, a)
 	}
-	// A NumPy struct with align=True ends at a multiple of its widest member, so that rows in an array are aligned as
-	// well.
+	// The size of a NumPy struct with align=True is a multiple of its widest member, so that rows in an array are aligned
+	// as well.
 	b.row = roundUp(b.row, align)
-	// Divided, not multiplied: the count is a number of 64 bits from the file.
+	// This divides instead of multiplying, because the file's count has 64 bits.
 	if b.row == 0 || samples > uint64(int64(table)-b.at)/uint64(b.row) {
 		return nil, &WalkError{8, fmt.Errorf("%w: %d rows of %d bytes, the table of allocations begins at %d", ErrTruncated, samples, b.row, table)}
 	}
@@ -147,7 +146,7 @@ func NewBeton(r io.ReaderAt, size int64) (*Beton, error) {
 
 func roundUp(n, align int64) int64 { return (n + align - 1) / align * align }
 
-// addField reads the description of a field, and gives it its place in a row.
+// addField reads the description of a field, and assigns its place in a row.
 func (b *Beton) addField(at int64) (align int64, err error) {
 	var d [betonField]byte
 	if err := readAt(b.r, d[:], at); err != nil {
@@ -199,7 +198,7 @@ func (f *BetonField) readArray(arguments []byte) error {
 	return nil
 }
 
-// numpyTypes are dtypes by NumPy's codes, those that a field may have. Arrays of others are no fields.
+// numpyTypes are the dtypes that a field may have, by NumPy's codes. Arrays of others cannot be fields.
 var numpyTypes = map[string]struct {
 	name  string
 	bytes int64
@@ -227,7 +226,7 @@ func (b *Beton) readTable(at, size int64) error {
 		}
 		for i := 0; i < len(part); i += betonAllocation {
 			a := allocation{binary.LittleEndian.Uint64(part[i+8:]), binary.LittleEndian.Uint64(part[i+16:])}
-			// Here, once for all: no value can lead out of the file by its allocation later.
+			// This is checked once here, so that no value's allocation can lead out of the file later.
 			if a.ptr > uint64(size) || a.size > uint64(size)-a.ptr {
 				return &WalkError{at + int64(i), fmt.Errorf("%w: an allocation of %d bytes at %d, the file has %d", ErrBad, a.size, a.ptr, size)}
 			}
@@ -235,7 +234,7 @@ func (b *Beton) readTable(at, size int64) error {
 		}
 		at += int64(len(part))
 	}
-	// What has no bytes stands at the place of what follows it, which is then the last of that place.
+	// A value without bytes has the same place as the next one, which then comes last among those of that place.
 	slices.SortFunc(all, func(a, b allocation) int {
 		return cmp.Or(cmp.Compare(a.ptr, b.ptr), cmp.Compare(a.size, b.size))
 	})
@@ -249,7 +248,7 @@ func (b *Beton) readTable(at, size int64) error {
 	return nil
 }
 
-// Next fills values with those of the next sample and returns where its row begins; io.EOF behind the last.
+// Next fills values with those of the next sample and returns where its row begins; io.EOF after the last.
 func (b *Beton) Next(values []BetonValue) (int64, error) {
 	if b.next == b.samples {
 		return 0, io.EOF
@@ -267,7 +266,7 @@ func (b *Beton) Next(values []BetonValue) (int64, error) {
 	return begin, nil
 }
 
-// value takes a field out of the row.
+// value reads a field from the row.
 func (b *Beton) value(f *BetonField, v *BetonValue) error {
 	le, row := binary.LittleEndian, b.buffer[f.offset:]
 	*v = BetonValue{}
@@ -291,7 +290,7 @@ func (b *Beton) value(f *BetonField, v *BetonValue) error {
 	default:
 		ptr, length = le.Uint64(row), uint64(f.bytes)
 	}
-	// The row of an image has its place and not its length, so the table is looked into for each.
+	// The row of an image has its place but not its length, so the table is searched for each.
 	place, found := slices.BinarySearch(b.ptrs, ptr)
 	if !found {
 		if (f.Kind == BetonBytes || f.Kind == BetonJSON) && length == 0 {
@@ -301,7 +300,7 @@ func (b *Beton) value(f *BetonField, v *BetonValue) error {
 	}
 	allocated := b.sizes[place]
 	switch {
-	// What was allocated for a JPEG is what it has: the writer allocates its exact bytes.
+	// A JPEG fills its allocation, because the writer allocates exactly its bytes.
 	case f.Kind == BetonImage && !v.Raw:
 		length = allocated
 	case f.Kind == BetonImage:

@@ -1,9 +1,9 @@
-// Package formats reads the containers that datasets of images come in, each in files of its own: image
-// folders, tars, zips, TFRecords, RecordIO, betons, MDS, LMDB, LitData, Arrow and Parquet.
+// Package formats reads the containers that datasets of images come in, each kind in its own files: image folders,
+// tars, zips, TFRecords, RecordIO, betons, MDS, LMDB, LitData, Arrow and Parquet.
 //
-// It walks a container and yields its records: names, and where bytes lie (offset and length in the
-// file, or in a compressed block of it). It writes the one container that Headrace makes itself, tars. It
-// knows nothing of pixels, loaders, indexes or batches, nor which column is an image (package scan).
+// It walks a container and yields its records: names, and the places of bytes (offset and length in the file, or in a
+// compressed block of it). It also writes tars, the only container that Headrace itself makes. It does not know pixels,
+// loaders, indexes or batches, nor which column is an image (package scan).
 package formats
 
 import (
@@ -13,8 +13,8 @@ import (
 	"github.com/headrace/headrace/internal/fault"
 )
 
-// The ways in which a container can be wrong. Errors of this package wrap one of them, or an
-// *fs.PathError where the operating system refused.
+// These are the ways in which a container can be wrong. Errors of this package wrap one of them, or an *fs.PathError if
+// the operating system refused.
 var (
 	ErrEmpty       = fault.New(fault.KindEmpty, "empty")             // the container is fine and holds no sample
 	ErrBad         = fault.New(fault.KindBadFile, "bad")             // the bytes are not what the format asks for
@@ -23,8 +23,8 @@ var (
 	ErrLimit       = fault.New(fault.KindLimit, "limit")             // a limit was met; the text names it and both numbers
 )
 
-// Reason is the text of an error of this package without the place, which a WalkError has apart,
-// and without the word of the sentinel it wraps: the caller's own kind says that.
+// Reason returns the text of an error of this package without its place, which a WalkError has as a number, and without
+// the word of the wrapped sentinel, which the caller's own kind expresses.
 func Reason(err error) string {
 	var walk *WalkError
 	if errors.As(err, &walk) {

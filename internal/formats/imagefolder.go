@@ -12,30 +12,29 @@ import (
 	"github.com/headrace/headrace/internal/processors"
 )
 
-// ImageExtensions are torchvision's IMG_EXTENSIONS, compared without regard to case. They
-// choose files; what a file is, its content decides later.
+// ImageExtensions are torchvision's IMG_EXTENSIONS, compared regardless of case. They choose files; what a file really
+// is, its content decides later.
 var ImageExtensions = []string{
 	".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp",
 }
 
-// MaxNameBytes is the longest name (path inside a dataset) taken from anywhere.
+// MaxNameBytes is the longest name (path inside a dataset) that is accepted.
 const MaxNameBytes = 4096
 
-// Listing is an image folder as torchvision.datasets.ImageFolder lists it: the same classes,
-// the same files, the same order. Names lie in one arena, for a million strings would cost more
-// than the names themselves.
+// Listing is an image folder as torchvision.datasets.ImageFolder lists it: the same classes, the same files, the same
+// order. All names are in one arena, because a million strings would take more memory than the names themselves.
 type Listing struct {
 	Root    string
 	Classes []string
 
 	more   []string // further extensions
 	dirs   []string // below Root; the files of one directory are neighbours
-	first  []int64  // number of each directory's first file
+	first  []int64  // number of the first file of each directory
 	labels []int32  // class of each directory
 	names  Names
 }
 
-// noClass says what torchvision says, and what it expects.
+// noClass makes the same error as torchvision, and says what is expected.
 func noClass(root string) error {
 	for _, name := range []string{"metadata.csv", "metadata.jsonl", "metadata.parquet"} {
 		list := filepath.Join(root, name)
@@ -46,29 +45,28 @@ func noClass(root string) error {
 	return fmt.Errorf("%w: couldn't find any class folder in %s (images lie in a folder for each class, as %s; headrace.pack takes a list of files, too: CSV, JSON lines or Parquet)", ErrEmpty, root, strings.TrimSuffix(root, "/")+"/cat/1.jpg")
 }
 
-// ListImageFolder applies torchvision's rule: a class is a directory directly below root, links
-// included; its files are those of an os.walk that follows links, directories sorted by full
-// path, names sorted inside each. A class without any image is an error unless allowEmpty.
+// ListImageFolder applies torchvision's rule: a class is a directory directly below root, or a link to one. Its files
+// are those of an os.walk that follows links, with directories sorted by full path and names sorted inside each.
+// A class without any image is an error unless allowEmpty.
 //
-// It differs where torchvision loses data or repeats it: a directory that cannot be read is an
-// error (os.walk skips it silently), and a link to a directory that it lies in, be that the root or
-// what the root lies in, is not descended (os.walk repeats its files until the kernel's limit of 40
-// links). Such a link directly below the root stays a class, without files, so that all classes have
-// torchvision's numbers.
+// It differs where torchvision loses or repeats data. A directory that cannot be read is an error (os.walk skips it
+// silently). A link to a directory that contains it, such as the root or a directory around the root, is not descended
+// (os.walk repeats its files until the kernel's limit of 40 links). Such a link directly below the root stays a class
+// without files, so that all classes have torchvision's numbers.
 func ListImageFolder(root string, allowEmpty bool) (*Listing, error) {
 	return ListFolder(root, allowEmpty, nil)
 }
 
-// ListFolder is ListImageFolder with further extensions, in small letters. A file of one of these is passed
-// over beside a file of the same name whose extension is torchvision's.
+// ListFolder is ListImageFolder with further extensions, in lower case. A file with one of these is ignored beside a
+// file of the same name whose extension is torchvision's.
 func ListFolder(root string, allowEmpty bool, more []string) (*Listing, error) {
 	entries, err := os.ReadDir(root)
 	if err != nil {
 		return nil, err
 	}
 	l := &Listing{Root: root, more: more}
-	// A class that leads back keeps its number and has no files.
-	links := map[string]bool{} // of the classes; of each, whether it leads back
+	// A class that is a link back keeps its number and has no files.
+	links := map[string]bool{} // classes that are links; true: the link leads back
 	for _, e := range entries {
 		if !IsDir(root, e) {
 			continue
@@ -103,9 +101,9 @@ func ListFolder(root string, allowEmpty bool, more []string) (*Listing, error) {
 	return l, nil
 }
 
-// lacking refuses a listing without files, or of which some classes have none.
+// lacking refuses a listing without files, or one in which classes have none.
 func (l *Listing) lacking(missing []string, allowEmpty bool) error {
-	// Without a file there is no dataset, whatever is allowed.
+	// Without a file there is no dataset, even with allowEmpty.
 	if l.Len() == 0 {
 		missing = l.Classes
 	}
@@ -116,14 +114,14 @@ func (l *Listing) lacking(missing []string, allowEmpty bool) error {
 	return nil
 }
 
-// walkClasses walks the class folders in parallel and hands them to add in order. On a network
-// file system a directory costs a round trip, so more are under way than there are cores.
+// walkClasses walks the class folders in parallel and passes them to add in order. On a network file system a directory
+// costs a round trip, so more are walked at a time than there are cores.
 func (l *Listing) walkClasses(links map[string]bool, add func(label int, dirs []directory)) error {
 	type result struct {
 		dirs []directory
 		err  error
 	}
-	// Where there are no threads left fewer do.
+	// If few threads are left, fewer workers are used.
 	workers, short := processors.Take(min(len(l.Classes), 4*processors.Cores()), 1)
 	if workers < 1 {
 		return short
@@ -133,8 +131,8 @@ func (l *Listing) walkClasses(links map[string]bool, add func(label int, dirs []
 	for i := range results {
 		results[i] = make(chan result, 1)
 	}
-	// A ticket is taken per class and given back when its result was merged: that bounds what
-	// waits in memory to `workers` classes.
+	// A ticket is taken for each class and returned when its result was merged. So at most `workers` classes wait in
+	// memory.
 	tickets := make(chan struct{}, workers)
 	stop := make(chan struct{})
 	var wg sync.WaitGroup
@@ -167,7 +165,7 @@ func (l *Listing) walkClasses(links map[string]bool, add func(label int, dirs []
 	return nil
 }
 
-// add appends a directory's files; one without any leaves no trace.
+// add appends a directory's files; a directory without files is left out.
 func (l *Listing) add(label int, d directory) {
 	if len(d.files) == 0 {
 		return
@@ -183,7 +181,7 @@ func (l *Listing) add(label int, d directory) {
 // Len is the number of files.
 func (l *Listing) Len() int64 { return l.names.Len() }
 
-// dir is the directory of file i: the last that begins at or before it.
+// dir returns the directory of file i: the last one that begins at or before it.
 func (l *Listing) dir(i int64) int {
 	d, exact := slices.BinarySearch(l.first, i)
 	if !exact {
@@ -192,15 +190,15 @@ func (l *Listing) dir(i int64) int {
 	return d
 }
 
-// Label is the class of file i: its place in Classes.
+// Label returns the class of file i: its place in Classes.
 func (l *Listing) Label(i int64) int64 { return int64(l.labels[l.dir(i)]) }
 
-// Path is the path of file i below Root, with slashes.
+// Path returns the path of file i below Root, with slashes.
 func (l *Listing) Path(i int64) string {
 	return l.dirs[l.dir(i)] + "/" + string(l.names.Bytes(i))
 }
 
-// ClassNames are the classes as text, in the order of labels.
+// ClassNames returns the classes as text, in the order of labels.
 func (l *Listing) ClassNames() []string {
 	names := make([]string, len(l.Classes))
 	for i, c := range l.Classes {
@@ -209,7 +207,7 @@ func (l *Listing) ClassNames() []string {
 	return names
 }
 
-// Key is the path without the last extension: what names a sample.
+// Key returns the path without its last extension, which is the name of a sample.
 func Key(path string) string {
 	ext := filepath.Ext(path)
 	key := path[:len(path)-len(ext)]
@@ -219,7 +217,7 @@ func Key(path string) string {
 	return key
 }
 
-// abridge joins names for an error text without filling the screen.
+// abridge joins names for an error without filling the screen.
 func abridge(names []string) string {
 	const most = 10
 	if len(names) <= most {

@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// ListNames is ListFolder of names with slashes below a root, as a store of objects lists them: it has no
-// folders, so a class is one where something lies below it. A name that ends with a slash stands for a folder.
+// ListNames is ListFolder for names with slashes below a root, as a store of objects lists them. A store has no
+// folders, so a class exists if something lies below it. A name that ends with a slash stands for a folder.
 func ListNames(root string, names []string, allowEmpty bool, more []string) (*Listing, error) {
 	l := &Listing{Root: root, more: more}
 	folders := map[string]map[string][]string{} // files by class and directory
 	for _, name := range names {
 		class, rest, below := strings.Cut(name, "/")
-		// What lies in no folder has no class; torchvision passes it over as well.
+		// A file outside any folder has no class; torchvision ignores it as well.
 		if !below || class == "" {
 			continue
 		}

@@ -9,8 +9,7 @@ import (
 	"slices"
 )
 
-// LitData walks a chunk of LitData (litdata/streaming/writer.py, item_loader.py, framed_zstd.py), of which there
-// are five forms:
+// LitData walks a chunk of LitData (litdata/streaming/writer.py, item_loader.py, framed_zstd.py). There are five forms:
 //
 //	classic: uint32 items N | uint32 offsets[N+1] in the file | items
 //	footer:  the same with equal offsets | an Arrow file of the rows | its uint32 length | "LDARW01\0"
@@ -19,36 +18,36 @@ import (
 //	sample:  classic, of which each item is a zstd frame
 //	chunk:   classic, compressed by zstd as a whole
 //
-// A frame is uint32 first item, items, uint64 offset, uint32 length, decoded length. An item is the uint32 size
-// of each leaf and then all leaves. All numbers are little-endian. Which leaves there are index.json says.
+// A frame has uint32 first item, items, uint64 offset, uint32 length, decoded length. An item has the uint32 size of
+// each leaf and then all leaves. All numbers are little-endian. index.json says which leaves there are.
 type LitData struct {
 	Leaves []Leaf
 
 	r     io.ReaderAt
 	size  int64
-	most  int64 // bytes of a block that is decoded
+	most  int64 // largest size of a block that is decoded
 	index *LitIndex
 
-	arrow *Arrow // of a footer, which begins at byte shift
+	arrow *Arrow // of a footer; it begins at byte shift
 	shift int64
 
-	table   io.ReaderAt // that the offsets stand in, from byte offsets on
+	table   io.ReaderAt // has the offsets, from byte offsets on
 	offsets int64
 	samples int64
 	next    int64
-	end     int64    // of the item before the next
-	some    []uint32 // offsets from number first on
+	end     int64    // end of the item before the next
+	some    []uint32 // offsets, from number first on
 	first   int64
 
-	body    []byte // decoded items, which begin at offset base; nil: they are read from the file
+	body    []byte // decoded items, which begin at offset base; nil: items are read from the file
 	base    int64
 	block   *Block
-	frames  int64 // of framed chunks; at byte place
-	frame   int64 // that comes next
+	frames  int64 // number of frames of a framed chunk; their table is at byte place
+	frame   int64 // the next frame
 	place   int64
-	framed  int64 // the item behind those of the frame before
-	stored  int64 // where the frame before ends
-	decoded int64 // bytes of all items that were decoded
+	framed  int64 // number of the item after those of the last frame
+	stored  int64 // end of the last frame
+	decoded int64 // size of all items that were decoded
 }
 
 const (
@@ -56,13 +55,13 @@ const (
 	litFramed     = "LDFZ01\x00\x00"
 	litPrefix     = 24
 	litFrame      = 24
-	litOffsets    = 4096           // that are read together
-	maxLitDecoded = math.MaxUint32 // a chunk's offsets have no room for more
+	litOffsets    = 4096           // number of offsets that are read together
+	maxLitDecoded = math.MaxUint32 // a chunk's offsets cannot express more
 	litFooterEnd  = 4 + int64(len(litFooter))
 )
 
-// IsLitData recognises a chunk, which mostly has no magic, by its offsets. One that is compressed as a whole is
-// known by its index alone.
+// IsLitData recognises a chunk by its offsets, because most have no magic. A chunk that is compressed as a whole is
+// recognised only by its index.
 func IsLitData(r io.ReaderAt, size int64) bool {
 	var head [8]byte
 	if size < 12 || readAt(r, head[:], 0) != nil {
@@ -72,18 +71,19 @@ func IsLitData(r io.ReaderAt, size int64) bool {
 		return true
 	}
 	samples, begin := int64(binary.LittleEndian.Uint32(head[:])), int64(binary.LittleEndian.Uint32(head[4:]))
-	// The first item begins right behind the offsets, which no other container's numbers say by chance.
+	// The first item begins right after the offsets, which in another container would be a rare coincidence.
 	if samples == 0 || begin != 4+4*(samples+1) || begin > size || readAt(r, head[:4], begin-4) != nil {
 		return false
 	}
-	// The last offset is the end of the file, or of what stands before a footer of Arrow.
+	// The last offset is the end of the file, or of what precedes a footer of Arrow.
 	if end := int64(binary.LittleEndian.Uint32(head[:])); end < begin || end != size && end+litFooterEnd > size {
-		return end > size // it was cut
+		return end > size // the chunk was cut
 	}
 	return true
 }
 
-// NewLitData opens a chunk of so many samples, by what its folder's index says. Blocks of more than most bytes are refused.
+// NewLitData opens a chunk with that many samples, as its folder's index describes it. Blocks larger than most are
+// refused.
 func NewLitData(r io.ReaderAt, size int64, index *LitIndex, samples, most int64) (*LitData, error) {
 	l := &LitData{Leaves: slices.Clone(index.leaves), r: r, size: size, most: most, index: index, table: r, offsets: 4}
 	var head [8]byte
@@ -99,7 +99,7 @@ func NewLitData(r io.ReaderAt, size int64, index *LitIndex, samples, most int64)
 		}
 		return l, l.checkSamples(samples)
 	}
-	// Files of such a dataset may be left as they were: LitData decompresses a chunk beside itself when it reads.
+	// Such a dataset may also have decompressed chunks: LitData writes one beside the compressed chunk when it reads it.
 	if index.level == "chunk" && string(head[:4]) == "\x28\xb5\x2f\xfd" {
 		if err := l.openWhole(); err != nil {
 			return nil, err
@@ -120,7 +120,7 @@ func NewLitData(r io.ReaderAt, size int64, index *LitIndex, samples, most int64)
 	if err := l.checkSamples(samples); err != nil {
 		return nil, err
 	}
-	// A sample takes memory of the index even where its bytes are none.
+	// A sample takes memory in the index even if it has no bytes.
 	if tooManyRows(l.samples, int64(len(l.Leaves)), size) {
 		return nil, &WalkError{0, fmt.Errorf("%w: %d items of %d leaves in a file of %d bytes", ErrLimit, l.samples, len(l.Leaves), size)}
 	}
@@ -135,7 +135,7 @@ func (l *LitData) checkSamples(expected int64) error {
 	return nil
 }
 
-// openFooter finds the rows behind items that are all empty.
+// openFooter finds the rows after items that are all empty.
 func (l *LitData) openFooter(header int64) error {
 	var end [litFooterEnd]byte
 	if l.body != nil || l.size < header+litFooterEnd {
@@ -155,7 +155,7 @@ func (l *LitData) openFooter(header int64) error {
 	switch {
 	case string(end[4:]) != litFooter:
 		return &WalkError{at, fmt.Errorf("%w: %d items without a byte, and no Arrow file of them at the end", ErrTruncated, l.samples)}
-	// Compared with what stands between, before it is subtracted from a place.
+	// The length is compared with the room in between before it is subtracted from a place.
 	case length > at-header:
 		return &WalkError{at, fmt.Errorf("%w: an Arrow file of %d bytes between byte %d and %d", ErrBad, length, header, at)}
 	}
@@ -168,7 +168,7 @@ func (l *LitData) openFooter(header int64) error {
 	return nil
 }
 
-// shifted makes a place in the Arrow file one in the chunk.
+// shifted converts a place in the Arrow file to one in the chunk.
 func (l *LitData) shifted(err error) error {
 	var at *WalkError
 	if errors.As(err, &at) {
@@ -177,12 +177,12 @@ func (l *LitData) shifted(err error) error {
 	return err
 }
 
-// nextRow is a row of the Arrow file.
+// nextRow returns a row of the Arrow file.
 func (l *LitData) nextRow(values []Value) (int64, error) {
 	at, err := l.arrow.Next(values)
 	if errors.Is(err, io.EOF) && l.next != l.samples {
-		// The index tells how many there are, and so does the chunk's head: a file that was cut and mended would lack
-		// some in silence.
+		// Both the index and the chunk's head have the number of rows. Otherwise a file that was cut and repaired would
+		// silently lack some.
 		return 0, &WalkError{l.shift, fmt.Errorf("%w: an Arrow file of %d rows (expected %d)", ErrBad, l.next, l.samples)}
 	}
 	if err != nil {
@@ -204,8 +204,8 @@ func (l *LitData) nextRow(values []Value) (int64, error) {
 	return at + l.shift, nil
 }
 
-// Next fills values, one for each leaf, with those of the next item and says where that begins, or its block;
-// io.EOF behind the last.
+// Next fills values, one for each leaf, with those of the next item, and returns where the item or its block begins;
+// io.EOF after the last.
 func (l *LitData) Next(values []Value) (int64, error) {
 	if l.arrow != nil {
 		return l.nextRow(values)
@@ -221,7 +221,7 @@ func (l *LitData) Next(values []Value) (int64, error) {
 	case l.frames > 0:
 		err = l.nextFrame()
 	case l.index.level == "sample":
-		// Offsets are those of frames in the file; sizes of leaves are those of what a frame decodes to.
+		// The offsets are those of frames in the file. The sizes of leaves are those in the decoded frame.
 		err = l.decode(Block{Offset: begin, Stored: end - begin}, begin)
 		end = begin + int64(len(l.body))
 	}
@@ -243,7 +243,7 @@ func (l *LitData) Next(values []Value) (int64, error) {
 	return at, nil
 }
 
-// item is where the next item begins and ends.
+// item returns where the next item begins and ends.
 func (l *LitData) item() (begin, end int64, err error) {
 	if l.next+1 >= l.first+int64(len(l.some)) {
 		raw := make([]byte, 4*min(litOffsets, l.samples+1-l.next))
@@ -264,7 +264,8 @@ func (l *LitData) item() (begin, end int64, err error) {
 		limit = int64(len(l.body))
 	}
 	switch {
-	// Items follow each other in every form. One that began again in an earlier one would be decoded over and over.
+	// Items follow each other in every form. If an item could begin inside an earlier one, it would be decoded again and
+	// again.
 	case end < begin || begin < l.end:
 		return 0, 0, &WalkError{l.offsets + 4*l.next, fmt.Errorf("%w: an item from byte %d to %d, the one before ends at %d", ErrBad, begin, end, l.end)}
 	case end > limit:
@@ -274,9 +275,9 @@ func (l *LitData) item() (begin, end int64, err error) {
 	return begin, end, nil
 }
 
-// leavesOf fills values with the leaves of an item from one offset to another.
+// leavesOf fills values with the leaves of the item from begin to end.
 func (l *LitData) leavesOf(values []Value, begin, end int64) error {
-	// An item has no count of its leaves: the index says it.
+	// An item does not say how many leaves it has; the index does.
 	at := begin + 4*int64(len(l.Leaves))
 	if at > end {
 		return fmt.Errorf("%w: an item of %d bytes (expected at least %d, the sizes of its leaves)", ErrBad, end-begin, at-begin)
@@ -295,14 +296,14 @@ func (l *LitData) leavesOf(values []Value, begin, end int64) error {
 		}
 		at += length
 	}
-	// Bytes left over mean that the index is another dataset's.
+	// If bytes are left over, the index is another dataset's.
 	if at != end {
 		return fmt.Errorf("%w: the leaves of an item have %d bytes, the item %d", ErrBad, at-begin, end-begin)
 	}
 	return nil
 }
 
-// value is that of a leaf.
+// value returns the value of a leaf.
 func (l *LitData) value(i int, at, length int64) (v Value, err error) {
 	leaf, width := &l.Leaves[i], l.index.widths[i]
 	if leaf.Skip || leaf.Kind == RefusedLeaf {
@@ -316,7 +317,7 @@ func (l *LitData) value(i int, at, length int64) (v Value, err error) {
 		if err != nil {
 			return v, err
 		}
-		// A bool.
+		// This is a bool.
 		if width == 1 {
 			raw = []byte{raw[0], 0, 0, 0, 0, 0, 0, 0}
 		}
@@ -336,7 +337,7 @@ func (l *LitData) value(i int, at, length int64) (v Value, err error) {
 	return v, err
 }
 
-// bytes are those from an offset of items on.
+// bytes returns bytes of items, from an offset on.
 func (l *LitData) bytes(at, length int64) ([]byte, error) {
 	if l.block == nil {
 		data := make([]byte, length)

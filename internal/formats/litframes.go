@@ -36,8 +36,8 @@ func (l *LitData) openFramed() error {
 	return nil
 }
 
-// nextFrame decodes the frame that the next item lies in, where it is not that of the one before. Frames follow
-// each other, with their items.
+// nextFrame decodes the frame of the next item, unless it is the frame of the item before. Frames and their items
+// follow each other.
 func (l *LitData) nextFrame() error {
 	if l.next < l.framed {
 		return nil
@@ -55,11 +55,11 @@ func (l *LitData) nextFrame() error {
 	offset := le.Uint64(raw[8:])
 	b := Block{Offset: int64(offset), Stored: int64(le.Uint32(raw[16:])), Size: int64(le.Uint32(raw[20:]))}
 	switch {
-	// A frame without items would be decoded without an end, and one that begins elsewhere holds other items than the
+	// Frames without items would be decoded without end. A frame that begins with another item holds other items than the
 	// offsets say.
 	case first != l.next || items == 0:
 		return &WalkError{at, fmt.Errorf("%w: a frame of %d items from item %d (expected %d)", ErrBad, items, first, l.next)}
-	// Frames follow each other too: one that was used twice would make a small file take hours.
+	// Frames must follow each other too: if one could be used twice, a small file would take hours.
 	case offset < uint64(l.stored) || offset > uint64(l.size):
 		return &WalkError{at, fmt.Errorf("%w: a frame at byte %d (expected from %d to %d)", ErrBad, offset, l.stored, l.size)}
 	case b.Stored > l.size-b.Offset:
@@ -81,7 +81,7 @@ func (l *LitData) openWhole() error {
 	return nil
 }
 
-// decode makes a block's content that of the items from base on. Where nothing else says how long it is, its
+// decode makes a block's content that of the items from base on. If nothing else gives its decoded size, the block's
 // own head does.
 func (l *LitData) decode(b Block, base int64) error {
 	wrong := func(kind error, format string, a ...any) error {
@@ -97,7 +97,7 @@ func (l *LitData) decode(b Block, base int64) error {
 	if err := readAt(l.r, stored, b.Offset); err != nil {
 		return err
 	}
-	// Chunks and single items say their length in zstd's own head alone, where their writer put it.
+	// For chunks and single items only zstd's own head has the size, if their writer put it there.
 	if b.Size == 0 {
 		var head zstd.Header
 		if err := head.Decode(stored); err != nil {
@@ -111,8 +111,8 @@ func (l *LitData) decode(b Block, base int64) error {
 			}
 		}
 	}
-	// A bomb is refused by what is said before a byte of it is decoded; all blocks together count, for each alone may
-	// be small.
+	// A decompression bomb is refused by its stated size, before a byte is decoded. The sizes of all blocks are added up,
+	// because each alone may be small.
 	if l.decoded += min(b.Size, maxLitDecoded); b.Size > l.most || l.decoded > maxLitDecoded {
 		return wrong(ErrLimit, "a block of %d bytes once it is decoded (expected at most %d, %s, and %d in a chunk)", b.Size, l.most, blocks.NameOfBlock, int64(maxLitDecoded))
 	}

@@ -9,13 +9,13 @@ import (
 	"strings"
 )
 
-// LitIndex is what index.json says of a folder of LitData's chunks, which do not say it themselves.
+// LitIndex is what index.json says about a folder of LitData's chunks; the chunks do not say it themselves.
 type LitIndex struct {
 	Chunks []LitChunk
 
 	byName map[string]int
 	leaves []Leaf
-	widths []int64 // of numbers in bytes, 0 of other leaves
+	widths []int64 // sizes of numbers in bytes, 0 for other leaves
 	level  string  // of compression: "", "chunk", "batch" or "sample"
 }
 
@@ -25,7 +25,7 @@ type LitChunk struct {
 	Samples int64  `json:"chunk_size"`
 }
 
-// litIndex is the file. An index of something else lacks one of the two.
+// litIndex is the file. Another program's index.json lacks one of the two members.
 type litIndex struct {
 	Chunks *[]LitChunk `json:"chunks"`
 	Config *litConfig  `json:"config"`
@@ -40,14 +40,14 @@ type litConfig struct {
 	Loader      *string         `json:"item_loader"`
 }
 
-// litSpec is PyTorch's TreeSpec as JSON: the containers of a sample around its leaves, which have no type.
+// litSpec is PyTorch's TreeSpec as JSON: the containers of a sample around its leaves. A leaf has no type.
 type litSpec struct {
 	Type     *string   `json:"type"`
-	Context  *string   `json:"context"` // of a dict the list of its keys, as JSON
+	Context  *string   `json:"context"` // for a dict, the list of its keys as JSON
 	Children []litSpec `json:"children_spec"`
 }
 
-// ParseLitIndex reads an index.json; nil where it is one of something else, such as MDS.
+// ParseLitIndex reads an index.json; it returns nil for another program's, such as that of MDS.
 func ParseLitIndex(text []byte) (*LitIndex, error) {
 	var index litIndex
 	if json.Unmarshal(text, &index) != nil || index.Chunks == nil || index.Config == nil {
@@ -56,7 +56,7 @@ func ParseLitIndex(text []byte) (*LitIndex, error) {
 	c := index.Config
 	x := &LitIndex{Chunks: *index.Chunks, byName: make(map[string]int)}
 	switch {
-	// What LitData writes in each case stands in litdata/streaming/writer.py (get_config).
+	// litdata/streaming/writer.py (get_config) shows what LitData writes in each case.
 	case len(c.Encryption) > 0 && string(c.Encryption) != "null":
 		return nil, fmt.Errorf("%w: the chunks are encrypted", ErrUnsupported)
 	case c.Loader != nil && *c.Loader != "PyTreeLoader" && *c.Loader != "":
@@ -88,7 +88,7 @@ func (x *LitIndex) readLeaves(c *litConfig) error {
 	if c.Spec != nil {
 		var protocol int
 		var spec litSpec
-		// torch.utils._pytree.treespec_dumps: the protocol's number and the tree.
+		// torch.utils._pytree.treespec_dumps writes the protocol's number and the tree.
 		if err := json.Unmarshal([]byte(*c.Spec), &[]any{&protocol, &spec}); err != nil || protocol != 1 {
 			return fmt.Errorf("%w: a data_spec of protocol %d (expected 1, that of PyTorch's TreeSpec)", ErrUnsupported, protocol)
 		}
@@ -109,7 +109,7 @@ func (x *LitIndex) readLeaves(c *litConfig) error {
 	return nil
 }
 
-// leaves adds the names around each leaf: keys of dicts, and the numbers of what stands in lists and tuples.
+// leaves collects the names of the containers around each leaf: keys of dicts, and numbers in lists and tuples.
 func (s *litSpec) leaves(path []string, to *[][]string) error {
 	if len(*to) > maxTableLeaves || len(path) > maxTableFields {
 		return fmt.Errorf("%w: a data_spec of more than %d leaves", ErrLimit, maxTableLeaves)
@@ -120,12 +120,12 @@ func (s *litSpec) leaves(path []string, to *[][]string) error {
 		return nil
 	}
 	var keys []string
-	if s.Context != nil { // of an OrderedDict the keys, too; of lists and tuples null
+	if s.Context != nil { // an OrderedDict has keys, too; lists and tuples have null
 		_ = json.Unmarshal([]byte(*s.Context), &keys)
 	}
 	for i := range s.Children {
 		name := strconv.Itoa(i)
-		// A tree of something else than a dict has its numbers for names, and so has a dict whose keys are no texts.
+		// In lists and tuples the numbers serve as names, and also in a dict whose keys are not texts.
 		if len(keys) == len(s.Children) {
 			name = keys[i]
 		}
@@ -140,15 +140,15 @@ func (s *litSpec) leaves(path []string, to *[][]string) error {
 	return nil
 }
 
-// litArrays and litTensors are types of numbers by their places in litdata/constants.py; "": no field has such.
+// litArrays and litTensors are types of numbers by their places in litdata/constants.py; "": no field can have it.
 var (
 	litArrays  = []string{"int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32", "float64", "", "", "bool"}
 	litTensors = []string{"float32", "float32", "float64", "float64", "", "", "", "", "float16", "float16", "", "uint8", "int8", "int16", "int16",
 		"int32", "int32", "int64", "int64", "bool", "uint16"}
 )
 
-// litLeaf is what becomes of a leaf of a format (litdata/streaming/serializers.py), and how many bytes a number
-// has. Some formats have a dtype or an ending behind a colon.
+// litLeaf returns the leaf for a format (litdata/streaming/serializers.py), and the size of its numbers. Some formats
+// have a dtype or an extension after a colon.
 func litLeaf(format string) (Leaf, int64) {
 	name, dtype, _ := strings.Cut(format, ":")
 	switch name {
@@ -164,12 +164,12 @@ func litLeaf(format string) (Leaf, int64) {
 		return Leaf{Kind: IntLeaf}, 1
 	case "float":
 		return Leaf{Kind: FloatLeaf}, 8
-	// Said by name, or the user would look for a damaged file.
+	// These are named in the error, because otherwise the user would look for a damaged file.
 	case "pickle", "graph":
 		return Leaf{Kind: RefusedLeaf, Type: "a pickle, which can run any code when it is read"}, 0
 	case LitNumpy, LitTensor:
 		return Leaf{Kind: RefusedLeaf, Type: ListType, Form: name}, 0
-	case "no_header_numpy", "no_header_tensor": // of one axis; what has more has a head before it
+	case "no_header_numpy", "no_header_tensor": // arrays of one axis; those with more have a head
 		number, err := strconv.Atoi(dtype)
 		types := litTensors
 		if name == "no_header_numpy" {
@@ -182,10 +182,10 @@ func litLeaf(format string) (Leaf, int64) {
 	return Leaf{Kind: RefusedLeaf, Type: fmt.Sprintf("%.80q", format)}, 0
 }
 
-// The forms of arrays of several axes, whose heads say their type and shape.
+// These are the forms of arrays of several axes, whose heads have type and shape.
 const LitNumpy, LitTensor = "numpy", "tensor"
 
-// LitElement is the type of an array's numbers, by its number in the head; "" where no field has such.
+// LitElement returns the type of an array's numbers, by its number in the head; "" if no field can have it.
 func LitElement(form string, number uint32) string {
 	types := litTensors
 	if form == LitNumpy {
@@ -197,8 +197,8 @@ func LitElement(form string, number uint32) string {
 	return types[number]
 }
 
-// Encoded are the columns whose format says that they are images, by their names: of encoded ones, or where there are
-// none of pixels, or of lists of images.
+// Encoded returns the names of the columns whose format is one of images: of encoded images, if there are none of
+// pixels, and if there are none of these of lists of images.
 func (x *LitIndex) Encoded() (names []string) {
 	for _, types := range [][]string{{"jpeg", "image", "tiff", "tifffile"}, {"pil"}, {"jpeg_array"}} {
 		for _, leaf := range x.leaves {
@@ -213,7 +213,7 @@ func (x *LitIndex) Encoded() (names []string) {
 	return names
 }
 
-// Chunk is what the index says of a file; false where it does not name it.
+// Chunk returns what the index says about a file; false if it does not name it.
 func (x *LitIndex) Chunk(name string) (LitChunk, bool) {
 	i, named := x.byName[name]
 	if !named {

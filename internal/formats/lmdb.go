@@ -11,18 +11,18 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// LMDB walks the entries of an environment of version 1 (lmdb 0.9: mdb.c, "Page header", "Node structure",
-// MDB_meta), read-only and without its lock: whoever writes meanwhile makes the walk, and any place that it
-// found, worthless. A named database is walked where it is asked for, or the only one.
+// LMDB walks the entries of an environment of version 1 (lmdb 0.9: mdb.c, "Page header", "Node structure", MDB_meta),
+// read-only and without its lock. If a program writes meanwhile, the walk and all places that it found are invalid. A
+// named database is walked if it is asked for, or if it is the only one.
 type LMDB struct {
 	r           io.ReaderAt
 	size        int64
-	page        int64  // bytes of a page
-	pages       int64  // that are not used yet: every page has one use, so loops and values that share pages end here
-	transaction uint64 // the last
+	page        int64  // size of a page
+	pages       int64  // number of pages not used yet: each page has one use, so that loops and values that share pages end
+	transaction uint64 // number of the last one
 }
 
-// LMDBEntry is a key and where its value lies.
+// LMDBEntry is a key and the place of its value.
 type LMDBEntry struct {
 	Key            string
 	Offset, Length int64
@@ -30,8 +30,8 @@ type LMDBEntry struct {
 
 const (
 	lmdbMagic = 0xBEEFC0DE
-	// pgno of 8 bytes, and pad, flags, lower and upper of 2 each (MDB_page).
-	lmdbHeader     = 16 // of a page; the meta follows it
+	// A page's header is MDB_page: pgno of 8 bytes, and pad, flags, lower and upper of 2 each.
+	lmdbHeader     = 16 // of a page; in a meta page the meta follows it
 	lmdbNodeHeader = 8
 	lmdbNone       = 1<<64 - 1 // the root of an empty database
 	lmdbMostDepth  = 64
@@ -41,7 +41,7 @@ const (
 	lmdbDupSort, lmdbIntegerKey    = 4, 8    // flags of databases
 )
 
-// lmdbTree is MDB_db: what is needed of it.
+// lmdbTree has the needed members of MDB_db.
 type lmdbTree struct {
 	flags uint16
 	root  uint64
@@ -55,15 +55,15 @@ func IsLMDB(head []byte) bool {
 		binary.LittleEndian.Uint16(head[10:])&lmdbMeta != 0
 }
 
-// IsLaterLMDB recognises the first meta page of data format 2, that of LMDB 1.0: its header of a page has the number of a
-// transaction more (MDB_page in mdb.master3), so that the meta stands 8 bytes further on.
+// IsLaterLMDB recognises the first meta page of data format 2, that of LMDB 1.0. Its page header also has the number of
+// a transaction (MDB_page in mdb.master3), so the meta comes 8 bytes later.
 func IsLaterLMDB(head []byte) bool {
 	const meta = lmdbHeader + 8
 	return len(head) >= meta+8 && binary.LittleEndian.Uint32(head[meta:]) == lmdbMagic && binary.LittleEndian.Uint32(head[meta+4:])&0xffff > 1
 }
 
-// WalkLMDB calls each for every entry, in the order of keys: of the database of that name, and without a name of
-// the environment's own or of its only named one.
+// WalkLMDB calls each for every entry, in the order of keys. It walks the database of that name. Without a name it
+// walks the environment's own entries, or its only named database.
 func WalkLMDB(r io.ReaderAt, size int64, name string, each func(LMDBEntry) error) error {
 	w := &LMDB{r: r, size: size}
 	tree, err := w.open()
@@ -74,7 +74,7 @@ func WalkLMDB(r io.ReaderAt, size int64, name string, each func(LMDBEntry) error
 	return w.environment(tree, name, each)
 }
 
-// LMDBTransaction is the number of an LMDB's last transaction, 0 of any other file and of one whose meta pages are
+// LMDBTransaction returns the number of an LMDB's last transaction; 0 for any other file, and if the meta pages are
 // damaged.
 func LMDBTransaction(r io.ReaderAt, size int64) (uint64, error) {
 	var head [lmdbHeader + 8]byte
@@ -94,7 +94,7 @@ func LMDBTransaction(r io.ReaderAt, size int64) (uint64, error) {
 	return w.transaction, err
 }
 
-// open reads both meta pages and takes the one of the later transaction.
+// open reads both meta pages and uses the one of the later transaction.
 func (w *LMDB) open() (tree lmdbTree, err error) {
 	le := binary.LittleEndian
 	const metaBytes = 24 + 2*lmdbTreeBytes + 16
@@ -114,13 +114,12 @@ func (w *LMDB) open() (tree lmdbTree, err error) {
 			return tree, &WalkError{at, fmt.Errorf("%w: LMDB's data format %d (expected 1, that of LMDB 0.9)", ErrUnsupported, version)}
 		}
 		page := int64(le.Uint32(b[24:])) // md_pad of the first tree
-		// The system's page size where it was written: 4 KiB mostly, 16 KiB on Apple's machines.
+		// This is the page size of the system that wrote it: mostly 4 KiB, 16 KiB on Apple's machines.
 		if page < 256 || page > 1<<16 || page&(page-1) != 0 || n == 1 && page != w.page {
 			return tree, &WalkError{at, fmt.Errorf("%w: pages of %d bytes", ErrBad, page)}
 		}
 		w.page = page
-		// Transactions write the two metas in turn, so that one is whole whenever a machine stops
-		// (mdb_env_pick_meta).
+		// Transactions write the two metas in turn, so that one is complete whenever a machine stops (mdb_env_pick_meta).
 		if txn := le.Uint64(b[metaBytes-8:]); n == 0 || txn > w.transaction {
 			w.transaction, tree = txn, treeOf(b[24+lmdbTreeBytes:])
 		}
@@ -132,10 +131,10 @@ func treeOf(b []byte) lmdbTree {
 	return lmdbTree{flags: binary.LittleEndian.Uint16(b[4:]), root: binary.LittleEndian.Uint64(b[40:])}
 }
 
-// DatabasesError says that one of several databases has to be chosen, or that there is none of the name that was.
+// DatabasesError says that one of several databases has to be chosen, or that none has the chosen name.
 type DatabasesError struct {
-	Names []string // some of them, where there are many
-	Own   bool     // the environment has entries of its own beside them
+	Names []string // only some of them, if there are many
+	Own   bool     // the environment also has entries of its own
 }
 
 func (e *DatabasesError) Error() string {
@@ -146,9 +145,9 @@ func (e *DatabasesError) Error() string {
 	return fmt.Sprintf("the databases of the environment are %q%s", e.Names, beside)
 }
 
-// environment walks the main tree, where a named database is an entry whose value is a tree.
+// environment walks the main tree, in which a named database is an entry whose value is a tree.
 func (w *LMDB) environment(main lmdbTree, name string, each func(LMDBEntry) error) error {
-	const most = 16 // more than enough to say what there is
+	const most = 16 // enough to show what there is
 	found := &DatabasesError{}
 	var chosen *lmdbTree
 	err := w.tree(main, func(e LMDBEntry, sub *lmdbTree) error {
@@ -181,9 +180,9 @@ func (w *LMDB) environment(main lmdbTree, name string, each func(LMDBEntry) erro
 	})
 }
 
-// tree calls each for the entries of one tree, with the tree that an entry's value is.
+// tree calls each for the entries of one tree. If an entry's value is a tree, it passes that too.
 func (w *LMDB) tree(tree lmdbTree, each func(LMDBEntry, *lmdbTree) error) error {
-	// Several values of a key lie in pages of another form; no loader writes images so.
+	// Several values of one key are stored in another form of pages; no program stores images like that.
 	if tree.flags&lmdbDupSort != 0 {
 		return fmt.Errorf("%w: a database with several values a key (dupsort)", ErrUnsupported)
 	}
@@ -198,12 +197,12 @@ func (w *LMDB) visit(tree lmdbTree, number uint64, depth int, each func(LMDBEntr
 	wrong := func(at int64, format string, a ...any) error {
 		return &WalkError{at, fmt.Errorf("%w: "+format, append([]any{ErrBad}, a...)...)}
 	}
-	// Unsigned, so that no number of a child becomes negative.
+	// The number is unsigned, so that no child's number becomes negative.
 	if number >= uint64(w.size/w.page) {
 		return wrong(-1, "page %d of %d", number, w.size/w.page)
 	}
 	at := int64(number) * w.page
-	// A page that is its own child, or the child of two, ends here and not in hours.
+	// The walk ends here if a page is its own child, or the child of two; otherwise it could take hours.
 	if w.pages--; w.pages < 0 || depth > lmdbMostDepth {
 		return wrong(at, "the tree and its values use more pages than there are, or it is more than %d deep", lmdbMostDepth)
 	}
@@ -213,7 +212,7 @@ func (w *LMDB) visit(tree lmdbTree, number uint64, depth int, each func(LMDBEntr
 	}
 	le := binary.LittleEndian
 	flags, lower := le.Uint16(b[10:]), int64(le.Uint16(b[12:]))
-	// Pages of a file that was written to since have other numbers or uses; node pointers are of two bytes.
+	// If the file was written to since, pages have other numbers or uses. Pointers to nodes have two bytes.
 	if le.Uint64(b) != number || flags != lmdbBranch && flags != lmdbLeaf || lower < lmdbHeader || lower > w.page || lower%2 != 0 {
 		return wrong(at, "page %d says that it is page %d, of flags %#x with nodes up to %d", number, le.Uint64(b), flags, lower)
 	}
@@ -223,19 +222,19 @@ func (w *LMDB) visit(tree lmdbTree, number uint64, depth int, each func(LMDBEntr
 			return wrong(at, "a node at %d of the page", node)
 		}
 		lo, hi, nodeFlags := le.Uint16(b[node:]), le.Uint16(b[node+2:]), le.Uint16(b[node+4:])
-		// mn_ksize of MDB_node; the first key of a branch has none, and is not asked for.
+		// mn_ksize of MDB_node is the key's size. The first key of a branch is empty, and is not used.
 		key, data := node+lmdbNodeHeader, node+lmdbNodeHeader+int64(le.Uint16(b[node+6:]))
 		if data > w.page {
 			return wrong(at+node, "a key that ends behind its page")
 		}
-		if flags == lmdbBranch { // which has no flags: they are bits of the child's number
+		if flags == lmdbBranch { // a branch has no flags: those bits belong to the child's number
 			if err := w.visit(tree, uint64(lo)|uint64(hi)<<16|uint64(nodeFlags)<<32, depth+1, each); err != nil {
 				return err
 			}
 			continue
 		}
 		e := LMDBEntry{Key: keyText(tree, b[key:data]), Offset: at + data, Length: int64(lo) | int64(hi)<<16}
-		// Of a value on pages of its own the node has the number of the first one.
+		// If a value has its own pages, the node has the number of the first one.
 		inline := e.Length
 		if nodeFlags&lmdbBig != 0 {
 			inline = 8
@@ -257,8 +256,7 @@ func (w *LMDB) visit(tree lmdbTree, number uint64, depth int, each func(LMDBEntr
 			if first >= uint64(w.size/w.page) {
 				return wrong(at+node, "a value on page %d of %d", first, w.size/w.page)
 			}
-			// Pages of one value lie side by side, and only the first has a header: the value is one stretch of the
-			// file.
+			// The pages of one value are adjacent, and only the first has a header, so the value is one stretch of the file.
 			if e.Offset = int64(first)*w.page + lmdbHeader; e.Length > w.size-e.Offset {
 				return wrong(at+node, "a value of %d bytes on page %d ends behind the file", e.Length, first)
 			}
@@ -273,7 +271,7 @@ func (w *LMDB) visit(tree lmdbTree, number uint64, depth int, each func(LMDBEntr
 	return nil
 }
 
-// keyText is a key as text: a number where the database says so, else its bytes.
+// keyText returns a key as text: a number if the database says so, otherwise its bytes.
 func keyText(tree lmdbTree, key []byte) string {
 	if tree.flags&lmdbIntegerKey != 0 && len(key) == 8 {
 		return strconv.FormatUint(binary.LittleEndian.Uint64(key), 10)
@@ -292,11 +290,11 @@ type Datum struct {
 	Offset, Length int64 // of the image
 	Label          int64
 	Encoded        bool
-	// Of pixels: planes of rows, those of three channels in the order blue, green, red.
+	// For pixels: planes of rows. With three channels their order is blue, green, red.
 	Channels, Height, Width int64
 }
 
-// ReadDatum reads a value as a Datum; not ok if it is not one.
+// ReadDatum reads a value as a Datum; ok is false if it is none.
 func ReadDatum(r io.ReaderAt, offset, length int64) (d Datum, ok bool, err error) {
 	sides := [3]int64{}
 	err = eachField(r, offset, offset+length, func(f wireField) error {

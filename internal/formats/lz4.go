@@ -14,26 +14,26 @@ import (
 // LZ4File is a value of a container that is a frame of LZ4 (lz4_Frame_format.md).
 type LZ4File struct {
 	Block Block
-	Head  []byte // its first bytes, once it is decompressed
+	Head  []byte // its first bytes after decompression
 }
 
 const (
 	lz4Magic = "\x04\x22\x4d\x18"
-	// HeadBytes of a value are enough to know an image by.
+	// HeadBytes is how many bytes of a value are enough to recognise an image.
 	HeadBytes = 18
 )
 
 // IsLZ4 recognises a frame.
 func IsLZ4(head []byte) bool { return bytes.HasPrefix(head, []byte(lz4Magic)) }
 
-// ReadLZ4 looks into the frame at that place. How long it is once it is decompressed stands in its head, if its writer
-// put it there, as Python's lz4.frame does; else what is wanted, by its first bytes, is decompressed once to count, up to most
-// bytes.
+// ReadLZ4 reads the beginning of the frame at that place. The frame's head has its decompressed size if the writer put
+// it there, as Python's lz4.frame does. Otherwise a frame that is wanted, by its first bytes, is decompressed once to
+// find its size, up to most bytes.
 func ReadLZ4(r io.ReaderAt, offset, length, most int64, wanted func(head []byte) bool) (f LZ4File, err error) {
 	if length > blocks.MostBytes {
 		return f, &WalkError{offset, fmt.Errorf("%w: a frame of LZ4 of %d bytes (expected at most %d)", ErrLimit, length, int64(blocks.MostBytes))}
 	}
-	wrong := func(err error) (LZ4File, error) { // of the disk or the store, too, which is to be found in it
+	wrong := func(err error) (LZ4File, error) { // the error may be the disk's or the store's, so it is wrapped and stays recognisable
 		return f, &WalkError{offset, fmt.Errorf("%w: the frame of LZ4: %w", ErrBad, err)}
 	}
 	z := lz4.NewReader(io.NewSectionReader(r, offset, length))

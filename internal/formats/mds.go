@@ -13,8 +13,8 @@ import (
 //
 //	uint32 samples N | uint32 offsets[N+1] in the file | the configuration as JSON | samples
 //
-// A sample is the uint32 size of each column of variable size, in their order, and then all columns. All
-// numbers are little-endian. A shard says of itself whatever its folder's index.json says.
+// A sample has the uint32 size of each column of variable size, in their order, and then all columns. All numbers are
+// little-endian. A shard describes itself as its folder's index.json does.
 type MDS struct {
 	Columns []MDSColumn
 
@@ -22,18 +22,18 @@ type MDS struct {
 	size    int64
 	samples int64
 	next    int64
-	end     int64  // of the sample before the next
-	table   []byte // offsets of samples from the next on, read ahead: what lies between table and samples is no stretch
-	head    []byte // sizes of the columns of one sample
+	end     int64  // end of the sample before the next
+	table   []byte // offsets of samples from the next on; they are read ahead, because table and samples are far apart
+	head    []byte // sizes of one sample's columns
 }
 
-// tableAhead are the samples whose offsets are read at once.
+// tableAhead is for how many samples offsets are read at once.
 const tableAhead = 1024
 
 // MDSColumn is one column of a shard.
 type MDSColumn struct {
 	Name, Encoding string
-	Size           int64 // in bytes of every value; 0 where values differ
+	Size           int64 // in bytes, of every value; 0 if sizes vary
 }
 
 const (
@@ -49,13 +49,13 @@ type mdsConfig struct {
 	Sizes     []*int64 `json:"column_sizes"`
 }
 
-// IsMDS recognises a shard, which has no magic, by its configuration.
+// IsMDS recognises a shard by its configuration, because it has no magic.
 func IsMDS(r io.ReaderAt, size int64) bool {
 	c, _, err := readMDSConfig(r, size)
 	return err == nil && c.Format == "mds"
 }
 
-// mostWholeHead bounds the table and the configuration of a shard that is looked at while it is compressed.
+// mostWholeHead limits the table and the configuration of a compressed shard that is only being recognised.
 const mostWholeHead = 64 << 20
 
 // IsWholeMDS recognises a shard that is compressed as a whole.
@@ -72,7 +72,7 @@ func IsWholeMDS(codec uint8, r io.ReaderAt, size int64) bool {
 	return err == nil && IsMDS(bytes.NewReader(head), int64(len(head)))
 }
 
-// readMDSConfig finds the configuration between the table of offsets and the first sample.
+// readMDSConfig reads the configuration, which is between the table of offsets and the first sample.
 func readMDSConfig(r io.ReaderAt, size int64) (c mdsConfig, samples int64, err error) {
 	var head [8]byte
 	if size < int64(len(head)) {
@@ -83,7 +83,7 @@ func readMDSConfig(r io.ReaderAt, size int64) (c mdsConfig, samples int64, err e
 	}
 	samples = int64(binary.LittleEndian.Uint32(head[:4]))
 	table, first := 4+4*(samples+1), int64(binary.LittleEndian.Uint32(head[4:]))
-	// Between the table and the first sample stands the configuration, whose length nothing else says.
+	// The configuration fills the room between the table and the first sample; nothing else gives its length.
 	switch length := first - table; {
 	case first > size:
 		return c, 0, &WalkError{4, fmt.Errorf("%w: the first sample begins at %d of %d", ErrTruncated, first, size)}
@@ -121,10 +121,10 @@ func NewMDS(r io.ReaderAt, size int64) (*MDS, error) {
 	}
 	for i, name := range c.Names {
 		column := MDSColumn{Name: name, Encoding: c.Encodings[i]}
-		if c.Sizes[i] != nil { // the reader takes a size of 0 for one that varies
+		if c.Sizes[i] != nil { // streaming's reader takes a size of 0 for a variable one, too
 			column.Size = *c.Sizes[i]
 		}
-		// Below the file's size, or the sums of a sample could overflow.
+		// The size must not exceed the file's, because otherwise sums in a sample could overflow.
 		if column.Size < 0 || column.Size > size || !utf8.ValidString(name) {
 			return nil, &WalkError{at, fmt.Errorf("%w: the column %.80q of %d bytes", ErrBad, name, column.Size)}
 		}
@@ -133,13 +133,13 @@ func NewMDS(r io.ReaderAt, size int64) (*MDS, error) {
 	return m, nil
 }
 
-// Next fills places with where each column of the next sample lies, offset and length, and returns where the
-// sample begins; io.EOF behind the last.
+// Next fills places with the offset and length of each column of the next sample, and returns where the sample begins;
+// io.EOF after the last.
 func (m *MDS) Next(places [][2]int64) (int64, error) {
 	if m.next == m.samples {
 		return 0, io.EOF
 	}
-	// A pair of offsets is what a sample needs, so the last one is read again with those that follow.
+	// A sample needs a pair of offsets, so the last one is read again together with the next ones.
 	if len(m.table) < 8 {
 		m.table = make([]byte, 4*(min(tableAhead, m.samples-m.next)+1))
 		if err := readAt(m.r, m.table, 4+4*m.next); err != nil {
@@ -152,8 +152,8 @@ func (m *MDS) Next(places [][2]int64) (int64, error) {
 		return 0, &WalkError{begin, fmt.Errorf("%w: "+format, append([]any{ErrBad}, a...)...)}
 	}
 	switch {
-	// The format's own reader takes the difference without a look at it (MDSReader.get_sample_data); here a sample
-	// lies behind the one before it, and inside of the file.
+	// The format's own reader takes the difference without a check (MDSReader.get_sample_data). Here a sample must follow
+	// the one before it and lie inside the file.
 	case end < begin || begin < m.end:
 		return wrong("a sample from byte %d to %d, the one before ends at %d", begin, end, m.end)
 	case end > m.size:
@@ -187,7 +187,7 @@ func (m *MDS) Next(places [][2]int64) (int64, error) {
 		places[i] = [2]int64{at, length}
 		at += length
 	}
-	// Sizes that do not fill the sample are those of other columns than the configuration says.
+	// If the sizes do not fill the sample, the columns are not those of the configuration.
 	if at != end {
 		return wrong("the columns of a sample end at %d, the sample at %d", at, end)
 	}

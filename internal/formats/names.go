@@ -1,7 +1,7 @@
 package formats
 
-// Names is a list of strings in one arena: 8 bytes a name beside its own, and three objects for
-// the garbage collector however many names there are.
+// Names is a list of strings in one arena. It takes 8 bytes for each name in addition to the text, and has only three
+// objects for the garbage collector.
 type Names struct {
 	arena []byte
 	ends  []uint64
@@ -16,7 +16,7 @@ func (n *Names) Append(name string) {
 // Len is the number of names.
 func (n *Names) Len() int64 { return int64(len(n.ends)) }
 
-// Bytes is name i inside the arena; it must not be written to.
+// Bytes returns name i inside the arena; it must not be written to.
 func (n *Names) Bytes(i int64) []byte {
 	start := uint64(0)
 	if i > 0 {

@@ -14,23 +14,23 @@ import (
 type NPY struct {
 	DType string // NumPy's name
 	Shape []int64
-	Data  int64 // where the elements begin
+	Data  int64 // offset of the elements
 }
 
 const (
 	npyMagic  = "\x93NUMPY"
-	maxNPY    = 64 << 10 // bytes of a header; NumPy's own have 118
+	maxNPY    = 64 << 10 // largest size of a header; NumPy's own have 118
 	maxNPYDim = 32
 )
 
+// npyWords finds the three entries of the header's dict, which is a literal of Python.
 // NumPy writes them sorted by name (numpy.lib.format.write_array_header).
-// npyWords are the three entries of the header's dict, which is a literal of Python.
 var npyWords = regexp.MustCompile(`'descr':\s*'([<>|=])([a-zA-Z])(\d*)'.*'fortran_order':\s*(True|False).*'shape':\s*\(([0-9, ]*)\)`)
 
 var npyTypes = map[string]string{"b1": "bool", "u1": "uint8", "i1": "int8", "u2": "uint16", "i2": "int16", "f2": "float16", "u4": "uint32",
 	"i4": "int32", "f4": "float32", "u8": "uint64", "i8": "int64", "f8": "float64"}
 
-// ReadNPY reads the header of the file that stands at a place of another.
+// ReadNPY reads the header of an .npy file that lies inside another file.
 func ReadNPY(r io.ReaderAt, offset, length int64) (n NPY, err error) {
 	var head [12]byte
 	if length < int64(len(head)) {
@@ -40,7 +40,7 @@ func ReadNPY(r io.ReaderAt, offset, length int64) (n NPY, err error) {
 		return n, err
 	}
 	first, size := int64(10), int64(binary.LittleEndian.Uint16(head[8:]))
-	// Version 1 counts the header in two bytes, 2 and 3 in four; 3 has UTF-8 where the others have Latin-1.
+	// Version 1 has the header's size in two bytes, 2 and 3 in four; 3 has UTF-8 where the others have Latin-1.
 	if head[6] > 1 {
 		first, size = 12, int64(binary.LittleEndian.Uint32(head[8:]))
 	}
@@ -62,7 +62,8 @@ func ReadNPY(r io.ReaderAt, offset, length int64) (n NPY, err error) {
 	}
 	n.Data, n.DType = first+size, npyTypes[string(found[2])+string(found[3])]
 	switch {
-	// Before the type, which has no name here either: why it is refused matters more.
+	// This comes before the check of the type, which has no name here either, because the reason for refusing it says
+	// more.
 	case string(found[2]) == "O":
 		return n, fmt.Errorf("%w: an .npy file of objects, which is a pickle and can run any code when it is read", ErrUnsupported)
 	case n.DType == "" || string(found[1]) == ">":
@@ -78,7 +79,7 @@ func ReadNPY(r io.ReaderAt, offset, length int64) (n NPY, err error) {
 		}
 		n.Shape = append(n.Shape, v)
 	}
-	// Of one axis both orders are the same.
+	// With one axis both orders are the same.
 	if string(found[4]) == "True" && len(n.Shape) > 1 {
 		return n, fmt.Errorf("%w: an .npy file in Fortran's order", ErrUnsupported)
 	}

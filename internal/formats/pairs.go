@@ -8,16 +8,16 @@ import (
 
 // PairRule says which files of two folders are a pair.
 type PairRule struct {
-	// Suffixes end the stems of the first and of the second files, beside what they have in common:
-	// "0001x4.png" has the stem "0001x4". With a suffix, files without it are no part of their folder.
+	// Suffixes end the stems of the first and of the second files, after the text that they have in common:
+	// "0001x4.png" has the stem "0001x4". With a suffix, files without it are ignored.
 	Suffixes [2]string
-	// Skip leaves out files that have no partner; else they are an error.
+	// Skip leaves out files without a partner; otherwise they are an error.
 	Skip bool
 }
 
-// ListPairs lists the images below two folders that have the same path but for their suffixes and
-// extensions, as names below each folder, in the order of the first ones. What an image is, where links
-// lead and how names sort is as in ListImageFolder; folders are no classes.
+// ListPairs lists the images below two folders whose paths are equal except for suffixes and extensions. It returns
+// their names below each folder, in the order of the first ones. What an image is, where links lead and how names sort
+// is as in ListImageFolder, but folders are no classes.
 func ListPairs(first, second string, rule PairRule) (firsts, seconds Names, err error) {
 	var listed [2][]string
 	var byStem [2]map[string]int
@@ -29,7 +29,7 @@ func ListPairs(first, second string, rule PairRule) (firsts, seconds Names, err 
 			return firsts, seconds, err
 		}
 	}
-	// Both ways: a forgotten file of either folder is to be named.
+	// Both directions are checked, so that a forgotten file of either folder is reported.
 	if !rule.Skip {
 		for i, root := range []string{first, second} {
 			other := []string{second, first}[i]
@@ -50,7 +50,7 @@ func ListPairs(first, second string, rule PairRule) (firsts, seconds Names, err 
 	return firsts, seconds, nil
 }
 
-// listImages are the images of a folder whose stems end with a suffix, below it.
+// listImages returns the images in a folder whose stems end with a suffix, as names below it.
 func listImages(root, suffix string) ([]string, error) {
 	var dirs []directory
 	if err := descend(root, ".", nil, nil, &dirs); err != nil {
@@ -75,7 +75,7 @@ func listImages(root, suffix string) ([]string, error) {
 	return names, nil
 }
 
-// stem is what a pair has in common.
+// stem returns the part that both names of a pair share.
 func stem(name, suffix string) string { return strings.TrimSuffix(Key(name), suffix) }
 
 func stems(root string, names []string, suffix string) (map[string]int, error) {
@@ -90,7 +90,7 @@ func stems(root string, names []string, suffix string) (map[string]int, error) {
 	return found, nil
 }
 
-// allIn names the files that have no partner.
+// allIn makes an error with the files that have no partner.
 func allIn(partners map[string]int, root, other string, names []string, suffix string) error {
 	var missing []string
 	for _, name := range names {

@@ -8,30 +8,30 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 )
 
-// Parquet walks the rows of a Parquet file (https://parquet.apache.org/docs/file-format/). What lies
-// uncompressed and PLAIN in a page has a place in the file; what is compressed has one in a decoded block.
+// Parquet walks the rows of a Parquet file (https://parquet.apache.org/docs/file-format/). A value in an uncompressed
+// PLAIN page has a place in the file; a value in a compressed page has one in a decoded block.
 type Parquet struct {
 	Leaves   []Leaf
 	Metadata map[string]string // of the file
 
 	r       io.ReaderAt
 	size    int64
-	most    int64 // bytes of a page that is decoded
+	most    int64 // largest size of a page that is decoded
 	columns []parquetColumn
 	groups  []parquetGroup
-	group   int   // that is read
-	left    int64 // rows of it
-	held    int64 // bytes of pages in memory
-	listed  int64 // numbers of lists so far
+	group   int   // the row group that is being read
+	left    int64 // rows left in it
+	held    int64 // size of pages in memory
+	listed  int64 // numbers in lists so far
 }
 
-// parquetGroup is a row group. Only columns without lists are kept.
+// parquetGroup is a row group.
 type parquetGroup struct {
 	rows   int64
-	chunks []parquetChunk // of each column of the schema
+	chunks []parquetChunk // one for each column of the schema
 }
 
-// parquetChunk is where the pages of a column lie in a row group.
+// parquetChunk says where the pages of a column are in a row group.
 type parquetChunk struct {
 	at, end, values int64
 	codec           format.CompressionCodec
@@ -43,10 +43,10 @@ const (
 	parquetEncrypted = "PARE"
 	maxParquetFooter = 64 << 20
 	maxParquetDepth  = 64
-	maxParquetGroups = 1 << 15 // the format counts them in 16 bits
+	maxParquetGroups = 1 << 15 // the format numbers them with 16 bits
 )
 
-// IsParquet recognises a file, also one whose footer is encrypted.
+// IsParquet recognises a file, even if its footer is encrypted.
 func IsParquet(head []byte) bool {
 	return len(head) >= 4 && (string(head[:4]) == parquetMagic || string(head[:4]) == parquetEncrypted)
 }
@@ -54,7 +54,7 @@ func IsParquet(head []byte) bool {
 // NewParquet reads the footer. Compressed pages of more than most bytes are refused.
 func NewParquet(r io.ReaderAt, size, most int64) (*Parquet, error) {
 	p := &Parquet{r: r, size: size, most: most, Metadata: make(map[string]string), group: -1}
-	// The footer's length and the magic end a file; pages stand before, and are read by the footer's word alone.
+	// A file ends with the footer's length and the magic. Pages come before the footer, and only the footer says where.
 	at := size - 8
 	if at < 4 {
 		return nil, &WalkError{size, fmt.Errorf("%w: a Parquet file of %d bytes", ErrTruncated, size)}
@@ -70,7 +70,7 @@ func NewParquet(r io.ReaderAt, size, most int64) (*Parquet, error) {
 	switch {
 	case string(tail[4:]) == parquetEncrypted:
 		return wrong(ErrUnsupported, "the footer is encrypted")
-	// A writer that was killed leaves no footer, and a copy that was cut loses it: both are files that end too early.
+	// A writer that was killed leaves no footer, and a copy that was cut loses it. Both files end too early.
 	case string(tail[4:]) != parquetMagic:
 		return wrong(ErrTruncated, "a Parquet file without its footer at the end")
 	case length > at-4:
@@ -102,8 +102,8 @@ func (p *Parquet) footer(t *thriftReader) error {
 					t.err = fmt.Errorf("%w: more than %d fields", ErrLimit, maxTableFields)
 				}
 			})
-		// Row groups are checked against the columns, so the schema has to stand before them. Thrift's writers go by
-		// the numbers of fields, and that of the schema is 2.
+		// Row groups are checked against the columns, so the schema must come first. Thrift's writers write fields by number,
+		// and the schema's number is 2.
 		case id == 4 && kind == thriftList:
 			if err = p.schema(schema); err == nil {
 				t.list(thriftStruct, func(int) { p.rowGroup(t) })
@@ -139,7 +139,7 @@ func (p *Parquet) keyValue(t *thriftReader) {
 		}
 		return true
 	})
-	// Of interest is Hugging Face's alone; pandas and Spark add a few.
+	// Only Hugging Face's metadata is needed; pandas and Spark add a few more.
 	if len(p.Metadata) < 16 {
 		p.Metadata[key] = value
 	}
@@ -152,7 +152,7 @@ func (p *Parquet) rowGroup(t *thriftReader) {
 		switch {
 		case id == 1 && kind == thriftList:
 			t.list(thriftStruct, func(int) {
-				if g.chunks == nil { // a column has a byte at least
+				if g.chunks == nil { // a column has at least a byte
 					g.chunks = make([]parquetChunk, 0, min(len(p.columns), len(t.data)-t.at))
 				}
 				c := p.columnChunk(t)
@@ -172,7 +172,7 @@ func (p *Parquet) rowGroup(t *thriftReader) {
 	case t.err != nil:
 	case n == maxParquetGroups:
 		t.err = fmt.Errorf("%w: more than %d row groups", ErrLimit, maxParquetGroups)
-	case g.rows < 0 || len(g.chunks) != len(p.columns): // at once, so that none without columns takes memory for them
+	case g.rows < 0 || len(g.chunks) != len(p.columns): // checked at once, so that a group without columns takes no memory for them
 		t.err = fmt.Errorf("%w: row group %d has %d rows and %d columns (expected %d)", ErrBad, n, g.rows, len(g.chunks), len(p.columns))
 	}
 }
@@ -183,11 +183,11 @@ func (p *Parquet) columnChunk(t *thriftReader) parquetChunk {
 	size, first, dictionary := int64(-1), int64(-1), int64(0)
 	t.fields(2, func(id int, kind byte) bool {
 		switch {
-		// file_path: a summary file of Dask or Spark (_metadata) has the columns of others.
+		// file_path: a summary file of Dask or Spark (_metadata) lists columns in other files.
 		case id == 1 && kind == thriftBinary && len(t.bytes()) > 0:
 			t.err = fmt.Errorf("%w: columns in other files", ErrUnsupported)
-		case id == 1 && kind == thriftBinary: // an empty path is this file
-		case id == 8 && kind == thriftStruct: // crypto_metadata. What the rest says may be left out
+		case id == 1 && kind == thriftBinary: // an empty path means this file
+		case id == 8 && kind == thriftStruct: // crypto_metadata; the rest may then be missing
 			c.encrypted = true
 			return false
 		case id == 3 && kind == thriftStruct:
@@ -214,9 +214,10 @@ func (p *Parquet) columnChunk(t *thriftReader) parquetChunk {
 		}
 		return true
 	})
-	// Before the places are compared, which are right by no rule here.
+	// This comes before the places are checked, which follow no rule here.
 	if t.err == nil && c.values == 0 && size >= 0 {
-		// Of a row group without rows, whose pages nobody reads. pyarrow places such columns before the magic.
+		// The column belongs to a row group without rows, whose pages nobody reads. pyarrow gives such columns a place before
+		// the magic.
 		return c
 	}
 	if c.encrypted { // nobody reads it
@@ -224,11 +225,11 @@ func (p *Parquet) columnChunk(t *thriftReader) parquetChunk {
 		c.end = c.at
 		return c
 	}
-	// A dictionary stands before the data pages. Some writers say 0, or the same place, where there is none.
+	// A dictionary comes before the data pages. Some writers give 0, or the same place, if there is none.
 	if c.at = first; dictionary > 0 && dictionary < first {
 		c.at = dictionary
 	}
-	// From here on a column lies inside of the file and behind its magic; pages are compared with the column alone.
+	// From here on a column lies inside the file and after its magic, and pages are only compared with the column.
 	if t.err == nil && (c.at < 4 || size < 0 || c.at > p.size || size > p.size-c.at) {
 		t.fail("a column from byte %d of %d bytes in a file of %d", c.at, size, p.size)
 	}
@@ -236,8 +237,8 @@ func (p *Parquet) columnChunk(t *thriftReader) parquetChunk {
 	return c
 }
 
-// checkGroups: rows that a file of this size may have, as many values in each column, and columns that do not
-// overlap, for what is read again and again takes hours.
+// checkGroups checks that a file of this size can have so many rows, that each column has as many values, and that
+// columns do not overlap, because reading the same bytes again and again would take hours.
 func (p *Parquet) checkGroups() error {
 	total, bytes := int64(0), int64(0)
 	for n, g := range p.groups {
@@ -246,7 +247,7 @@ func (p *Parquet) checkGroups() error {
 				return fmt.Errorf("%w: columns that overlap: up to row group %d they have %d bytes in a file of %d", ErrBad, n, bytes, p.size)
 			}
 		}
-		// Added to no sum that could overflow: such a number alone is too many.
+		// A number that alone is too large is not added, because the sum could overflow.
 		if g.rows > p.size+leastTable {
 			total = g.rows
 		} else {
@@ -260,8 +261,7 @@ func (p *Parquet) checkGroups() error {
 			if c.leaf < 0 || p.Leaves[c.leaf].Kind == RefusedLeaf || g.chunks[i].encrypted {
 				continue
 			}
-			// Rows are read from all columns side by side, so one with fewer values would go on in the next row
-			// group.
+			// Rows are read from all columns in parallel, so a column with fewer values would continue in the next row group.
 			if n := g.chunks[i].values; n < g.rows || n > g.rows && !c.listed {
 				return fmt.Errorf("%w: the column %.80q has %d values in a row group of %d rows", ErrBad, p.Leaves[c.leaf].Path[0], n, g.rows)
 			}
@@ -270,8 +270,8 @@ func (p *Parquet) checkGroups() error {
 	return nil
 }
 
-// Next fills values, one for each leaf, with the next row's and says where its row group begins; io.EOF
-// behind the last. Values of leaves that are skipped, and of refused ones, are null.
+// Next fills values, one for each leaf, with those of the next row, and returns where its row group begins; io.EOF
+// after the last. Values of skipped and refused leaves are null.
 func (p *Parquet) Next(values []Value) (int64, error) {
 	for p.left == 0 {
 		if p.group++; p.group >= len(p.groups) {
@@ -281,7 +281,7 @@ func (p *Parquet) Next(values []Value) (int64, error) {
 		p.left = g.rows
 		for i := range p.columns {
 			p.columns[i].start(p, g.chunks[i], &p.held)
-			// Here, where it is known which columns were asked for, and before a value is read.
+			// The check is here, when it is known which columns were asked for and before any value is read.
 			if err := p.checkListed(&p.columns[i], g.chunks[i]); err != nil {
 				return 0, &WalkError{g.chunks[i].at, err}
 			}

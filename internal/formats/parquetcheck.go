@@ -7,15 +7,15 @@ import (
 	"strings"
 )
 
-// CheckPages reads every page of which the writer noted a CRC-32, and says where that is another.
+// CheckPages reads every page with a CRC-32 by its writer, and calls wrong if the page has another one.
 func (p *Parquet) CheckPages(wrong func(column string, offset int64, want, found uint32)) error {
 	for _, g := range p.groups {
 		for i := range p.columns {
-			// No page is decoded here, so none is held.
+			// No page is decoded here, so none takes memory.
 			budget := int64(0)
 			c := parquetColumn{}
 			c.start(p, g.chunks[i], &budget)
-			name := fmt.Sprintf("number %d", i) // of one inside a list
+			name := fmt.Sprintf("number %d", i) // for a column inside a list
 			if leaf := p.columns[i].leaf; leaf >= 0 {
 				name = strings.Join(p.Leaves[leaf].Path, ".")
 			}
@@ -26,7 +26,7 @@ func (p *Parquet) CheckPages(wrong func(column string, offset int64, want, found
 				if err != nil {
 					return &WalkError{at, err}
 				}
-				// Few writers note one: pyarrow where it is asked to (write_page_checksum).
+				// Few writers store one: pyarrow does if it is asked to (write_page_checksum).
 				if c.at = begin + h.stored; !h.hasCRC {
 					continue
 				}

@@ -8,24 +8,24 @@ import (
 
 const maxPageHeader = 1 << 20
 
-// pageHeader is PageHeader (parquet.thrift) and what is needed of the headers in it.
+// pageHeader has PageHeader (parquet.thrift) and the needed members of the headers in it.
 type pageHeader struct {
 	typ                  format.PageType
-	stored, size         int64 // bytes of the body, compressed and not
+	stored, size         int64 // size of the body, compressed and not
 	crc                  uint32
 	hasCRC               bool
 	values               int64
 	encoding             format.Encoding
 	levelEncoding        format.Encoding
 	repeatEncoding       format.Encoding
-	definition, repeated int64 // bytes of the levels, of version 2
+	definition, repeated int64 // size of the levels, in version 2
 	compressed           bool
 }
 
-// readHeader reads the header at the next page, and says where its body begins.
+// readHeader reads the header of the next page, and returns where the body begins.
 func (c *parquetColumn) readHeader() (h pageHeader, begin int64, err error) {
-	// A header has some tens of bytes, and hundreds where it holds the least and the greatest value. No more
-	// than eight times as many are read in vain.
+	// A header has some tens of bytes, or hundreds if it has the least and the greatest value. At most eight times as many
+	// are read in vain.
 	for most := int64(512); ; most = min(8*most, maxPageHeader) {
 		raw := make([]byte, min(most, c.chunk.end-c.at))
 		if err := readAt(c.r, raw, c.at); err != nil {
@@ -42,7 +42,7 @@ func (c *parquetColumn) readHeader() (h pageHeader, begin int64, err error) {
 			return h, 0, t.err
 		case h.stored < 0 || h.size < 0 || h.stored > c.chunk.end-begin:
 			return h, 0, fmt.Errorf("%w: a page of %d bytes, %d once it is decoded, in a column that has %d left", ErrBad, h.stored, h.size, c.chunk.end-begin)
-		// Which of them holds would decide where the next page begins.
+		// With two sizes it would be unclear where the next page begins.
 		case c.chunk.codec == format.Uncompressed && h.size != h.stored:
 			return h, 0, fmt.Errorf("%w: an uncompressed page of two sizes, %d and %d", ErrBad, h.stored, h.size)
 		}
@@ -59,10 +59,10 @@ func (h *pageHeader) field(t *thriftReader, id int, kind byte) bool {
 	case kind == thriftI32 && id == 3:
 		h.stored = t.number32()
 	case kind == thriftI32 && id == 4:
-		h.crc, h.hasCRC = uint32(t.number()), true // of its 32 bits, also where a writer took them for unsigned
+		h.crc, h.hasCRC = uint32(t.number()), true // 32 bits, even if a writer treated them as unsigned
 	case kind == thriftStruct && (id == 5 || id == 7 || id == 8):
 		v2 := id == 8
-		h.compressed = v2 // unless it says otherwise
+		h.compressed = v2 // if the header says nothing else
 		t.fields(1, func(id int, kind byte) bool {
 			if v2 && id == 7 && (kind == thriftTrue || kind == thriftFalse) {
 				h.compressed = kind == thriftTrue

@@ -10,11 +10,11 @@ import (
 	"github.com/headrace/headrace/internal/blocks"
 )
 
-// readLevels takes the levels: of a list those that say where one begins, and then the definition levels. In
-// version 1 each stand before the values behind their length.
+// readLevels reads the levels: for a list the repetition levels, which say where a list begins, and then the definition
+// levels. In version 1 each comes before the values and after its length.
 func (c *parquetColumn) readLevels(h pageHeader, at int64, v2 bool) (err error) {
 	p := &c.page
-	if err := c.take(&c.heldLevels, 0); err != nil { // those of the page before are gone
+	if err := c.take(&c.heldLevels, 0); err != nil { // the levels of the last page are dropped
 		return err
 	}
 	if c.listed {
@@ -40,7 +40,7 @@ func (c *parquetColumn) readLevels(h pageHeader, at int64, v2 bool) (err error) 
 	return err
 }
 
-// levelsAt are those of a page of version 2, up to a level.
+// levelsAt reads the levels of a page of version 2; most is the highest level.
 func (c *parquetColumn) levelsAt(at, length int64, most int) (*hybrid, error) {
 	if length > blocks.MostBytes {
 		return nil, fmt.Errorf("%w: levels of %d bytes", ErrLimit, length)
@@ -49,7 +49,7 @@ func (c *parquetColumn) levelsAt(at, length int64, most int) (*hybrid, error) {
 	return &hybrid{data: raw, width: bits.Len(uint(most))}, err
 }
 
-// readLevelsAt reads levels that are in no memory yet. They stay until the next page.
+// readLevelsAt reads levels that are not in memory yet. They are kept until the next page.
 func (c *parquetColumn) readLevelsAt(at, length int64) ([]byte, error) {
 	if err := c.take(&c.heldLevels, c.heldLevels+length); err != nil {
 		return nil, err
@@ -58,7 +58,7 @@ func (c *parquetColumn) readLevelsAt(at, length int64) ([]byte, error) {
 	return raw, readAt(c.r, raw, at)
 }
 
-// levelsBefore are those that stand before the values.
+// levelsBefore reads the levels that precede the values.
 func (c *parquetColumn) levelsBefore(encoding format.Encoding, most int) (*hybrid, error) {
 	p := &c.page
 	if encoding != format.RLE {
@@ -82,7 +82,7 @@ func (c *parquetColumn) levelsBefore(encoding format.Encoding, most int) (*hybri
 	return &hybrid{data: raw, width: bits.Len(uint(most))}, nil
 }
 
-// levelRun is how often the next level stands there, so far as one look says it.
+// levelRun says how often the next level occurs in succession, as far as that is known.
 type levelRun struct {
 	of    *hybrid
 	value int
@@ -103,16 +103,16 @@ func (r *levelRun) look() error {
 	return err
 }
 
-// hybrid reads numbers of a few bits in runs and in packs of eight ("RLE/Bit-Packing Hybrid" in Parquet's
-// Encodings.md), one by one, so that a run of millions costs nothing.
+// hybrid reads numbers of a few bits, in runs and in packs of eight ("RLE/Bit-Packing Hybrid" in Parquet's
+// Encodings.md). It reads them one by one, so that a run of millions takes no memory.
 type hybrid struct {
 	data   []byte
 	width  int
-	plain  bool // packs alone, without headers
+	plain  bool // only packs, without headers
 	left   uint64
 	packed bool
 	value  uint32
-	bits   uint64 // of packed numbers: what was read and not taken
+	bits   uint64 // bits of packed numbers that were read and not used yet
 	have   int
 }
 
@@ -129,7 +129,7 @@ func (h *hybrid) next() (uint32, error) {
 		h.data = h.data[n:]
 		h.left, h.packed, h.bits, h.have = head>>1, head&1 == 1, 0, 0
 		if h.packed {
-			if h.left > uint64(len(h.data))+1<<20 { // a group has no byte where numbers have no bits
+			if h.left > uint64(len(h.data))+1<<20 { // a group takes no byte if its numbers have no bits
 				return 0, fmt.Errorf("%w: a run of %d groups in %d bytes", ErrBad, h.left, len(h.data))
 			}
 			h.left *= 8

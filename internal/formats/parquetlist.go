@@ -7,14 +7,14 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 )
 
-// Lists of numbers in Parquet ("Nested Types" in LogicalTypes.md, and Dremel's levels). A column has the numbers of
-// all lists one behind the other; a repetition level of 0 says where a list begins, and the definition level whether
-// there is a number, none as the list is empty, or no list.
+// This file reads lists of numbers in Parquet ("Nested Types" in LogicalTypes.md, and Dremel's levels). A column has
+// the numbers of all lists one after the other. A repetition level of 0 marks where a list begins. The definition level
+// says whether there is a number, no number because the list is empty, or no list.
 
-// maxHeldList bounds the bytes of a list that lies in no page as such: longer ones are told by their length alone.
+// maxHeldList limits the size of a list without one place in a page. Of a longer one only the length is known.
 const maxHeldList = 64 << 10
 
-// The numbers of lists that are read: runs of one number take no bytes, and time.
+// These limit the numbers of lists that are read: runs of one number take no bytes, but time.
 const (
 	leastListed   = 1 << 24
 	listedPerByte = 16
@@ -23,18 +23,18 @@ const (
 // parquetList is the list that is being read.
 type parquetList struct {
 	begun, empty bool
-	null         bool  // there is none
-	gaps         bool  // a number is null
-	length       int64 // bytes of its numbers
-	scattered    bool  // they lie in no page one behind the other
-	page         int64 // else the header of the page, which they lie in from there on
+	null         bool  // there is no list
+	gaps         bool  // some number is null
+	length       int64 // size of its numbers
+	scattered    bool  // its numbers are not in succession in one page
+	page         int64 // otherwise the header of the page that they are in
 	body         parquetBody
 	from         int64
-	held         []byte // of scattered ones
+	held         []byte // the numbers, if they are scattered
 }
 
-// listedNumber is the number that a repeated element is a list of, and which element comes behind it; nil where it is
-// no list of numbers. The group of a list has one element below it; of older rules two names mean a struct.
+// listedNumber returns the number that a repeated element is a list of, and the next element after it; nil if it is no
+// list of numbers. The group of a list has one element below it; by older rules two names mean a struct.
 func listedNumber(all []parquetElement, at int, list []string) (number *parquetElement, behind int) {
 	e := &all[at]
 	switch {
@@ -54,7 +54,7 @@ func listedNumber(all []parquetElement, at int, list []string) (number *parquetE
 	return e, behind
 }
 
-// numbers adds a list of such as a leaf and a column. present is the definition level of the list.
+// numbers adds a list of such numbers as a leaf and a column. present is the definition level of the list.
 func (p *Parquet) numbers(path []string, e *parquetElement, present int) error {
 	c := parquetColumn{leaf: len(p.Leaves), listed: true, there: present, present: present + 1, width: e.fixedWidth(), half: e.half, typ: e.typ, unsigned: e.unsigned}
 	if e.repetition == 1 {
@@ -74,12 +74,12 @@ func (p *Parquet) numbers(path []string, e *parquetElement, present int) error {
 	return p.leaf(Leaf{Path: path, Kind: ArrayLeaf, Type: ListType, Element: name + strconv.FormatInt(8*c.element, 10)})
 }
 
-// checkListed counts the numbers of the lists of a row group that are read.
+// checkListed counts the numbers of a row group's lists that are read.
 func (p *Parquet) checkListed(c *parquetColumn, chunk parquetChunk) error {
 	if !c.listed || chunk.encrypted || p.Leaves[c.leaf].Kind != ArrayLeaf || p.Leaves[c.leaf].Skip {
 		return nil
 	}
-	// Below 2^55: the count of values, which a row group has in 64 bits, cannot overflow the sum.
+	// The limit is below 2^55, so the sum cannot overflow, although a row group's count of values has 64 bits.
 	most := max(leastListed, listedPerByte*min(p.size, 1<<50))
 	if p.listed += min(chunk.values, most+1); p.listed > most {
 		return fmt.Errorf("%w: lists of more than %d numbers in a file of %d bytes (in the column %.80q)", ErrLimit, most, p.size, p.Leaves[c.leaf].Path[0])
@@ -87,7 +87,7 @@ func (p *Parquet) checkListed(c *parquetColumn, chunk parquetChunk) error {
 	return nil
 }
 
-// nextList reads the next list. It ends where another begins, which only the next page may say.
+// nextList reads the next list. A list ends where another begins, and that may be known only from the next page.
 func (c *parquetColumn) nextList(v *Value) error {
 	l := &c.list
 	*l = parquetList{held: l.held[:0]}
@@ -111,13 +111,13 @@ func (c *parquetColumn) nextList(v *Value) error {
 		switch again := p.repeats.value; {
 		case again == 0 && l.begun:
 			return c.endList(v)
-		// Levels are read with widths that have room for more than there are.
+		// Levels are read with whole bits, which have room for higher levels than there are.
 		case again > 1 || depth > c.present || again == 1 && !l.begun:
 			return fmt.Errorf("%w: levels %d and %d of a list (expected at most 1 and %d, and 0 where a row begins)", ErrBad, again, depth, c.present)
 		case again == 1 && (depth <= c.there || l.null || l.empty):
 			return fmt.Errorf("%w: a list that goes on behind its end", ErrBad)
 		case again == 1:
-			// A run of numbers of one list at once: levels of lists are mostly such runs.
+			// Several numbers of one list are taken at once, because levels of lists are mostly such runs.
 			n = min(p.repeats.left, p.depths.left, p.left)
 		}
 		l.begun = true
@@ -137,7 +137,7 @@ func (c *parquetColumn) nextList(v *Value) error {
 	}
 }
 
-// takeNumbers takes so many numbers of the page.
+// takeNumbers takes n numbers of the page.
 func (c *parquetColumn) takeNumbers(n int64) error {
 	p, l := &c.page, &c.list
 	bytes := n * c.element // a row group has fewer than 2^50 numbers
@@ -150,7 +150,7 @@ func (c *parquetColumn) takeNumbers(n int64) error {
 			if err != nil {
 				return err
 			}
-			// One that is longer is told by its length alone, so its bytes need not be held.
+			// Of a longer list only the length is used, so its bytes need not be held.
 			if l.length += c.element; l.length <= maxHeldList {
 				l.held = append(l.held, raw[:c.element]...)
 			}
@@ -166,7 +166,7 @@ func (c *parquetColumn) takeNumbers(n int64) error {
 	case l.scattered:
 	case l.length == 0:
 		l.body, l.from = p.body, from
-	// The list began in another page, between which and this one stands a header.
+	// The list began in another page, and a header lies in between.
 	case l.page != p.header:
 		if err := c.scatter(); err != nil {
 			return err
@@ -179,13 +179,13 @@ func (c *parquetColumn) takeNumbers(n int64) error {
 	return c.keep(&p.body, from, bytes)
 }
 
-// verbatim is true where numbers stand in the page as they are.
+// verbatim is true if the page has the numbers as they are.
 func (c *parquetColumn) verbatim() bool {
 	p := &c.page
 	return p.indices == nil && p.numbers == nil && p.shared == nil && p.split == 0 && c.element == c.width
 }
 
-// scatter keeps what was read of the list so far, for what comes does not stand behind it.
+// scatter copies what was read of the list so far, because the rest does not follow it.
 func (c *parquetColumn) scatter() error {
 	l := &c.list
 	if l.scattered {
@@ -197,7 +197,7 @@ func (c *parquetColumn) scatter() error {
 	return c.keep(&l.body, l.from, n)
 }
 
-// keep adds a stretch to what is held of a list.
+// keep adds a stretch to the bytes that are held of a list.
 func (c *parquetColumn) keep(b *parquetBody, from, bytes int64) error {
 	l := &c.list
 	if l.length += bytes; l.length > maxHeldList || bytes == 0 {

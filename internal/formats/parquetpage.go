@@ -13,78 +13,78 @@ import (
 
 // parquetColumn reads the values of a column, page by page.
 type parquetColumn struct {
-	leaf     int  // -1 where it lies in a list of what is no number
-	listed   bool // the leaf is a list of numbers, and these are they
+	leaf     int  // -1 if it lies in a list that is not one of numbers
+	listed   bool // the leaf is a list of numbers, and this column has them
 	there    int  // definition level of a list that is not null
 	present  int  // definition level of a value that is not null
 	width    int64
-	element  int64 // bytes of a number of a list, which may be fewer than stand in the file
+	element  int64 // size of a number in a list, which may be less than in the file
 	typ      format.Type
 	half     bool
 	unsigned bool
 
 	r          *Window
 	chunk      parquetChunk
-	at         int64 // of the next page
-	values     int64 // of the chunk that are left
+	at         int64 // place of the next page
+	values     int64 // values left in the chunk
 	dictionary parquetBody
-	spans      [][2]int64 // of a dictionary of values of varying length: from and to
-	entries    int64      // of the dictionary
+	spans      [][2]int64 // for a dictionary of values of variable length: where each begins and ends
+	entries    int64      // number of entries in the dictionary
 	page       parquetPage
 	list       parquetList
 	space      [8]byte
 
 	budget      *int64 // bytes that all columns hold in memory
-	heldPage    int64  // and this one, of a page
-	heldEntries int64  // of a dictionary
-	heldLevels  int64  // of levels that are not in the page's memory
-	most        int64  // of one page that is decoded
+	heldPage    int64  // bytes that this column holds of a page
+	heldEntries int64  // bytes of its dictionary
+	heldLevels  int64  // bytes of levels that are not in the page's memory
+	most        int64  // largest size of a page that is decoded
 }
 
-// parquetPage is a data page of which left values are not read.
+// parquetPage is a data page with left unread values.
 type parquetPage struct {
-	header  int64 // where it begins in the file
+	header  int64 // its place in the file
 	left    int64
-	levels  *hybrid // definition levels, nil where every value is there
+	levels  *hybrid // definition levels, nil if no value is null
 	indices *hybrid // into the dictionary, or booleans
 	body    parquetBody
-	next    int64 // of body: where the next value begins
+	next    int64 // place of the next value in body
 
 	numbers  *delta // DELTA_BINARY_PACKED: the values
-	lengths  *delta // DELTA_LENGTH_BYTE_ARRAY, DELTA_BYTE_ARRAY: of the values in body
-	shared   *delta // DELTA_BYTE_ARRAY: how many bytes a value begins with that the one before has
-	previous []byte // which is this
-	split    int64  // BYTE_STREAM_SPLIT: how many values, of which all first bytes stand first
-	unread   int64  // of these
+	lengths  *delta // DELTA_LENGTH_BYTE_ARRAY, DELTA_BYTE_ARRAY: lengths of the values in body
+	shared   *delta // DELTA_BYTE_ARRAY: how many first bytes a value shares with the one before
+	previous []byte // the value before
+	split    int64  // BYTE_STREAM_SPLIT: number of values; the first bytes of all come first
+	unread   int64  // number of these that were not read
 
 	repeats, depths levelRun // of a list
 }
 
-// parquetBody is a stretch of values: in the file, or in memory.
+// parquetBody is a stretch of values, in the file or in memory.
 type parquetBody struct {
 	at, end int64  // in the file, or in data
 	data    []byte // nil: in the file
-	block   *Block // of data, nil where data is what stands in the file from byte file
+	block   *Block // the block that data was decoded from; nil if data is the file's bytes from byte file on
 	file    int64
 }
 
-const plainDictionary = format.Encoding(2) // what writers before 2.0 of the format call both of a dictionary's encodings
+const plainDictionary = format.Encoding(2) // writers before format version 2.0 use this name for both encodings of a dictionary
 
 var parquetCodecs = map[format.CompressionCodec]uint8{format.Snappy: blocks.Snappy, format.Gzip: blocks.Gzip, format.Zstd: blocks.Zstd, format.Lz4Raw: blocks.LZ4, format.Brotli: blocks.Brotli}
 
-// start goes to a row group's chunk of the column.
+// start begins with the column's chunk in a row group.
 func (c *parquetColumn) start(p *Parquet, chunk parquetChunk, budget *int64) {
 	if c.r == nil {
 		c.r, c.budget, c.most = NewWindow(p.r), budget, p.most
 	}
-	// Memory of the row group before, which nothing looks at any more.
+	// Nobody uses the last row group's memory any more.
 	*budget -= c.heldPage + c.heldEntries + c.heldLevels
 	c.heldPage, c.heldEntries, c.heldLevels = 0, 0, 0
 	c.chunk, c.at, c.values = chunk, chunk.at, chunk.values
 	c.dictionary, c.spans, c.entries, c.page = parquetBody{}, nil, 0, parquetPage{header: chunk.at}
 }
 
-// read reads the next row's value or list. Behind the last row of a row group there must be none.
+// read reads the value or list of the next row. After the last row of a row group none may be left.
 func (c *parquetColumn) read(v *Value, leaf *Leaf, last bool) error {
 	if !c.listed {
 		return c.next(v, leaf)
@@ -92,7 +92,7 @@ func (c *parquetColumn) read(v *Value, leaf *Leaf, last bool) error {
 	if err := c.nextList(v); err != nil {
 		return err
 	}
-	// Lists are counted by rows and pages by values: only behind the last row is one too many seen.
+	// Lists are counted by rows but pages by values, so a surplus shows only after the last row.
 	if last && c.values+c.page.left > 0 {
 		return fmt.Errorf("%w: more lists than the row group has rows", ErrBad)
 	}
@@ -120,7 +120,7 @@ func (c *parquetColumn) next(v *Value, leaf *Leaf) error {
 	}
 	*v = Value{}
 	switch {
-	// Booleans in runs are told by the same reader as indices, and stand for themselves.
+	// Runs of booleans are read like indices, but are the values themselves.
 	case p.indices != nil && c.typ == format.Boolean:
 		n, err := p.indices.next()
 		v.Int, v.Float = int64(n), float64(n)
@@ -143,7 +143,7 @@ func (c *parquetColumn) next(v *Value, leaf *Leaf) error {
 	return c.stretch(v, body, from, to, leaf.Want)
 }
 
-// length reads the length before a value.
+// length reads the length that precedes a value.
 func (c *parquetColumn) length(b *parquetBody, at int64) (int64, error) {
 	if b.end-at < 4 {
 		return 0, fmt.Errorf("%w: a page with more values than bytes for them", ErrBad)
@@ -156,7 +156,7 @@ func (c *parquetColumn) length(b *parquetBody, at int64) (int64, error) {
 	return int64(binary.LittleEndian.Uint32(raw[:])), err
 }
 
-// stretch is a value of bytes or text.
+// stretch makes a value of bytes or text.
 func (c *parquetColumn) stretch(v *Value, b *parquetBody, from, to int64, want bool) error {
 	v.Offset, v.Length = from, to-from
 	switch {
@@ -183,7 +183,7 @@ func (c *parquetColumn) nextPage() error {
 		return err
 	}
 	c.at = begin + h.stored
-	// The format reserves the type, and no writer uses it.
+	// The format reserves this type, and no writer uses it.
 	if h.typ == format.IndexPage {
 		return nil
 	}
@@ -201,14 +201,14 @@ func (c *parquetColumn) nextPage() error {
 		if h.values == 0 { // nothing is decoded for it
 			return nil
 		}
-		// Taken off before the page is read: pages together promise no more than their column.
+		// The values are subtracted before the page is read, so that all pages together claim no more than their column.
 		c.values -= h.values
 		return c.readData(h, begin)
 	}
 	return fmt.Errorf("%w: a page of type %d", ErrBad, h.typ)
 }
 
-// load reads a stretch of the file that is one page, or the compressed part of it, and decodes it.
+// load reads and decodes a page, or its compressed part.
 func (c *parquetColumn) load(slot *int64, h *pageHeader, at, stored, size int64, compressed bool) (b parquetBody, err error) {
 	most, name := int64(blocks.MostBytes), ""
 	if compressed {
@@ -224,8 +224,8 @@ func (c *parquetColumn) load(slot *int64, h *pageHeader, at, stored, size int64,
 	if err := readAt(c.r, raw, at); err != nil {
 		return b, err
 	}
-	// The CRC covers the page as it is stored, levels included; of version 2 these are not compressed and not read
-	// here.
+	// The CRC covers the page as it is stored, with its levels. In version 2 the levels are not compressed and not read
+	// here, so it is not compared.
 	if whole := h.stored == stored; whole && h.hasCRC {
 		if found := crc32.ChecksumIEEE(raw); found != h.crc {
 			return b, fmt.Errorf("%w: the page has another checksum (expected %08x, found %08x)", ErrBad, h.crc, found)
@@ -244,8 +244,7 @@ func (c *parquetColumn) load(slot *int64, h *pageHeader, at, stored, size int64,
 	return b, err
 }
 
-// take counts the memory of a page, in place of that of the one before, against what those of all columns
-// may have.
+// take counts the memory of a page, instead of the one before, against the limit of all columns.
 func (c *parquetColumn) take(slot *int64, bytes int64) error {
 	*c.budget, *slot = *c.budget+bytes-*slot, bytes
 	if *c.budget > maxTableHeld {
@@ -254,10 +253,9 @@ func (c *parquetColumn) take(slot *int64, bytes int64) error {
 	return headroom.Memory(bytes)
 }
 
-// readDictionary takes the column's dictionary. Its values may be images, which lie in it.
+// readDictionary reads the column's dictionary. Its values may be images, which then lie in it.
 func (c *parquetColumn) readDictionary(h pageHeader, at int64) (err error) {
-	// By the format there is one at most, and before the data pages. A second one would give earlier indices other
-	// values.
+	// By the format there is at most one, before the data pages. A second one would give earlier indices other values.
 	if c.dictionary.data != nil {
 		return fmt.Errorf("%w: a second dictionary in a row group", ErrBad)
 	}
@@ -269,10 +267,10 @@ func (c *parquetColumn) readDictionary(h pageHeader, at int64) (err error) {
 	}
 	body := &c.dictionary
 	least := c.width
-	if least == 0 { // the length before each value
+	if least == 0 { // each value has its length before it
 		least = 4
 	}
-	// A value has its width at least, so that entries cannot take more memory than a page has bytes.
+	// A value has at least its width, so entries cannot take more memory than the page has bytes.
 	if c.typ == format.Boolean || h.values < 0 || h.values > body.end/least {
 		return fmt.Errorf("%w: a dictionary of %d values in %d bytes", ErrBad, h.values, body.end)
 	}
@@ -295,16 +293,15 @@ func (c *parquetColumn) readDictionary(h pageHeader, at int64) (err error) {
 	return nil
 }
 
-// readData takes a data page: levels, and then values. What is uncompressed and of varying length stays in
-// the file.
+// readData reads a data page: levels, and then values. Uncompressed values of variable length are left in the file.
 func (c *parquetColumn) readData(h pageHeader, at int64) (err error) {
 	p := &c.page
 	p.left = h.values
 	v2 := h.typ == format.DataPageV2
 	compressed := c.chunk.codec != format.Uncompressed && (!v2 || h.compressed)
-	levels := int64(0) // bytes before the values that are never compressed
+	levels := int64(0) // size of what precedes the values and is never compressed
 	if v2 {
-		// Of two numbers of 32 bits (number32): the sum cannot overflow.
+		// Both numbers have 32 bits (number32), so the sum cannot overflow.
 		if levels = h.definition + h.repeated; h.definition < 0 || h.repeated < 0 || levels > h.stored || levels > h.size {
 			return fmt.Errorf("%w: levels of %d and %d bytes in a page of %d", ErrBad, h.definition, h.repeated, h.stored)
 		}
@@ -315,8 +312,7 @@ func (c *parquetColumn) readData(h pageHeader, at int64) (err error) {
 			return fmt.Errorf("%w: an uncompressed page of two sizes, %d and %d", ErrBad, h.stored, h.size)
 		}
 	}
-	// Images of such a page are read where they lie when they are wanted; to load the page would read all of them
-	// now.
+	// Images of such a page are read from their places when they are needed. Loading the page would read all of them now.
 	inPlace := !compressed && c.staysInPlace(h.encoding)
 	if inPlace {
 		if err := c.take(&c.heldPage, 0); err != nil {
@@ -335,13 +331,13 @@ func (c *parquetColumn) readData(h pageHeader, at int64) (err error) {
 		p.indices = &hybrid{data: p.body.data[p.next:], width: 1, plain: true}
 	case h.encoding == format.Plain:
 	case h.encoding == format.RLE && c.typ == format.Boolean:
-		// Runs of booleans have their length before them, which the page's end says as well.
+		// Runs of booleans have their length before them, which is not needed because the page's end is known.
 		if p.body.end-p.next < 4 {
 			return fmt.Errorf("%w: a page without the length of its runs", ErrBad)
 		}
 		p.indices = &hybrid{data: p.body.data[p.next+4:], width: 1}
 	case h.encoding == plainDictionary || h.encoding == format.RLEDictionary:
-		if p.body.end == p.next { // of nulls alone
+		if p.body.end == p.next { // all values are null
 			p.indices = &hybrid{}
 			break
 		}
@@ -354,7 +350,7 @@ func (c *parquetColumn) readData(h pageHeader, at int64) (err error) {
 	return nil
 }
 
-// number reads a value of a fixed width as a number.
+// number converts a value of fixed width to a number.
 func (c *parquetColumn) number(v *Value, b []byte) {
 	f := arrowField{width: len(b), unsigned: c.unsigned}
 	f.float = c.half || c.typ == format.Float || c.typ == format.Double

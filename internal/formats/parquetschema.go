@@ -6,10 +6,10 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 )
 
-// parquetElement is SchemaElement (parquet.thrift): a field, or a group of them.
+// parquetElement is SchemaElement (parquet.thrift): a field, or a group of fields.
 type parquetElement struct {
 	name       string
-	leaf       bool // it has a type, and none below it
+	leaf       bool // it has a type, and no fields inside
 	typ        format.Type
 	width      int64
 	repetition int64 // 0 required, 1 optional, 2 repeated
@@ -17,14 +17,14 @@ type parquetElement struct {
 	text       bool
 	unsigned   bool
 	half       bool   // a float of two bytes
-	refused    string // why values are refused: "of decimals"; empty where they are read
-	list       bool   // the group around what is repeated, which has the name of all
+	refused    string // why its values are refused, such as "of decimals"; empty if they are read
+	list       bool   // the group around a repeated element, whose name is that of the list
 	time       bool   // a date or a time
-	bits       int64  // of an integer that has fewer than stand in the file; 0: as many
+	bits       int64  // bits of an integer that has fewer than are stored; 0: as many
 }
 
-// readElement reads one, and of its logical type what changes a value's meaning. Both the older
-// converted_type and the newer logicalType say it; either is enough.
+// readElement reads one element, and the parts of its logical type that change the meaning of values. Both the older
+// converted_type and the newer logicalType have it; either is enough.
 func readElement(t *thriftReader) parquetElement {
 	var e parquetElement
 	t.fields(1, func(id int, kind byte) bool {
@@ -51,12 +51,12 @@ func readElement(t *thriftReader) parquetElement {
 	return e
 }
 
-// converted takes a ConvertedType.
+// converted applies a ConvertedType.
 func (e *parquetElement) converted(n int64) {
 	switch n {
 	case 0, 4, 19: // UTF8, ENUM, JSON
 		e.text = true
-	// A group around what is repeated, whose own name is the writer's business ("Nested Types" in LogicalTypes.md).
+	// This is a group around a repeated element, whose own name the writer may choose ("Nested Types" in LogicalTypes.md).
 	case 1, 2, 3: // MAP, MAP_KEY_VALUE, LIST
 		e.list = true
 	case 5:
@@ -72,7 +72,7 @@ func (e *parquetElement) converted(n int64) {
 	}
 }
 
-// logical takes a member of the union LogicalType.
+// logical applies a member of the union LogicalType.
 func (e *parquetElement) logical(t *thriftReader, id int, kind byte) bool {
 	switch id {
 	case 1, 4, 12: // STRING, ENUM, JSON
@@ -83,7 +83,7 @@ func (e *parquetElement) logical(t *thriftReader, id int, kind byte) bool {
 		e.refused = "of decimals"
 	case 6, 7, 8: // DATE, TIME, TIMESTAMP
 		e.time = true
-	// FLOAT16, of FIXED_LEN_BYTE_ARRAY(2).
+	// FLOAT16 is stored as FIXED_LEN_BYTE_ARRAY(2).
 	case 15:
 		e.half = true
 	case 10:
@@ -103,7 +103,7 @@ func (e *parquetElement) logical(t *thriftReader, id int, kind byte) bool {
 	return false
 }
 
-// schema makes columns and leaves of the schema's elements, which stand depth first.
+// schema makes columns and leaves of the schema's elements, which are in depth-first order.
 func (p *Parquet) schema(all []parquetElement) error {
 	if len(all) == 0 || p.columns != nil {
 		return fmt.Errorf("%w: the schema is missing", ErrBad)
@@ -114,16 +114,15 @@ func (p *Parquet) schema(all []parquetElement) error {
 			return err
 		}
 	}
-	// Elements that no group claims would shift the columns of row groups, which have no names.
+	// Elements that belong to no group would shift the columns of row groups, which have no names.
 	if next != len(all) || len(p.columns) == 0 {
 		return fmt.Errorf("%w: a schema of %d fields, of which %d belong to others", ErrBad, len(all), next)
 	}
 	return nil
 }
 
-// element takes the next element and those below it. present is the definition level of a value whose
-// structs are all there; in a list nothing becomes a leaf but the list itself. named is true inside the group that
-// says it is a list.
+// element reads the next element and those inside it. present is the definition level of a value if none of its structs
+// is null. Inside a list only the list itself becomes a leaf. named is true inside the group that is marked as a list.
 func (p *Parquet) element(all []parquetElement, next *int, path []string, present int, inList, named bool) error {
 	if *next >= len(all) || len(path) >= maxParquetDepth {
 		return fmt.Errorf("%w: a schema of %d fields that has more, or more than %d levels", ErrBad, len(all), maxParquetDepth)
@@ -137,7 +136,7 @@ func (p *Parquet) element(all []parquetElement, next *int, path []string, presen
 	switch {
 	case e.repetition < 0 || e.repetition > 2 || e.leaf && e.children > 0:
 		return fmt.Errorf("%w: the field %.80q of repetition %d with %d fields in it", ErrBad, e.name, e.repetition, e.children)
-	// Each optional level on the way raises the definition level of a value that is there.
+	// Each optional level on the way raises the definition level of a value that exists.
 	case e.repetition == 1:
 		present++
 	case e.repetition == 2 && !inList:
@@ -183,7 +182,7 @@ func (p *Parquet) leaf(l Leaf) error {
 	return nil
 }
 
-// fixedWidth is how many bytes a value has, 0 where values differ, and of booleans, which are bits.
+// fixedWidth returns the size of a value; 0 if sizes vary, and for booleans, which are bits.
 func (e *parquetElement) fixedWidth() int64 {
 	switch e.typ {
 	case format.Int32, format.Float:
@@ -198,7 +197,7 @@ func (e *parquetElement) fixedWidth() int64 {
 	return 0
 }
 
-// kind is what values of the element are; the text says why they are refused.
+// kind returns the kind of the element's values; the text says why they are refused.
 func (e *parquetElement) kind() (LeafKind, string) {
 	switch {
 	case e.refused != "":

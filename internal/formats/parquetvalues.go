@@ -9,9 +9,9 @@ import (
 	"github.com/headrace/headrace/internal/blocks"
 )
 
-// Values in the encodings of Parquet's Encodings.md, one by one as they are asked for.
+// This file reads values in the encodings of Parquet's Encodings.md, one by one as they are asked for.
 
-// staysInPlace is true of values of an uncompressed page that have a place in the file.
+// staysInPlace is true for an uncompressed page whose values have places in the file.
 func (c *parquetColumn) staysInPlace(encoding format.Encoding) bool {
 	switch {
 	case encoding == format.Plain && c.listed:
@@ -22,7 +22,7 @@ func (c *parquetColumn) staysInPlace(encoding format.Encoding) bool {
 	return encoding == format.DeltaLengthByteArray && c.typ == format.ByteArray
 }
 
-// readOther goes to the values of a page that are neither plain nor of a dictionary.
+// readOther prepares the values of a page that are neither plain nor indices of a dictionary.
 func (c *parquetColumn) readOther(h pageHeader) (err error) {
 	p, whole := &c.page, c.typ == format.Int32 || c.typ == format.Int64
 	switch {
@@ -45,8 +45,8 @@ func (c *parquetColumn) readOther(h pageHeader) (err error) {
 	return err
 }
 
-// deltas reads numbers of the page that is in memory, and says what comes behind them. Of nulls alone there may be
-// nothing.
+// deltas reads numbers of a page in memory, and returns what follows them. If all values are null there may be no
+// numbers.
 func (c *parquetColumn) deltas(h pageHeader, alone bool) (*delta, int64, error) {
 	p := &c.page
 	if p.next == p.body.end {
@@ -56,7 +56,7 @@ func (c *parquetColumn) deltas(h pageHeader, alone bool) (*delta, int64, error) 
 	return d, p.body.end - int64(len(behind)), err
 }
 
-// readLengths reads the lengths of all values of a page, which stand before them.
+// readLengths reads the lengths of all values of a page, which precede the values.
 func (c *parquetColumn) readLengths(h pageHeader) (err error) {
 	p := &c.page
 	if p.body.data != nil {
@@ -68,8 +68,8 @@ func (c *parquetColumn) readLengths(h pageHeader) (err error) {
 		p.lengths = &delta{}
 		return nil
 	}
-	// A length takes a byte or two, so this is mostly enough, and no more than eight times as much is read in vain.
-	// Values may be images, so the page is not read whole for the lengths before them.
+	// A length takes a byte or two, so this is mostly enough, and at most eight times as much is read in vain.
+	// The page is not read as a whole, because its values may be images.
 	for most := max(512, 2*h.values); ; most *= 8 {
 		n := min(most, left)
 		if n > blocks.MostBytes {
@@ -91,7 +91,7 @@ func (c *parquetColumn) readLengths(h pageHeader) (err error) {
 	}
 }
 
-// place is where the next value lies in a body: in the page's, or in the dictionary.
+// place returns where the next value is: in the page's body, or in the dictionary's.
 func (c *parquetColumn) place() (b *parquetBody, from, to int64, err error) {
 	p := &c.page
 	if p.indices == nil {
@@ -106,13 +106,13 @@ func (c *parquetColumn) place() (b *parquetBody, from, to int64, err error) {
 		err = fmt.Errorf("%w: entry %d of a dictionary of %d", ErrBad, index, c.entries)
 	case c.width == 0:
 		from, to = c.spans[index][0], c.spans[index][1]
-	default: // entries were compared with the body
+	default: // the number of entries was compared with the body
 		from, to = c.dictionary.at+index*c.width, c.dictionary.at+(index+1)*c.width
 	}
 	return &c.dictionary, from, to, err
 }
 
-// following is where the value lies that comes next in a body.
+// following returns where the next value in a body is.
 func (c *parquetColumn) following(b *parquetBody) (from, to int64, err error) {
 	from, width := c.page.next, c.width
 	switch {
@@ -133,7 +133,7 @@ func (c *parquetColumn) following(b *parquetBody) (from, to int64, err error) {
 	return from, from + width, nil
 }
 
-// nextLength is a number that counts bytes. Their type has 32 bits.
+// nextLength returns a number that is a length. Its type has 32 bits.
 func (c *parquetColumn) nextLength(of *delta) (int64, error) {
 	n, err := of.next()
 	if err == nil && int32(n) < 0 {
@@ -142,7 +142,7 @@ func (c *parquetColumn) nextLength(of *delta) (int64, error) {
 	return int64(int32(n)), err
 }
 
-// fixed is the next value, of a column of a fixed width.
+// fixed returns the next value of a column of fixed width.
 func (c *parquetColumn) fixed() ([]byte, error) {
 	p := &c.page
 	switch {
@@ -160,7 +160,7 @@ func (c *parquetColumn) fixed() ([]byte, error) {
 	return body.data[from:to], nil
 }
 
-// apart is the next value where its bytes do not stand behind each other.
+// apart returns the next value if its bytes are not adjacent.
 func (c *parquetColumn) apart() ([]byte, error) {
 	p := &c.page
 	if p.split > 0 {
@@ -168,7 +168,7 @@ func (c *parquetColumn) apart() ([]byte, error) {
 		if p.unread == 0 {
 			return nil, fmt.Errorf("%w: a page with more values than bytes for them", ErrBad)
 		}
-		// First bytes of all values stand first, then all second ones.
+		// The first bytes of all values come first, then all second bytes.
 		for at := p.next; at < p.body.end; at += p.split {
 			value = append(value, p.body.data[at])
 		}
@@ -179,7 +179,7 @@ func (c *parquetColumn) apart() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The prefix is of the value before, which a page does not begin with.
+	// The prefix is taken from the value before. The first value of a page has none before it.
 	if shared > int64(len(p.previous)) {
 		return nil, fmt.Errorf("%w: a value that begins as %d bytes of one that has %d", ErrBad, shared, len(p.previous))
 	}

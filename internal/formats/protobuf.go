@@ -7,14 +7,14 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// maxMessageFields bounds the fields of one message.
+// maxMessageFields limits the fields of one message.
 const maxMessageFields = 1 << 16
 
-// errEnough is what a callback of eachField returns when it has seen enough of a message: the walk ends, and
-// eachField returns it as it is.
+// errEnough is returned by a callback of eachField that has seen enough of a message: the walk ends, and eachField
+// returns it unchanged.
 var errEnough = fmt.Errorf("%w: enough", ErrBad)
 
-// wireField is a field of a message in a file; bytes stand from at to end, a varint is value.
+// wireField is a field of a message in a file. Bytes are from at to end; a varint is value.
 type wireField struct {
 	number  protowire.Number
 	typ     protowire.Type
@@ -22,8 +22,7 @@ type wireField struct {
 	value   uint64
 }
 
-// eachField calls each for the fields of the message from at to end. Nothing is read but tags, lengths and
-// varints.
+// eachField calls each for the fields of the message from at to end. It reads only tags, lengths and varints.
 func eachField(r io.ReaderAt, at, end int64, each func(wireField) error) error {
 	var space [20]byte // a tag and a length, or a varint
 	for count := 0; at < end; count++ {
@@ -35,7 +34,7 @@ func eachField(r io.ReaderAt, at, end int64, each func(wireField) error) error {
 			return &WalkError{at, err}
 		}
 		f, next := parseField(b, at)
-		// A field ends inside of its message, so that no inner length leads out of the record.
+		// A field must end inside its message, so that no inner length leads out of the record.
 		if next < 0 || next > end-at {
 			return &WalkError{at, fmt.Errorf("%w: a protobuf field that is none, or ends behind its message", ErrBad)}
 		}
@@ -50,8 +49,8 @@ func eachField(r io.ReaderAt, at, end int64, each func(wireField) error) error {
 	return nil
 }
 
-// parseField reads a tag and what follows it. It returns how many bytes the whole field takes, -1 for what
-// is no field, and for fields of groups, which no Example has.
+// parseField reads a tag and what follows it. It returns the size of the whole field, or -1 if the bytes are no field,
+// or a group, which no Example has.
 func parseField(b []byte, at int64) (f wireField, size int64) {
 	var n int
 	if f.number, f.typ, n = protowire.ConsumeTag(b); n < 0 {
@@ -71,7 +70,7 @@ func parseField(b []byte, at int64) (f wireField, size int64) {
 		f.end = f.at + 8
 	case protowire.BytesType:
 		length, m := protowire.ConsumeVarint(b[n:])
-		// Added to a place in a file this stays below 2^63.
+		// Added to a place in a file, this stays below 2^63.
 		if m < 0 || length > 1<<62 {
 			return f, -1
 		}

@@ -20,38 +20,38 @@ import (
 //
 //	uint32 magic | uint32 flag and length | data | padding to 4 bytes
 //
-// A record is one frame, unless it holds the magic at a multiple of 4 bytes: there it is split, and the magic is
+// A record is one frame, unless it contains the magic at a multiple of 4 bytes: there it is split, and the magic is
 // left out. The format has no checksums.
 type RecordIO struct {
 	r        io.ReaderAt
 	size, at int64
 }
 
-// IORecord is a record: its bytes follow the head of its only frame, or are those of several frames.
+// IORecord is a record. Its bytes follow the head of its only frame, or are those of several frames.
 type IORecord struct {
 	Offset int64 // of the first frame
-	Stored int64 // bytes of all frames, without the padding behind the last
+	Stored int64 // size of all frames, without the padding after the last
 	Length int64 // of the record's data
 }
 
-// Split is true of a record of several frames.
+// Split is true for a record of several frames.
 func (r *IORecord) Split() bool { return r.Stored != r.Length+blocks.RecordIOHead }
 
-// magicOfRecords is what stands between two parts of a record.
+// magicOfRecords is what was left out between two parts of a record.
 var magicOfRecords = binary.LittleEndian.AppendUint32(nil, blocks.RecordIOMagic)
 
-// oldRecordIO is the magic of dmlc-core before 2015, which had 30 bits of length.
+// oldRecordIO is the magic of dmlc-core before 2015, which had 30 bits for the length.
 const oldRecordIO = 0x3ed7230a
 
-// The flags of frames, beside 0 of a whole record.
+// These are the flags of frames; the flag of a whole record is 0.
 const recordFirst, recordMiddle, recordLast = 1, 2, 3
 
-// IsRecordIO recognises the magic of the first frame, the old one too.
+// IsRecordIO recognises the magic of the first frame, also the old one.
 func IsRecordIO(head []byte) bool {
 	if len(head) < 4 {
 		return false
 	}
-	// The old one too, so that such a file is refused by its name and not taken for something unknown.
+	// The old magic is recognised so that such a file is refused by its name, and not as something unknown.
 	magic := binary.LittleEndian.Uint32(head)
 	return magic == blocks.RecordIOMagic || magic == oldRecordIO
 }
@@ -59,13 +59,13 @@ func IsRecordIO(head []byte) bool {
 // NewRecordIO begins at the start of a file.
 func NewRecordIO(r io.ReaderAt, size int64) *RecordIO { return &RecordIO{r: r, size: size} }
 
-// Next is the next record, io.EOF behind the last.
+// Next returns the next record, io.EOF after the last.
 func (w *RecordIO) Next() (IORecord, error) {
 	if w.at >= w.size {
 		return IORecord{}, io.EOF
 	}
 	r := IORecord{Offset: w.at}
-	// A record ends with a frame of flag 0 or 3, and only the frames before it say where that stands.
+	// A record ends with a frame of flag 0 or 3, and only the frames before it say where that is.
 	for at := w.at; ; {
 		flag, length, err := w.frame(at)
 		if err != nil {
@@ -88,7 +88,7 @@ func (w *RecordIO) Next() (IORecord, error) {
 	}
 }
 
-// frame reads the head of a frame, whose part lies inside the file.
+// frame reads the head of a frame, and checks that the frame lies inside the file.
 func (w *RecordIO) frame(at int64) (flag uint32, length int64, err error) {
 	if w.size-at < blocks.RecordIOHead {
 		return 0, 0, &WalkError{at, fmt.Errorf("%w: a frame's head of %d bytes (expected %d)", ErrTruncated, w.size-at, blocks.RecordIOHead)}
@@ -106,7 +106,7 @@ func (w *RecordIO) frame(at int64) (flag uint32, length int64, err error) {
 	}
 	flag, length = blocks.ParseRecordIO(binary.LittleEndian.Uint32(head[4:]))
 	left := w.size - at - blocks.RecordIOHead
-	if flag > recordLast { // the field has three bits, and four values are flags
+	if flag > recordLast { // the field has three bits, but only four values are flags
 		return 0, 0, &WalkError{at, fmt.Errorf("%w: a part of flag %d and %d bytes, %d are left of the file", ErrBad, flag, length, left)}
 	}
 	if length > left {
@@ -115,24 +115,24 @@ func (w *RecordIO) frame(at int64) (flag uint32, length int64, err error) {
 	return flag, length, nil
 }
 
-// IRHeader is what mxnet.recordio.pack writes before an image (python/mxnet/recordio.py): a label or, if Labels
-// is not 0, so many behind the header.
+// IRHeader is what mxnet.recordio.pack writes before an image (python/mxnet/recordio.py): a label or, if Labels is not
+// 0, that many labels after the header.
 type IRHeader struct {
-	Labels  int64 // values of a vector of labels
+	Labels  int64 // number of labels in the vector
 	Label   float32
 	ID, ID2 uint64
 }
 
-// IRHeaderBytes are those of the header alone; each label of a vector is a float32 behind it.
+// IRHeaderBytes is the size of the header alone; each label of a vector is a float32 after it.
 const IRHeaderBytes = 24
 
-// Bytes are those of header and labels.
+// Bytes is the size of header and labels.
 func (h *IRHeader) Bytes() int64 { return IRHeaderBytes + 4*h.Labels }
 
-// Header reads the header of a record. One label that stands behind it is the label.
+// Header reads the header of a record. If one label follows it, that one is the label.
 func (w *RecordIO) Header(r *IORecord) (h IRHeader, err error) {
 	le := binary.LittleEndian
-	// The header, and the one label that may stand behind it.
+	// b has the header, and the one label that may follow it.
 	b := make([]byte, min(r.Length, IRHeaderBytes+4))
 	if err := w.read(r, b); err != nil {
 		return h, err
@@ -153,7 +153,7 @@ func (w *RecordIO) Header(r *IORecord) (h IRHeader, err error) {
 	return h, nil
 }
 
-// Labels reads the vector of labels behind a header. Header has compared its length with the record's.
+// Labels reads the vector of labels after a header. Header has compared its length with the record's.
 func (w *RecordIO) Labels(r *IORecord, h *IRHeader) ([]byte, error) {
 	b := make([]byte, h.Bytes())
 	err := w.read(r, b)
@@ -167,7 +167,7 @@ func (w *RecordIO) read(r *IORecord, b []byte) error {
 		if err != nil {
 			return err
 		}
-		// It was left out where the record was split, and is a part of the record (RecordIOReader::NextRecord).
+		// The magic was left out where the record was split, and belongs to the record (RecordIOReader::NextRecord).
 		if at > r.Offset { // the magic between two parts
 			n := copy(b, magicOfRecords)
 			b = b[n:]
@@ -182,22 +182,22 @@ func (w *RecordIO) read(r *IORecord, b []byte) error {
 	return nil
 }
 
-// RecordKey is a line of an .idx file: the key of the record whose first frame begins there.
+// RecordKey is a line of an .idx file: a key, and the offset of its record's first frame.
 type RecordKey struct {
 	Offset int64
 	Key    string
 }
 
-// maxRecordKeys bounds the lines of an .idx file; they take a gigabyte then.
+// maxRecordKeys limits the lines of an .idx file; that many take a gigabyte.
 const maxRecordKeys = 1 << 24
 
 // ReadRecordKeys reads an .idx file (mxnet.recordio.MXIndexedRecordIO), whose lines are KEY TAB OFFSET in any order.
-// The keys are sorted by their offsets.
+// It returns the keys sorted by offset.
 func ReadRecordKeys(r io.Reader) ([]RecordKey, error) {
 	var keys []RecordKey
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, 2*MaxNameBytes)
-	number := 1 // of the line, empty ones counted, as an editor counts
+	number := 1 // line number, counting empty lines as an editor does
 	for ; lines.Scan(); number++ {
 		line := strings.TrimSuffix(lines.Text(), "\r")
 		if line == "" {

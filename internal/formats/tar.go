@@ -8,15 +8,15 @@ import (
 	"strings"
 )
 
-// TarBlock is the unit of a tar archive: headers are one block, contents fill whole blocks.
+// TarBlock is the unit of a tar archive: a header is one block, and contents fill whole blocks.
 const TarBlock = 512
 
 const (
-	tarRecord  = 20 * TarBlock // archives end on a record of 20 blocks, as tar itself writes them
+	tarRecord  = 20 * TarBlock // archives end with a record of 20 blocks, as tar itself writes them
 	maxTarSize = 1<<33 - 1     // eleven octal digits
 )
 
-// Places of the fields of a header block (POSIX.1-1988, ustar).
+// These are the places of the fields of a header block (POSIX.1-1988, ustar).
 var (
 	tarName, tarMode     = tarField{0, 100}, tarField{100, 8}
 	tarUID, tarGID       = tarField{108, 8}, tarField{116, 8}
@@ -36,7 +36,7 @@ type tarField struct{ at, length int }
 
 func (f tarField) of(block []byte) []byte { return block[f.at : f.at+f.length] }
 
-// text is the field up to its NUL, if it has one.
+// text returns the field up to its NUL, if it has one.
 func (f tarField) text(block []byte) string {
 	b := f.of(block)
 	if end := bytes.IndexByte(b, 0); end >= 0 {
@@ -54,8 +54,9 @@ func (f tarField) putOctal(block []byte, v int64) {
 func (f tarField) number(block []byte) (int64, error) {
 	b := f.of(block)
 	if b[0]&0x80 != 0 {
-		// GNU's form of what eleven octal digits have no room for ("Extensions to the Standard" in its manual): 0x80
-		// begins a positive number, of a member of 8 GiB and more, which is right and not read; 0xff a negative one.
+		// GNU writes numbers that do not fit eleven octal digits in another form ("Extensions to the Standard" in its
+		// manual). 0x80 begins a positive number, of a member of 8 GiB or more, which is valid but not read; 0xff begins a
+		// negative one.
 		kind := ErrBad
 		if b[0] == 0x80 {
 			kind = ErrUnsupported
@@ -76,11 +77,11 @@ func (f tarField) number(block []byte) (int64, error) {
 	return int64(v), nil
 }
 
-// byteSum adds eight bytes at a time, in four lanes of 16 bits, which 64 words cannot fill.
+// byteSum adds eight bytes at a time, in four lanes of 16 bits, which 64 words cannot overflow.
 func byteSum(block *[TarBlock]byte) int64 {
 	const lanes = 0x00ff00ff00ff00ff
 	sum := uint64(0)
-	// A walk is mostly this sum, once for each member.
+	// This sum is most of the work of a walk; it is computed once for each member.
 	for at := 0; at < TarBlock; at += 8 {
 		word := binary.LittleEndian.Uint64(block[at:])
 		sum += word&lanes + word>>8&lanes
@@ -88,7 +89,7 @@ func byteSum(block *[TarBlock]byte) int64 {
 	return int64(sum&0xffff + sum>>16&0xffff + sum>>32&0xffff + sum>>48)
 }
 
-// hasChecksum is true of a header that stands there whole. Nearly all have the unsigned sum.
+// hasChecksum is true for a complete header. Nearly all have the unsigned sum.
 func hasChecksum(block []byte) bool {
 	stored, err := tarChecksum.number(block)
 	if err != nil {
@@ -101,13 +102,13 @@ func hasChecksum(block []byte) bool {
 	if stored == sum {
 		return true
 	}
-	// Old writers took bytes for signed; both sums are the same where no byte is above 127.
+	// Old writers treated bytes as signed. The two sums are equal if no byte is above 127.
 	_, signed := checksums(block)
 	return stored == signed
 }
 
-// checksums are the sums of a header's bytes with the checksum field as blanks: unsigned as
-// POSIX says, and signed as some old writers summed.
+// checksums returns the sums of a header's bytes with the checksum field as blanks: unsigned as POSIX says, and signed
+// as some old writers computed it.
 func checksums(block []byte) (unsigned, signed int64) {
 	unsigned = byteSum((*[TarBlock]byte)(block))
 	signed = unsigned
@@ -121,7 +122,7 @@ func checksums(block []byte) (unsigned, signed int64) {
 	return unsigned, signed
 }
 
-// padding is what fills the last block of a content.
+// padding returns how many bytes fill the last block of a content.
 func padding(size int64) int64 { return -size & (TarBlock - 1) }
 
 // splitName divides a name between the fields prefix and name, at a slash.
@@ -129,7 +130,7 @@ func splitName(name string) (prefix, rest string, ok bool) {
 	if len(name) <= tarName.length {
 		return "", name, true
 	}
-	// The latest slash that leaves a prefix short enough leaves the shortest rest.
+	// The last slash that leaves a prefix short enough gives the shortest rest.
 	cut := strings.LastIndexByte(name[:min(len(name), tarPrefix.length+1)], '/')
 	if cut <= 0 || len(name)-cut-1 > tarName.length || cut == len(name)-1 {
 		return "", "", false
@@ -137,8 +138,8 @@ func splitName(name string) (prefix, rest string, ok bool) {
 	return name[:cut], name[cut+1:], true
 }
 
-// putTarHeader fills a block for a regular file. Owner, mode and time are fixed, so that equal
-// samples give equal archives; device numbers are zeros, as Python's tarfile expects digits.
+// putTarHeader fills a block for a regular file. Owner, mode and time are fixed, so that equal samples give equal
+// archives. Device numbers are zeros, because Python's tarfile expects digits.
 func putTarHeader(block *[TarBlock]byte, name string, size int64) error {
 	*block = [TarBlock]byte{}
 	b := block[:]
@@ -163,16 +164,16 @@ func putTarHeader(block *[TarBlock]byte, name string, size int64) error {
 	return nil
 }
 
-// mostEmptyTar is how long an archive without members is at most: two blocks of zeros, filled up to a record, of
-// 20 blocks where its writer was not asked for another number.
+// mostEmptyTar is the largest size of an archive without members: two blocks of zeros, filled up to a record. A record
+// has 20 blocks unless its writer was asked for another number.
 const mostEmptyTar = 128 * TarBlock
 
-// IsEmptyTar recognises an archive without members by its first block and its length.
+// IsEmptyTar recognises an archive without members by its first block and its size.
 func IsEmptyTar(head []byte, size int64) bool {
 	return len(head) >= TarBlock && [TarBlock]byte(head) == [TarBlock]byte{} && size%TarBlock == 0 && size >= 2*TarBlock && size <= mostEmptyTar
 }
 
-// IsTar recognises an archive by its first header: one with a right checksum, whoever wrote it.
+// IsTar recognises an archive by its first header, which must have a valid checksum, whoever wrote it.
 func IsTar(head []byte) bool {
 	if len(head) < TarBlock || [TarBlock]byte(head) == [TarBlock]byte{} {
 		return false

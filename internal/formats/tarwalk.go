@@ -10,26 +10,26 @@ import (
 	"strings"
 )
 
-// errSparse is of a member of which the archive leaves out what is zero (GNU tar, "Storing Sparse Files").
+// errSparse refuses a member of which the archive leaves out the zeros (GNU tar, "Storing Sparse Files").
 var errSparse = fmt.Errorf("%w: a sparse member, which tar --sparse writes without its zeros; write the archive without that option", ErrUnsupported)
 
-// TarMember is one regular file of an archive, or where they are asked for a link.
+// TarMember is one regular file of an archive, or a link if links are asked for.
 type TarMember struct {
 	Name   string
-	Header int64 // where its header block stands
-	Offset int64 // where its content begins
+	Header int64 // offset of its header block
+	Offset int64 // offset of its content
 	Size   int64
 
-	Link     string // the name that a link leads to; "" of a file
-	Symbolic bool   // it is one from the link's folder, not from the archive's root
+	Link     string // the name that a link leads to; "" for a file
+	Symbolic bool   // the name is relative to the link's folder, and not to the archive's root
 }
 
-// TarWalker lists the members of an archive of `size` bytes by reading headers alone. Bounds:
-// names of MaxNameBytes, pax headers of 1 MiB, nothing kept from one member to the next.
+// TarWalker lists the members of an archive of `size` bytes by reading headers alone. Names are limited to MaxNameBytes
+// and pax headers to 1 MiB; nothing is kept from one member to the next.
 type TarWalker struct {
 	r         io.ReaderAt
 	size, at  int64
-	begin     int64 // of an archive in another one; its end is at size
+	begin     int64 // start of an archive inside another one, whose end is at size
 	ended     bool
 	namesOnly bool
 	links     bool
@@ -41,8 +41,8 @@ const maxPaxBytes = 1 << 20
 // NewTarWalker begins at the start of an archive.
 func NewTarWalker(r io.ReaderAt, size int64) *TarWalker { return &TarWalker{r: r, size: size} }
 
-// NewForeignTarWalker is for archives of others, of which no name is ever opened or written. Names may
-// lead anywhere, and links and devices are passed over as WebDataset passes them over.
+// NewForeignTarWalker is for archives of other programs, whose names are never opened or written. Names may lead
+// anywhere, and links and devices are ignored, as in WebDataset.
 func NewForeignTarWalker(r io.ReaderAt, size int64) *TarWalker {
 	return &TarWalker{r: r, size: size, namesOnly: true}
 }
@@ -52,12 +52,11 @@ func (w *TarWalker) Inner(m *TarMember) *TarWalker {
 	return &TarWalker{r: w.r, at: m.Offset, begin: m.Offset, size: m.Offset + m.Size, namesOnly: w.namesOnly}
 }
 
-// KeepLinks has Next yield hard and symbolic links as well, which have no content.
+// KeepLinks makes Next yield hard and symbolic links as well, which have no content.
 func (w *TarWalker) KeepLinks() { w.links = true }
 
-// Behind is where something stands behind the block of zeros that ended the walk, -1 for nothing. Two
-// archives in one file are such, and Python's tarfile, like this walker, reads the first alone. It looks
-// at a stretch of 1 MiB.
+// Behind returns where something follows the block of zeros that ended the walk, -1 if nothing does. Two archives in
+// one file are an example; Python's tarfile, like this walker, reads only the first. It checks a stretch of 1 MiB.
 func (w *TarWalker) Behind() int64 {
 	const most = 1 << 20
 	end := min(w.size, w.at+most)
@@ -72,15 +71,15 @@ func (w *TarWalker) Behind() int64 {
 	return -1
 }
 
-// End is, after io.EOF, where the walk stopped, and whether a block of zeros was met there.
+// End returns, after io.EOF, where the walk stopped, and whether there was a block of zeros.
 func (w *TarWalker) End() (offset int64, marked bool) { return w.at, w.ended }
 
-// Next is the next regular file, io.EOF behind the last. Directories are passed over; links,
-// devices and sparse files are unsupported, for their bytes lie elsewhere or in pieces. In a foreign archive all but
-// sparse files are passed over, as by Python's tarfile.
+// Next returns the next regular file, io.EOF after the last. Directories are ignored. Links, devices and sparse files
+// are unsupported, because their bytes are elsewhere or in pieces. In a foreign archive all of these except sparse
+// files are ignored, as by Python's tarfile.
 func (w *TarWalker) Next() (TarMember, error) {
 	m := TarMember{Header: w.at}
-	var long paxNames // those that a pax or GNU header gives the member behind it
+	var long paxNames // names that a pax or GNU header gives to the next member
 	for {
 		block, err := w.header()
 		if err != nil {
@@ -93,17 +92,17 @@ func (w *TarWalker) Next() (TarMember, error) {
 		}
 		kind := block[tarType]
 		if kind == '5' || w.namesOnly && kind >= '1' && kind <= '6' {
-			size = 0 // Some writers note a size here; no content follows.
+			size = 0 // Some writers put a size here, but no content follows.
 		}
 		content := at + TarBlock
-		// No sum of two numbers from the file: it could wrap around.
+		// The numbers from the file are not added, because a sum could overflow.
 		if size > w.size-content || padding(size) > w.size-content-size {
 			return TarMember{}, w.wrong(at, fmt.Errorf("%w: a content of %d bytes ends behind the archive's %d", ErrTruncated, size, w.size-w.begin))
 		}
 		w.at = content + size + padding(size)
 		switch kind {
-		case 'x', 'X', 'g', 'L', 'K': // X is Solaris' name of x
-			// Archives of our own have neither, and no link whose name one could be long.
+		case 'x', 'X', 'g', 'L', 'K': // X is Solaris's type for x
+			// Our own archives have neither, and no links, which could have long names.
 			if (kind == 'K' || kind == 'X') && !w.namesOnly {
 				return TarMember{}, w.wrong(at, fmt.Errorf("%w: a member of type %q", ErrUnsupported, kind))
 			}
@@ -111,7 +110,7 @@ func (w *TarWalker) Next() (TarMember, error) {
 			if err != nil {
 				return TarMember{}, w.wrong(at, err)
 			}
-			// A global header is of all members behind it, and a path of all is no path.
+			// A global header applies to all later members, and no path can be that of all.
 			if kind != 'g' {
 				long = paxNames{cmp.Or(extra.path, long.path), cmp.Or(extra.link, long.link)}
 			}
@@ -138,7 +137,7 @@ func (w *TarWalker) Next() (TarMember, error) {
 			long, m.Header = paxNames{}, w.at
 			continue
 		}
-		// The name in the header is cut, or has other letters, where a longer one stands before it.
+		// If a longer name comes before the header, the name in the header is cut or has other letters.
 		m.Name, m.Offset, m.Size = long.path, content, size
 		if m.Name == "" {
 			m.Name = headerName(block)
@@ -150,7 +149,7 @@ func (w *TarWalker) Next() (TarMember, error) {
 			if kind != '\x00' {
 				return TarMember{}, w.wrong(at, fmt.Errorf("%w: the name %.80q of a regular file ends in a slash", ErrBad, m.Name))
 			}
-			// Version 7 had no type for directories. Like those that have one, it has no content.
+			// Version 7 of Unix had no type for directories. Like other directories, this one has no content.
 			w.at = content
 			long, m.Header = paxNames{}, w.at
 			continue
@@ -159,7 +158,7 @@ func (w *TarWalker) Next() (TarMember, error) {
 	}
 }
 
-// header reads the block at w.at; a block of zeros or the end of the file is io.EOF.
+// header reads the block at w.at; a block of zeros or the end of the file gives io.EOF.
 func (w *TarWalker) header() ([]byte, error) {
 	if w.ended || w.at == w.size {
 		return nil, io.EOF
@@ -194,10 +193,10 @@ func (w *TarWalker) read(b []byte, at int64) error {
 	return w.wrong(at, err)
 }
 
-// paxNames are the names that a header gives the member behind it; "" where it gives none.
+// paxNames are the names that a header gives to the next member; "" if it gives none.
 type paxNames struct{ path, link string }
 
-// extra reads the content of a header that describes the member behind it: its names, if any.
+// extra reads the content of a header that describes the next member: its names, if any.
 func (w *TarWalker) extra(kind byte, at, size int64) (paxNames, error) {
 	if size > maxPaxBytes {
 		return paxNames{}, fmt.Errorf("%w: an extended header of %d bytes (expected at most %d)", ErrLimit, size, maxPaxBytes)
@@ -217,8 +216,8 @@ func (w *TarWalker) extra(kind byte, at, size int64) (paxNames, error) {
 	return namesOfPax(string(content))
 }
 
-// namesOfPax goes through records "LENGTH KEY=VALUE\n". A size or a sparse map there would mean
-// that the header's size is not the content's: refused.
+// namesOfPax goes through records "LENGTH KEY=VALUE\n". It refuses a size or a sparse map, because then the header's
+// size is not that of the content.
 func namesOfPax(s string) (names paxNames, err error) {
 	for s != "" {
 		digits, _, ok := strings.Cut(s, " ")
@@ -247,10 +246,10 @@ func namesOfPax(s string) (names paxNames, err error) {
 	return names, nil
 }
 
-// headerName is the name in the header block itself.
+// headerName returns the name in the header block itself.
 func headerName(block []byte) string {
 	name := tarName.text(block)
-	// In GNU's older format other things stand where POSIX has the prefix.
+	// GNU's older format has something else in the place of POSIX's prefix.
 	if string(tarMagic.of(block)[:6]) == ustarMagic[:6] {
 		if prefix := tarPrefix.text(block); prefix != "" {
 			return prefix + "/" + name
@@ -259,8 +258,8 @@ func headerName(block []byte) string {
 	return name
 }
 
-// checkName refuses names that would lead a careless user of them elsewhere
-// (GODEBUG=tarinsecurepath=0 does the same for archive/tar).
+// checkName refuses names that could lead a careless user out of a folder (GODEBUG=tarinsecurepath=0 does the same for
+// archive/tar).
 func (w *TarWalker) checkName(name string) error {
 	switch {
 	case len(name) > MaxNameBytes:
@@ -282,7 +281,7 @@ type WalkError struct {
 func (e *WalkError) Error() string { return fmt.Sprintf("at byte %d: %v", e.Offset, e.Err) }
 func (e *WalkError) Unwrap() error { return e.Err }
 
-// wrong says where, unless an inner call has.
+// wrong adds the place to an error that has none.
 func (w *TarWalker) wrong(at int64, err error) error {
 	var already *WalkError
 	if errors.As(err, &already) {

@@ -4,8 +4,8 @@ import (
 	"io"
 )
 
-// TarWriter writes a ustar archive: one header block a member, everything in it fixed but name
-// and size. It counts bytes, so that the caller knows where each content lies.
+// TarWriter writes a ustar archive: one header block for each member, in which only name and size vary.
+// It counts bytes, so that the caller knows where each content is.
 type TarWriter struct {
 	w   io.Writer
 	n   int64
@@ -18,14 +18,14 @@ func NewTarWriter(w io.Writer) *TarWriter { return &TarWriter{w: w} }
 // Len is the number of bytes written so far.
 func (t *TarWriter) Len() int64 { return t.n }
 
-// Member writes a member and returns where its content begins. The content comes from content,
-// or from memory through a bytes.Reader; it must have exactly size bytes.
+// Member writes a member and returns where its content begins. The content is read from content, which must have
+// exactly size bytes.
 func (t *TarWriter) Member(name string, size int64, content io.Reader) (int64, error) {
 	at, err := t.header(name, size)
 	if err != nil {
 		return 0, err
 	}
-	// The header has said how long the content is: less would shift all members behind it, and more is not written.
+	// The header has the length already. A shorter content would shift all later members; what exceeds it is not written.
 	n, err := io.Copy(t.w, io.LimitReader(content, size))
 	t.n += n
 	if err == nil && n < size {
@@ -49,8 +49,8 @@ func (t *TarWriter) MemberBytes(name string, content []byte) (int64, error) {
 	return at, t.zeros(padding(int64(len(content))))
 }
 
-// Close writes the two blocks of zeros that end an archive and fills its last record. It leaves
-// the underlying writer open.
+// Close writes the two blocks of zeros that end an archive and fills its last record. It does not close the underlying
+// writer.
 func (t *TarWriter) Close() error {
 	return t.zeros(ArchiveBytes(t.n) - t.n)
 }
@@ -61,7 +61,7 @@ func ArchiveBytes(members int64) int64 {
 	return n + (tarRecord-n%tarRecord)%tarRecord
 }
 
-// MemberBytesOnDisk is what a member of that size takes in an archive.
+// MemberBytesOnDisk is how much a member of that size takes in an archive.
 func MemberBytesOnDisk(size int64) int64 { return TarBlock + size + padding(size) }
 
 func (t *TarWriter) header(name string, size int64) (int64, error) {
@@ -70,7 +70,7 @@ func (t *TarWriter) header(name string, size int64) (int64, error) {
 	}
 	var block [TarBlock]byte
 	if err := putTarHeader(&block, name, size); err != nil {
-		return 0, err // nothing was written: the archive is still whole
+		return 0, err // nothing was written, so the archive is still valid
 	}
 	err := t.write(block[:])
 	return t.n, err
@@ -98,7 +98,7 @@ func (t *TarWriter) write(b []byte) error {
 	return t.fail(err)
 }
 
-// fail keeps the first error: an archive with a gap must not go on.
+// fail keeps the first error, because an archive with a gap must not be continued.
 func (t *TarWriter) fail(err error) error {
 	if t.err == nil {
 		t.err = err

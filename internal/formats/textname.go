@@ -5,14 +5,13 @@ import (
 	"unicode/utf8"
 )
 
-// SampleKey names the sample in a file, in place and packed alike: the path without its last
-// extension, as text.
+// SampleKey returns the name of the sample in a file, for datasets in place and packed ones alike: the path without its
+// last extension, as text.
 func SampleKey(path string) string { return TextName(Key(path)) }
 
-// TextName makes text of a name, which the file system has as bytes. A byte that is no UTF-8 becomes
-// %XX. A per cent sign that would read as such an escape, for 25 or 80 to FF stand behind it, becomes
-// %25; every other one stands for itself, so that "100%" and "a%20b" keep their names. Two names never
-// make one text.
+// TextName makes text of a name, which in the file system is bytes. A byte that is not UTF-8 becomes %XX. A per cent
+// sign that could be read as such an escape, because 25 or 80 to FF follows it, becomes %25. Every other one is
+// unchanged, so that "100%" and "a%20b" keep their names. Two names never give one text.
 func TextName(name string) string {
 	if utf8.ValidString(name) && !strings.Contains(name, "%") {
 		return name
@@ -20,7 +19,7 @@ func TextName(name string) string {
 	var b strings.Builder
 	for len(name) > 0 {
 		r, n := utf8.DecodeRuneInString(name)
-		// A replacement character that stands in the name as such has three bytes.
+		// A replacement character that is part of the name itself has three bytes.
 		if r == utf8.RuneError && n == 1 || readsAsEscape(name) {
 			writeEscape(&b, name[0])
 		} else {
@@ -31,7 +30,7 @@ func TextName(name string) string {
 	return b.String()
 }
 
-// readsAsEscape is true of a text that begins with what TextName writes for a byte.
+// readsAsEscape is true for a text that begins like TextName's output for a byte.
 func readsAsEscape(s string) bool {
 	if len(s) < 3 || s[0] != '%' {
 		return false

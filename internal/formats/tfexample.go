@@ -13,7 +13,7 @@ import (
 // FeatureKind is the type of a feature's values.
 type FeatureKind uint8
 
-// The three lists of tf.train.Feature; their numbers are those of its fields.
+// These are the three lists of tf.train.Feature, with the numbers of its fields.
 const (
 	BytesFeature FeatureKind = 1
 	FloatFeature FeatureKind = 2
@@ -24,30 +24,29 @@ const (
 type Feature struct {
 	Name   string
 	Kind   FeatureKind
-	Count  int   // of values: 0, 1, or 2 for several
-	Offset int64 // of the one value's bytes in the file, or of the list of several numbers
+	Count  int   // number of values: 0, 1, or 2 for several
+	Offset int64 // of the only value's bytes in the file, or of the list of several numbers
 	Length int64
-	Packed bool    // of several floats: they stand behind each other there
-	Int    int64   // the one value of an IntFeature
-	Float  float32 // and of a FloatFeature
+	Packed bool    // for several floats: they follow each other there
+	Int    int64   // the only value of an IntFeature
+	Float  float32 // the only value of a FloatFeature
 }
 
 const (
-	fewFeatures = 16 // of an Example, which are looked at one by one
+	fewFeatures = 16 // features of an Example that are compared one by one
 	maxFeatures = 1024
 )
 
-// ReadExample lists the features of the tf.train.Example in a record. It hops over values by their lengths,
-// so that of a photograph it reads a few bytes. Of features of one name the last counts, as in any map of
-// protobuf.
+// ReadExample lists the features of the tf.train.Example in a record. It skips values by their lengths, so that it
+// reads only a few bytes of a photograph. Of several features with one name the last counts, as in any map of protobuf.
 func ReadExample(r io.ReaderAt, record TFRecord) ([]Feature, error) {
 	var features []Feature
-	var seen map[string]int // of many features: to look at each of a few takes less
+	var seen map[string]int // for many features; comparing each of a few takes less time
 	end := record.Offset + record.Length
 	err := eachField(r, record.Offset, end, func(f wireField) error {
 		switch {
 		case f.number == 2 && f.typ == protowire.BytesType:
-			// Its context is field 1, as an Example's features are; field 2 tells the two apart.
+			// Its context is field 1, as an Example's features are, so field 2 distinguishes the two.
 			return fmt.Errorf("%w: the record is a tf.train.SequenceExample", ErrUnsupported)
 		case f.number != 1 || f.typ != protowire.BytesType:
 			return fmt.Errorf("%w: the record is no tf.train.Example: field %d of wire type %d", ErrUnsupported, f.number, f.typ)
@@ -60,7 +59,7 @@ func ReadExample(r io.ReaderAt, record TFRecord) ([]Feature, error) {
 			if err != nil {
 				return err
 			}
-			// An Example of photographs has a dozen features, for which a map costs more than to look at each.
+			// An Example of photographs has a dozen features, for which a map takes more time than comparing each.
 			i := slices.IndexFunc(features[:min(len(features), fewFeatures)], func(f Feature) bool { return f.Name == feature.Name })
 			if later, again := seen[feature.Name]; again {
 				i = later
@@ -103,7 +102,7 @@ func readEntry(r io.ReaderAt, at, end int64) (found Feature, err error) {
 				if f.number < 1 || f.number > 3 || f.typ != protowire.BytesType {
 					return fmt.Errorf("%w: a tf.train.Feature with field %d of wire type %d", ErrBad, f.number, f.typ)
 				}
-				// protobuf would put the values of both behind each other.
+				// protobuf would append the values of one list to those of the other.
 				if found.Kind == FeatureKind(f.number) {
 					return fmt.Errorf("%w: a tf.train.Feature with two lists of one kind", ErrUnsupported)
 				}
@@ -117,8 +116,7 @@ func readEntry(r io.ReaderAt, at, end int64) (found Feature, err error) {
 	return found, err
 }
 
-// readList reads a BytesList, FloatList or Int64List as far as its second value. Numbers may be packed or
-// not.
+// readList reads a BytesList, FloatList or Int64List up to its second value. Numbers may be packed or not.
 func readList(r io.ReaderAt, kind FeatureKind, at, end int64) (Feature, error) {
 	found := Feature{Kind: kind}
 	fields := 0
@@ -129,7 +127,7 @@ func readList(r io.ReaderAt, kind FeatureKind, at, end int64) (Feature, error) {
 		if err := found.add(r, f); err != nil {
 			return err
 		}
-		// What is not asked for is not read: a list of a million numbers costs two.
+		// No more is read than needed: a list of a million numbers costs only two.
 		if found.Count > 1 {
 			return errEnough
 		}
@@ -138,8 +136,8 @@ func readList(r io.ReaderAt, kind FeatureKind, at, end int64) (Feature, error) {
 	if err == errEnough {
 		err = nil
 	}
-	// Only one packed stretch alone is the numbers themselves; else they have tags or lengths between them, and the
-	// whole list is kept to be read number by number.
+	// A single packed stretch is the numbers themselves. Otherwise tags or lengths lie between them, and the place of the
+	// whole list is kept, to be read number by number.
 	if found.Count > 1 && kind != BytesFeature && (!found.Packed || fields > 1 || found.Offset+found.Length < end) {
 		found.Packed, found.Offset, found.Length = false, at, end-at
 	}
@@ -151,7 +149,7 @@ func ReadNumbers(r io.ReaderAt, list *Feature, most int) (data []byte, err error
 	err = eachField(r, list.Offset, list.Offset+list.Length, func(f wireField) error {
 		switch {
 		case list.Kind == FloatFeature && f.typ != protowire.VarintType:
-			// Before memory is taken: the length is the file's word.
+			// This comes before any allocation, because the length comes from the file.
 			if f.end-f.at > int64(most) || (f.end-f.at)%4 != 0 {
 				return fmt.Errorf("%w: a list of floats in %d bytes (expected at most %d)", ErrLimit, f.end-f.at, most)
 			}
@@ -185,7 +183,7 @@ func ReadNumbers(r io.ReaderAt, list *Feature, most int) (data []byte, err error
 	return data, err
 }
 
-// add takes one field of a list: a value, or several that are packed.
+// add reads one field of a list: a value, or several packed ones.
 func (v *Feature) add(r io.ReaderAt, f wireField) error {
 	packed := f.typ == protowire.BytesType && v.Kind != BytesFeature
 	size := f.end - f.at
@@ -205,7 +203,7 @@ func (v *Feature) add(r io.ReaderAt, f wireField) error {
 			v.Packed, v.Offset, v.Length = true, f.at, size
 		}
 	case v.Kind == IntFeature && packed:
-		// A varint of 64 bits has ten bytes at most.
+		// A varint of 64 bits has at most ten bytes.
 		b := make([]byte, min(size, 10))
 		if err := readAt(r, b, f.at); err != nil {
 			return err

@@ -8,7 +8,7 @@ import (
 	"io"
 )
 
-// TFRecord is one record of a file of TFRecords. The framing is that of tensorflow/core/lib/io/record_writer.h:
+// TFRecord is one record of a TFRecord file. Its frame is that of tensorflow/core/lib/io/record_writer.h:
 //
 //	uint64 length | uint32 masked CRC-32C of the length | data | uint32 masked CRC-32C of the data
 type TFRecord struct {
@@ -16,8 +16,8 @@ type TFRecord struct {
 	Length int64
 }
 
-// TFRecordWalker lists the records of a file by reading their frames alone. The checksum of each length is
-// compared, for a wrong length leads anywhere; that of the data is for who reads them.
+// TFRecordWalker lists the records of a file by reading only their frames. It compares the checksum of each length,
+// because a wrong length leads anywhere. The reader of the data has to compare the data's checksum.
 type TFRecordWalker struct {
 	r        io.ReaderAt
 	size, at int64
@@ -35,20 +35,21 @@ func NewTFRecordWalker(r io.ReaderAt, size int64) *TFRecordWalker {
 	return &TFRecordWalker{r: r, size: size}
 }
 
-// unmask undoes what TensorFlow does to a checksum that is stored beside its bytes.
+// unmask reverses the masking of a checksum that TensorFlow stores beside its bytes.
 func unmask(crc uint32) uint32 {
-	// It masks them because a CRC over bytes that hold their own CRC says little (tensorflow/core/lib/hash/crc32c.h).
+	// TensorFlow masks checksums because a CRC over bytes that contain their own CRC says little
+	// (tensorflow/core/lib/hash/crc32c.h).
 	crc -= 0xa282ead8
 	return crc>>17 | crc<<15
 }
 
-// IsTFRecord recognises a file of TFRecords, which has no magic, by the checksum of its first length.
+// IsTFRecord recognises a TFRecord file by the checksum of its first length, because it has no magic.
 func IsTFRecord(head []byte) bool {
 	return len(head) >= tfHeadBytes &&
 		unmask(binary.LittleEndian.Uint32(head[8:])) == crc32.Checksum(head[:8], castagnoli)
 }
 
-// Next is the next record, io.EOF behind the last.
+// Next returns the next record, io.EOF after the last.
 func (w *TFRecordWalker) Next() (TFRecord, error) {
 	if w.at == w.size {
 		return TFRecord{}, io.EOF
@@ -65,7 +66,7 @@ func (w *TFRecordWalker) Next() (TFRecord, error) {
 	if stated != found {
 		return wrong(w.at, fmt.Errorf("%w: the checksum of the record's length differs (expected %08x, found %08x)", ErrBad, stated, found))
 	}
-	// Unsigned, and compared with what is left before it is added to anything.
+	// The length is unsigned, and is compared with what is left before it is added to anything.
 	length := binary.LittleEndian.Uint64(head[:8])
 	if left := w.size - w.at - tfHeadBytes - tfTailBytes; length > uint64(left) {
 		return wrong(w.at, fmt.Errorf("%w: a record of %d bytes, %d are left of the file", ErrTruncated, length, left))
@@ -75,8 +76,8 @@ func (w *TFRecordWalker) Next() (TFRecord, error) {
 	return r, nil
 }
 
-// Checksum is the CRC-32C of a record's data as the file states it. It stands behind the data, so who reads
-// these asks for it afterwards, and a Window need not go back.
+// Checksum returns the CRC-32C of a record's data as the file states it. It follows the data, so it should be asked for
+// after the data was read; then a Window need not go back.
 func (w *TFRecordWalker) Checksum(r TFRecord) (uint32, error) {
 	var tail [tfTailBytes]byte
 	if err := readAt(w.r, tail[:], r.Offset+r.Length); err != nil {
@@ -85,8 +86,8 @@ func (w *TFRecordWalker) Checksum(r TFRecord) (uint32, error) {
 	return unmask(binary.LittleEndian.Uint32(tail[:])), nil
 }
 
-// Blame is the error of a record that is no Example: where the record's checksum is right its writer meant it so, and
-// TFRecords may hold anything.
+// Blame returns the error about a record that is no Example. If the record's checksum is right, its writer meant it so,
+// and TFRecord files may hold anything.
 func (w *TFRecordWalker) Blame(r TFRecord, wrong error) error {
 	if !errors.Is(wrong, ErrBad) {
 		return wrong

@@ -5,16 +5,16 @@ import (
 	"fmt"
 )
 
-// thriftReader reads Thrift's compact protocol (thrift-compact-protocol.md), in which Parquet's metadata is
-// written. parquet-go's own decoder allocates what a length or a list says before it has read that much; here
-// nothing is allocated, and every length is compared with the bytes that are left. The first error stays.
+// thriftReader reads Thrift's compact protocol (thrift-compact-protocol.md), in which Parquet's metadata is written.
+// parquet-go's own decoder allocates what a length or a list claims before it has read that much. Here nothing is
+// allocated, and every length is compared with the bytes that are left. The first error is kept.
 type thriftReader struct {
 	data []byte
 	at   int
 	err  error
 }
 
-// Types of fields and elements.
+// These are the types of fields and elements.
 const (
 	thriftTrue, thriftFalse, thriftByte        = 1, 2, 3
 	thriftI16, thriftI32, thriftI64            = 4, 5, 6
@@ -49,14 +49,14 @@ func (t *thriftReader) varint() uint64 {
 	return v
 }
 
-// number is a signed integer of 16 to 64 bits, which are written in zigzag.
+// number reads a signed integer of 16 to 64 bits, which is written in zigzag.
 func (t *thriftReader) number() int64 {
 	v := t.varint()
 	return int64(v>>1) ^ -int64(v&1)
 }
 
-// number32 is a number of a type of 32 bits. It is written as any other, so that nothing but this bounds it; two of
-// them can be added without an overflow.
+// number32 reads a number of a 32-bit type. The encoding does not limit it, so this function does. Two of them can be
+// added without overflow.
 func (t *thriftReader) number32() int64 {
 	n := t.number()
 	if n != int64(int32(n)) {
@@ -76,7 +76,7 @@ func (t *thriftReader) bytes() []byte {
 	return t.data[t.at-int(n) : t.at]
 }
 
-// fields calls each for every field of a struct; one that each leaves unread, by false, is skipped.
+// fields calls each for every field of a struct. A field that each does not read, by returning false, is skipped.
 func (t *thriftReader) fields(depth int, each func(id int, kind byte) bool) {
 	id := 0
 	for t.err == nil {
@@ -85,8 +85,8 @@ func (t *thriftReader) fields(depth int, each func(id int, kind byte) bool) {
 		if kind == 0 {
 			return
 		}
-		// A field says how far its number lies behind that of the one before, 1 to 15; a number that does not follow
-		// so stands behind the byte.
+		// A field has the difference between its number and the one before, 1 to 15. If that is not possible, its number
+		// follows the byte.
 		if delta := int(head >> 4); delta > 0 {
 			id += delta
 		} else {
@@ -98,11 +98,11 @@ func (t *thriftReader) fields(depth int, each func(id int, kind byte) bool) {
 	}
 }
 
-// list calls each for every element; one of another type than is wanted is an error.
+// list calls each for every element; an element of another type than want is an error.
 func (t *thriftReader) list(want byte, each func(i int)) {
 	head := t.byte()
 	n := uint64(head >> 4)
-	if n == 15 { // fifteen and more stand behind the byte
+	if n == 15 { // a count of fifteen or more follows the byte
 		n = t.varint()
 	}
 	if head&15 != want && n > 0 {
@@ -113,14 +113,14 @@ func (t *thriftReader) list(want byte, each func(i int)) {
 	}
 }
 
-// skip passes over a value.
+// skip skips a value.
 func (t *thriftReader) skip(kind byte, depth int) {
 	if depth > maxThriftDepth {
 		t.fail("more than %d levels", maxThriftDepth)
 		return
 	}
 	switch kind {
-	case thriftTrue, thriftFalse: // the type of a field says it all
+	case thriftTrue, thriftFalse: // a boolean field has its value in its type
 	case thriftByte:
 		t.byte()
 	case thriftI16, thriftI32, thriftI64:
@@ -157,7 +157,7 @@ func (t *thriftReader) skip(kind byte, depth int) {
 	}
 }
 
-// element passes over an element of a list, where a boolean has a byte.
+// element skips an element of a list, in which a boolean takes a byte.
 func (t *thriftReader) element(kind byte, depth int) {
 	if kind == thriftTrue || kind == thriftFalse {
 		kind = thriftByte

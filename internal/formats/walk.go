@@ -9,14 +9,14 @@ import (
 	"unicode/utf8"
 )
 
-// directory is one directory of a class and the names of the images in it.
+// directory is one directory of a class, with the names of its images.
 type directory struct {
 	path  string // below the root, with slashes
 	files []string
 }
 
-// walkClass collects a class's directories in the order of their full paths, which is not the
-// order of descent: "a-b" stands before "a/c", since '-' is less than '/'.
+// walkClass collects a class's directories in the order of their full paths, which is not the order of descent: "a-b"
+// comes before "a/c", because '-' is less than '/'.
 func walkClass(root, class string, link bool, more []string) ([]directory, error) {
 	var dirs []directory
 	var holders []string
@@ -30,11 +30,10 @@ func walkClass(root, class string, link bool, more []string) ([]directory, error
 	return dirs, nil
 }
 
-// descend lists one directory, then those in it. The caller sorts: os.walk's order is its own.
-// holders are the directories whose links led here, more are further extensions of images.
+// descend lists one directory, then those in it. The caller sorts, because os.walk has its own order.
+// holders are the directories whose links led here; more has further extensions of images.
 func descend(root, path string, holders, more []string, dirs *[]directory) error {
-	// Also the end of a tree of links that lead round in a way that device and inode do not show, as on some network
-	// file systems.
+	// This also ends a circle of links that device and inode do not show, as on some network file systems.
 	if len(path) > MaxNameBytes {
 		return fmt.Errorf("%w: a path below %s has %d bytes (expected at most %d)", ErrLimit, root, len(path), MaxNameBytes)
 	}
@@ -67,8 +66,8 @@ func descend(root, path string, holders, more []string, dirs *[]directory) error
 	return nil
 }
 
-// IsDir answers as os.DirEntry.is_dir of Python does: links are followed, a broken one is a
-// file. Only links cost a stat; the directory itself says what the others are.
+// IsDir answers like Python's os.DirEntry.is_dir: it follows links, and a broken link is a file. Only links cost a
+// stat; for the others the directory itself has the answer.
 func IsDir(parent string, e fs.DirEntry) bool {
 	if e.Type()&fs.ModeSymlink == 0 {
 		return e.IsDir()
@@ -77,10 +76,9 @@ func IsDir(parent string, e fs.DirEntry) bool {
 	return err == nil && info.IsDir()
 }
 
-// leadsBack reports whether a link goes to a directory that it lies in: to one of its holders (the
-// directories whose links led to it, and the one it stands in), or to any directory above one of them.
-// Every directory on the way from the root is one of these. Names cannot tell, so device and inode
-// are compared.
+// leadsBack says whether a link goes to a directory that contains it: to one of its holders (the directories whose
+// links led to it, and the one that it is in), or to any directory above one of them.
+// These are all directories on the way from the root. Names cannot show this, so device and inode are compared.
 func leadsBack(link string, holders []string) bool {
 	target, err := os.Stat(link)
 	if err != nil {
@@ -90,13 +88,13 @@ func leadsBack(link string, holders []string) bool {
 		var below os.FileInfo
 		for {
 			info, err := os.Stat(path)
-			if err != nil || below != nil && os.SameFile(info, below) { // "/" lies in itself
+			if err != nil || below != nil && os.SameFile(info, below) { // "/" is its own parent
 				break
 			}
 			if os.SameFile(info, target) {
 				return true
 			}
-			// The system goes up from where a path leads to, whatever links are in it.
+			// The system goes up from the target of a path, whatever links are in the path.
 			below, path = info, path+"/.."
 		}
 	}
@@ -106,13 +104,13 @@ func leadsBack(link string, holders []string) bool {
 // HasImageExtension is torchvision's filename.lower().endswith(IMG_EXTENSIONS).
 func HasImageExtension(name string) bool { return endsWith(name, ImageExtensions) }
 
-// IsImage is HasImageExtension, or says that the name has one of further extensions.
+// IsImage is HasImageExtension with further extensions.
 func IsImage(name string, more []string) bool {
 	return HasImageExtension(name) || endsWith(name, more)
 }
 
-// imagesOf are the images among the files of one directory, sorted. One of a further extension is passed over beside
-// a file of the same name whose extension is torchvision's.
+// imagesOf returns the images among the files of one directory, sorted. A file with a further extension is ignored
+// beside a file of the same name whose extension is torchvision's.
 func imagesOf(names, more []string) []string {
 	var files, others []string
 	for _, name := range names {
@@ -127,7 +125,7 @@ func imagesOf(names, more []string) []string {
 	return files
 }
 
-// withoutNamesake are the names that differ from all of `from` by more than their extension.
+// withoutNamesake returns the names that differ from all of `from` by more than their extension.
 func withoutNamesake(names, from []string) []string {
 	if len(names) == 0 {
 		return nil
@@ -148,12 +146,12 @@ func endsWith(name string, extensions []string) bool {
 	return false
 }
 
-// sortNames sorts as Python's sorted() does.
+// sortNames sorts like Python's sorted().
 func sortNames(names []string) { slices.SortFunc(names, compareNames) }
 
-// compareNames is Python's order of str: by code point, which for UTF-8 is the order of bytes.
-// Bytes that are no UTF-8 are lone surrogates to Python (surrogateescape), U+DC80 to U+DCFF, so
-// they sort below U+E000 although the bytes are greater.
+// compareNames has Python's order of str: by code point, which for UTF-8 is the order of bytes.
+// In Python, bytes that are not UTF-8 are lone surrogates (surrogateescape), U+DC80 to U+DCFF, so they sort below
+// U+E000 although the bytes are greater.
 func compareNames(a, b string) int {
 	if utf8.ValidString(a) && utf8.ValidString(b) {
 		return strings.Compare(a, b)
@@ -161,7 +159,7 @@ func compareNames(a, b string) int {
 	for len(a) > 0 && len(b) > 0 {
 		ra, na := decodeEscaped(a)
 		rb, nb := decodeEscaped(b)
-		// Code points are below 2^21: the difference cannot overflow.
+		// Code points are below 2^21, so the difference cannot overflow.
 		if ra != rb {
 			return int(ra - rb)
 		}
@@ -170,7 +168,7 @@ func compareNames(a, b string) int {
 	return len(a) - len(b)
 }
 
-// decodeEscaped is the first code point as os.fsdecode gives it.
+// decodeEscaped returns the first code point as os.fsdecode gives it.
 func decodeEscaped(s string) (rune, int) {
 	r, n := utf8.DecodeRuneInString(s)
 	if r == utf8.RuneError && n == 1 {
@@ -179,8 +177,8 @@ func decodeEscaped(s string) (rune, int) {
 	return r, n
 }
 
-// CompareImagePaths is the order in which an image folder lists files by their paths below its root: by
-// class, then by folder, then by name.
+// CompareImagePaths has the order in which an image folder lists files, by their paths below its root: by class, then
+// by folder, then by name.
 func CompareImagePaths(a, b string) int {
 	classA, _, _ := strings.Cut(a, "/")
 	classB, _, _ := strings.Cut(b, "/")
