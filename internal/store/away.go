@@ -11,8 +11,8 @@ import (
 	"github.com/headrace/headrace/mmap"
 )
 
-// Range is where in a store of objects the bytes of a sample lie, for who fetches them ahead; not ok where
-// Read has to be asked: for files, samples in compressed blocks, and samples that Read refuses.
+// Range returns where the bytes of a sample are in a store of objects, for fetching them ahead. ok is false if only
+// Read can read them: for files, samples in compressed blocks, and samples that Read refuses.
 func (s *Store) Range(sample catalog.Sample) (shard *catalog.Shard, ok bool) {
 	if sample.Length < 0 || sample.Length > s.limit || !s.kind(sample).InShards() ||
 		sample.Block.Codec != blocks.None || int64(sample.Shard) >= int64(len(s.shards.list)) {
@@ -22,7 +22,7 @@ func (s *Store) Range(sample catalog.Sample) (shard *catalog.Shard, ok bool) {
 	return shard, shard != nil && sample.Offset >= 0 && sample.Offset <= shard.Size()-sample.Length
 }
 
-// Explain says which sample an error is about that reading its Range met.
+// Explain adds the sample to an error that reading its Range gave.
 func (s *Store) Explain(err error, sample catalog.Sample) error {
 	if err == nil {
 		return nil
@@ -39,17 +39,17 @@ func (s *Store) Explain(err error, sample catalog.Sample) error {
 	return explained
 }
 
-// Keep makes reads from stores of objects go through a cache on disk. It is called before the first read.
+// Keep makes reads from stores of objects use a cache on disk. It must be called before the first read.
 func (s *Store) Keep(kept *parts.User) { s.kept = kept }
 
-// ranged is what ranges are read of.
+// ranged is an object that ranges are read from.
 type ranged interface {
-	// Identity names store, object and version; empty where nothing tells versions apart.
+	// Identity names store, object and version; empty if nothing distinguishes versions.
 	Identity(ctx context.Context) (string, error)
 	ReadAt(ctx context.Context, to []byte, offset int64) error
 }
 
-// readAway reads so many bytes from where a sample, or its block, begins into b's own memory.
+// readAway reads length bytes into b's own memory, from where a sample or its block begins.
 func (s *Store) readAway(ctx context.Context, sample catalog.Sample, length int64, b *mmap.Buffer, from ranged) (mmap.View, error) {
 	room, err := b.Reserve(length)
 	if err == nil {
@@ -61,7 +61,7 @@ func (s *Store) readAway(ctx context.Context, sample catalog.Sample, length int6
 	return b.Part(0, length), nil
 }
 
-// readValue reads a field's value of a sample out of its container in a store.
+// readValue reads the value of a sample's field from its container in a store.
 func (s *Store) readValue(ctx context.Context, index int64, container *catalog.Shard, to []byte, offset int64) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -69,7 +69,7 @@ func (s *Store) readValue(ctx context.Context, index int64, container *catalog.S
 	return s.readRange(ctx, catalog.Sample{Index: index, Offset: offset}, to, container)
 }
 
-// readRange reads through the cache on disk, if there is one and the range can be told from that of another version.
+// readRange reads through the cache on disk, if there is one and the object's versions can be distinguished.
 func (s *Store) readRange(ctx context.Context, sample catalog.Sample, to []byte, from ranged) error {
 	if s.kept == nil {
 		return from.ReadAt(ctx, to, sample.Offset)
@@ -81,7 +81,7 @@ func (s *Store) readRange(ctx context.Context, sample catalog.Sample, to []byte,
 	if identity == "" {
 		return from.ReadAt(ctx, to, sample.Offset)
 	}
-	// The next use of a block is taken to be that of the sample that it is read for.
+	// The next use of a block is assumed to be that of the sample for which it is read.
 	one := []parts.Part{{Key: parts.KeyOf(identity, sample.Offset, int64(len(to))), Sample: sample.Index, Next: s.kept.NextUse(sample.Index), Bytes: to}}
 	if sample.HasCRC && sample.Block.Codec == blocks.None {
 		one[0].CRC = &sample.CRC32C

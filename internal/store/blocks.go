@@ -11,10 +11,11 @@ import (
 	"github.com/headrace/headrace/mmap"
 )
 
-// BlocksDecoded is how many blocks were decoded so far.
+// BlocksDecoded is the number of blocks that were decoded so far.
 func (s *Store) BlocksDecoded() int64 { return s.blocks.Decoded() }
 
-// PrepareBlock decodes the block of a sample that will soon be read, if it is one of several samples that is not there yet.
+// PrepareBlock decodes the block of a sample that will soon be read, if several samples share it and it is not decoded
+// yet.
 func (s *Store) PrepareBlock(sample catalog.Sample, fetched *time.Duration) {
 	if sample.Length == int64(sample.Block.Size) || int64(sample.Shard) >= int64(len(s.shards.list)) {
 		return
@@ -27,7 +28,7 @@ func (s *Store) PrepareBlock(sample catalog.Sample, fetched *time.Duration) {
 	s.spare.keep(stored)
 }
 
-// readBlock copies a sample out of the block that it lies in, decoded now or not long ago.
+// readBlock copies a sample out of its block, which was decoded not long ago or is decoded now.
 func (s *Store) readBlock(sample catalog.Sample, b *mmap.Buffer, fetched *time.Duration) (mmap.View, error) {
 	room, err := b.Reserve(sample.Length)
 	if err != nil {
@@ -36,7 +37,7 @@ func (s *Store) readBlock(sample catalog.Sample, b *mmap.Buffer, fetched *time.D
 	return b.Part(0, sample.Length), s.copyBlock(room, sample, fetched)
 }
 
-// copyOnce copies a sample out of its block. A block that cannot be decoded stays a blocks.MalformedError.
+// copyOnce copies a sample out of its block. If the block cannot be decoded, the error is a blocks.MalformedError.
 func (s *Store) copyOnce(room []byte, sample catalog.Sample, fetched *time.Duration) (err error) {
 	var stored *mmap.Buffer
 	if sample.Block.Codec == blocks.Tiled {
@@ -56,7 +57,7 @@ func (s *Store) copyOnce(room []byte, sample catalog.Sample, fetched *time.Durat
 	return err
 }
 
-// refused says which sample an error of its block is about.
+// refused adds the sample to an error about its block.
 func (s *Store) refused(err error, sample catalog.Sample) error {
 	var malformed *blocks.MalformedError
 	if errors.As(err, &malformed) {
@@ -69,8 +70,8 @@ func (s *Store) refused(err error, sample catalog.Sample) error {
 	return err
 }
 
-// fetch reads a block as it is stored, by pread whatever the backend: blocks are kept decoded, and what was
-// made of a mapped one that was cut meanwhile would be, too.
+// fetch reads a stored block. It uses pread with every backend: blocks are kept decoded, and so would be the result of
+// a mapped block that was cut meanwhile.
 func (s *Store) fetch(sample catalog.Sample, stored *mmap.Buffer, fetched *time.Duration) ([]byte, error) {
 	began := time.Now()
 	block, err := s.readStretch(sample, sample.Stored(), stored, (*mmap.File).ReadCopy)
@@ -80,7 +81,7 @@ func (s *Store) fetch(sample catalog.Sample, stored *mmap.Buffer, fetched *time.
 	return block.Bytes(), err
 }
 
-// copyTiled copies a sample out of a block that is assembled of the chunks of an array.
+// copyTiled copies a sample out of a block that is assembled from chunks of an array.
 func (s *Store) copyTiled(room []byte, sample catalog.Sample, fetch func(tile catalog.Sample) ([]byte, error)) error {
 	tiles, first := s.dataset.Tiles(sample.Index)
 	return s.blocks.CopyTiled(room, int64(sample.Block.Inner), sample.InBlock(), tiles, func(b blocks.Block) ([]byte, error) {
@@ -91,8 +92,8 @@ func (s *Store) copyTiled(room []byte, sample catalog.Sample, fetch func(tile ca
 	})
 }
 
-// spare are buffers of blocks as they are stored, between two reads. Pages that the system takes back and gives again
-// cost a fault each, and a virtual machine more.
+// spare keeps buffers for stored blocks between two reads. Pages that the system takes back and gives again cost a page
+// fault each, and more on a virtual machine.
 type spare struct {
 	mu     sync.Mutex
 	kept   []*mmap.Buffer
@@ -101,7 +102,7 @@ type spare struct {
 
 const (
 	mostSpare      = 4
-	mostSpareBytes = 32 << 20 // of one
+	mostSpareBytes = 32 << 20 // of one buffer
 )
 
 func (s *spare) take() *mmap.Buffer {
@@ -115,7 +116,7 @@ func (s *spare) take() *mmap.Buffer {
 	return new(mmap.Buffer)
 }
 
-// keep takes a buffer back; nil is none.
+// keep takes a buffer back; nil is ignored.
 func (s *spare) keep(b *mmap.Buffer) {
 	if b == nil {
 		return

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mostOpen bounds open shards: each is a descriptor and a mapping. A thousand shards of the
-// usual 256 MB are 256 GB, so that most datasets never close one.
+// mostOpen limits open shards: each takes a descriptor and a mapping. A thousand shards of the usual 256 MB are 256 GB,
+// so with most datasets none is ever closed.
 const mostOpen = 1000
 
 // shards are the shards of a packed dataset, open or not.
@@ -26,17 +26,17 @@ type shards struct {
 
 	mutex  sync.Mutex // guards opening and closing, never reading
 	count  int        // how many are open
-	hand   int        // of the clock that chooses what to close
+	hand   int        // of the clock algorithm that chooses what to close
 	closed atomic.Bool
 }
 
 type shard struct {
 	path string
-	size int64              // as the manifest states it
-	info *catalog.ShardInfo // of a container of others, else nil
-	away *catalog.Shard     // where it lies in a store of objects, else nil
+	size int64              // by the manifest
+	info *catalog.ShardInfo // of another program's container, otherwise nil
+	away *catalog.Shard     // if it lies in a store of objects, otherwise nil
 	file atomic.Pointer[mmap.File]
-	used atomic.Bool // since the clock's hand last came by
+	used atomic.Bool // it was used since the clock's hand last passed it
 }
 
 func newShards(d *catalog.Dataset, o Options) *shards {
@@ -51,8 +51,8 @@ func newShards(d *catalog.Dataset, o Options) *shards {
 	return s
 }
 
-// descriptors is how many shards may be open: a quarter of what the process may open, for
-// there are other loaders and the program itself.
+// descriptors is how many shards may be open: a quarter of the process's limit, because there are other loaders and the
+// program itself.
 func descriptors() int {
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
@@ -61,11 +61,11 @@ func descriptors() int {
 	return int(max(4, min(mostOpen, limit.Cur/4)))
 }
 
-// open returns the shard of a sample, opened at its first use.
+// open returns the shard of a sample. It opens the shard at its first use.
 func (s *shards) open(sample catalog.Sample) (*mmap.File, error) {
 	shard := &s.list[sample.Shard]
 	if file := shard.file.Load(); file != nil {
-		// Written only when it changes: all threads share this cache line.
+		// The flag is written only when it changes, because all threads share its cache line.
 		if !shard.used.Load() {
 			shard.used.Store(true)
 		}
@@ -84,7 +84,7 @@ func (s *shards) open(sample catalog.Sample) (*mmap.File, error) {
 	}
 	file, err := mmap.Open(shard.path, s.options)
 	if err != nil && (errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE)) && s.count > 0 {
-		// The program used up the descriptors: live with half of ours.
+		// The program has used up the descriptors, so we go on with half of ours.
 		s.evict((s.count + 1) / 2)
 		file, err = mmap.Open(shard.path, s.options)
 	}
@@ -105,9 +105,9 @@ func (s *shards) open(sample catalog.Sample) (*mmap.File, error) {
 	return file, nil
 }
 
-// check compares a shard with the manifest: an index of one shard must never be read against
-// the bytes of another. The offset in the error is the first place where the two differ by their
-// sizes: where a shorter file ends, and where a longer one ought to.
+// check compares a shard with the manifest, because an index of one shard must never be used for the bytes of another.
+// The offset in the error is the first place where the two differ by their sizes: where a shorter file ends, and where
+// a longer one should end.
 func (s *shards) check(at *shard, found, record int64) error {
 	e := &catalog.Error{File: at.path, Record: record, Offset: min(found, at.size)}
 	switch {
@@ -122,7 +122,7 @@ func (s *shards) check(at *shard, found, record int64) error {
 	default:
 		e.Kind, e.Text = fault.KindBadFile, sizes("this is not the shard that was packed", at.size, found)
 	}
-	// Sizes of shards are as good as random, so an equal one is no accident.
+	// Sizes of shards are as good as random, so an equal size is no coincidence.
 	for i := range s.list {
 		if other := &s.list[i]; other != at && other.size == found {
 			e.Text += "; this is the size of " + filepath.Base(other.path) + ", perhaps they were swapped"
@@ -132,15 +132,15 @@ func (s *shards) check(at *shard, found, record int64) error {
 	return e
 }
 
-// cut is an error for a sample that the shard, shorter than the manifest says, does not hold whole.
+// cut returns an error for a sample that does not lie completely in a shard that is shorter than the manifest says.
 func (s *shards) cut(sample catalog.Sample, file *mmap.File) error {
 	shard, end := &s.list[sample.Shard], file.Size()
-	// What lies outside the whole shard is the index's fault, which Read says.
+	// A sample that is outside the complete shard is the index's fault, and Read reports it.
 	if end >= shard.size || sample.Offset < 0 || sample.Length < 0 ||
 		sample.Offset > shard.size-sample.Stored() || sample.Offset <= end-sample.Stored() {
 		return nil
 	}
-	// Nothing that the CRC-32C of each record would not show is believed of such a file.
+	// Reading what is left is safe, because the CRC-32C of each record would show if the bytes were wrong.
 	where := "before the record, which begins at byte"
 	if sample.Offset < end {
 		where = "inside the record, which begins at byte"
@@ -149,10 +149,10 @@ func (s *shards) cut(sample catalog.Sample, file *mmap.File) error {
 		Text: sizes(fmt.Sprintf("the shard is truncated, it ends here, %s %d", where, sample.Offset), shard.size, end)}
 }
 
-// evict closes n shards that were not used lately (the clock algorithm), with the lock held.
+// evict closes n shards that were not used lately (the clock algorithm); the caller holds the lock.
 func (s *shards) evict(n int) {
-	// Two rounds: the first may only find that all were used. Readers go on using them meanwhile, so
-	// both may; the third takes any, or there would be more open than may be.
+	// The first round may only find that all were used. Readers go on using them, so the second may find the same. The
+	// third closes any shard, so that no more are open than allowed.
 	for steps := 3 * len(s.list); n > 0 && steps > 0; steps-- {
 		shard := &s.list[s.hand]
 		s.hand = (s.hand + 1) % len(s.list)
@@ -168,7 +168,7 @@ func (s *shards) evict(n int) {
 func (s *shards) shut(shard *shard) {
 	if file := shard.file.Swap(nil); file != nil {
 		s.count--
-		file.Close() // the last reader's Buffer unmaps it; close(2) of a file that was only read cannot fail usefully
+		file.Close() // the last reader's Buffer unmaps it; an error of close(2) does not matter for a file that was only read
 	}
 }
 

@@ -16,36 +16,34 @@ import (
 	"github.com/headrace/headrace/mmap"
 )
 
-// Options of a Store.
+// Options are the options of a Store.
 type Options struct {
 	mmap.Options
-	MaxRecordBytes int64 // a record over it is refused before memory is asked for
+	MaxRecordBytes int64 // a larger record is refused before memory is allocated
 	Blocks         blocks.Limits
-	// Unverified compares no record with the checksum that its container has of it.
+	// With Unverified, records are not compared with their container's checksums.
 	Unverified bool
-	// Salvage reads what a truncated shard still holds. Without it such a shard is an error at its
-	// first sample, so that the user learns of the damage at once, not when the order happens to
-	// come to a record that is gone.
+	// With Salvage, a truncated shard is read as far as it goes. Without it such a shard is an error at its first sample,
+	// so that the user learns of the damage at once, and not only when the order happens to reach a record that is gone.
 	Salvage bool
 }
 
-// Store reads the samples of one dataset. Safe for any number of goroutines, each with a
-// Buffer of its own.
+// Store reads the samples of one dataset. It is safe for any number of goroutines, if each has its own Buffer.
 type Store struct {
 	dataset *catalog.Dataset
 	options mmap.Options
 	limit   int64 // Options.MaxRecordBytes
-	checks  bool  // not Options.Unverified
+	checks  bool  // the opposite of Options.Unverified
 	shards  *shards
 	blocks  *blocks.Cache
 	spare   spare
-	waits   context.Context // of reads from stores of objects
+	waits   context.Context // context of reads from stores of objects
 	stop    context.CancelFunc
-	left    sync.WaitGroup // reads of blocks that may go on when nobody waits for them
-	kept    *parts.User    // what was read from stores of objects, on disk; nil: nothing is kept
+	left    sync.WaitGroup // reads of blocks that may go on when nobody waits for them any more
+	kept    *parts.User    // the cache on disk for what was read from stores of objects; nil: nothing is kept
 }
 
-// Open touches no shard: what is wrong with one is the error of the first sample that needs it.
+// Open opens no shard. What is wrong with a shard is an error of the first sample that needs it.
 func Open(d *catalog.Dataset, o Options) (*Store, error) {
 	if o.MaxRecordBytes <= 0 {
 		return nil, catalog.NewError(fault.KindArgument, "", "%s", fault.Argument("max_record_bytes", o.MaxRecordBytes, "at least 1"))
@@ -56,13 +54,13 @@ func Open(d *catalog.Dataset, o Options) (*Store, error) {
 		shards: newShards(d, o), blocks: blocks.NewCache(o.Blocks)}, nil
 }
 
-// kind says how a sample lies on disk.
+// kind returns the kind of the dataset that a sample belongs to.
 func (s *Store) kind(sample catalog.Sample) catalog.Kind {
 	return s.dataset.Holder(sample.Index).Kind()
 }
 
-// Close closes what is open and lets go of the dataset. Views stay readable until their Buffers
-// let go; no Read may begin afterwards.
+// Close closes what is open and releases the dataset. Views stay readable until their Buffers are freed or used again;
+// no Read may begin after Close.
 func (s *Store) Close() {
 	s.stop()
 	s.left.Wait()
@@ -72,10 +70,10 @@ func (s *Store) Close() {
 	}
 }
 
-// Stop ends reads from stores of objects, which may wait long; files are read on.
+// Stop ends reads from stores of objects, which may take long; files can still be read.
 func (s *Store) Stop() { s.stop() }
 
-// Waits ends with Stop and Close.
+// Waits returns a context that ends with Stop and Close.
 func (s *Store) Waits() context.Context { return s.waits }
 
 // Read makes the encoded bytes of a sample readable until b is used again.
@@ -83,8 +81,8 @@ func (s *Store) Read(sample catalog.Sample, b *mmap.Buffer) (mmap.View, error) {
 	return s.ReadWithin(s.waits, sample, b, nil)
 }
 
-// ReadWithin is Read that a context ends, of a file in a store of objects. A block is read on, for others may be
-// waiting for it; what of the time that took is added to fetched, which may be nil: the rest is the processor's.
+// ReadWithin is Read with a context that ends the read of a file in a store of objects. Reading a block goes on,
+// because others may wait for it. The time for reading it is added to fetched, which may be nil; the rest is CPU time.
 func (s *Store) ReadWithin(ctx context.Context, sample catalog.Sample, b *mmap.Buffer, fetched *time.Duration) (mmap.View, error) {
 	view, err := s.read(ctx, sample, b, fetched)
 	if err != nil {
@@ -93,7 +91,7 @@ func (s *Store) ReadWithin(ctx context.Context, sample catalog.Sample, b *mmap.B
 	return view, err
 }
 
-// After is what came of looking at the bytes that a read left in b: err, or that they were not all the file's.
+// After is called when the bytes of a read in b were used. It returns err, or an error if the file was cut meanwhile.
 func (s *Store) After(sample catalog.Sample, b *mmap.Buffer, err error) error {
 	cut := b.Intact()
 	if cut == nil {
@@ -105,7 +103,7 @@ func (s *Store) After(sample catalog.Sample, b *mmap.Buffer, err error) error {
 	return cut
 }
 
-// addKey says the sample's key too; where the index itself is wrong, its number has to do.
+// addKey adds the sample's key. If the index itself is wrong, there is only the number.
 func (s *Store) addKey(err error, record int64) {
 	var e *catalog.Error
 	if errors.As(err, &e) && e.Key == "" {
@@ -113,8 +111,8 @@ func (s *Store) addKey(err error, record int64) {
 	}
 }
 
-// Lost reports, without reading it, that a sample's shard is not there or ends before it. Of the
-// files of a folder, and of a store, nothing is known before they are read.
+// Lost says, without reading it, whether a sample's shard is missing or ends before it. For the files of a folder, and
+// in a store, nothing is known before they are read.
 func (s *Store) Lost(sample catalog.Sample) bool {
 	if !s.kind(sample).InShards() || int64(sample.Shard) >= int64(len(s.shards.list)) || s.shards.list[sample.Shard].away != nil {
 		return false
@@ -137,9 +135,9 @@ func (s *Store) read(ctx context.Context, sample catalog.Sample, b *mmap.Buffer,
 	return s.readFile(ctx, sample, b)
 }
 
-// ReadSeek makes the seek points of a sample readable until b is used again; an empty View where it
-// has none. They only make decoding faster, so who meets an error goes on without them. Always by pread:
-// it costs 1.1 us warm where madvise and fstat for a mapping cost 2.6, and 2 kB are soon copied.
+// ReadSeek makes the seek points of a sample readable until b is used again; the View is empty if there are none.
+// They only make decoding faster, so callers ignore an error. It always uses pread:
+// that costs 1.1 us if the page is cached. madvise and fstat for a mapping cost 2.6 us, and 2 kB are copied quickly.
 func (s *Store) ReadSeek(sample catalog.Sample, b *mmap.Buffer) (mmap.View, error) {
 	place := &sample.Seek
 	if place.Length == 0 {
@@ -149,7 +147,7 @@ func (s *Store) ReadSeek(sample catalog.Sample, b *mmap.Buffer) (mmap.View, erro
 	if file == nil {
 		return mmap.View{}, nil
 	}
-	// Points are a few hundredths of their image; this bounds what an index may make of that.
+	// Points take a few hundredths of their image; this limits what a damaged index may ask for.
 	if place.Length > s.limit {
 		return mmap.View{}, &catalog.Error{Kind: fault.KindLimit, File: file.Path(), Record: sample.Index, Offset: place.Offset,
 			Text: fmt.Sprintf("the seek points have %d bytes, max_record_bytes is %d", place.Length, s.limit)}
@@ -161,10 +159,10 @@ func (s *Store) ReadSeek(sample catalog.Sample, b *mmap.Buffer) (mmap.View, erro
 	return view, nil
 }
 
-// Listed says whether a sample is a file that no index knows.
+// Listed says whether a sample is a file without an index.
 func (s *Store) Listed(sample catalog.Sample) bool { return s.kind(sample) == catalog.Listed }
 
-// ReadListed is Read for such a file that also says which it was, and which version of it.
+// ReadListed is Read for such a file. It also returns the file's path and version.
 func (s *Store) ReadListed(sample catalog.Sample, b *mmap.Buffer) (mmap.View, string, mmap.Stamp, error) {
 	path, err := s.dataset.Path(sample.Index)
 	if err != nil {
@@ -178,7 +176,7 @@ func (s *Store) ReadListed(sample catalog.Sample, b *mmap.Buffer) (mmap.View, st
 	return view, path, stamp, err
 }
 
-// ReadBeside makes another file of a sample readable until b is used again, always by pread.
+// ReadBeside makes another file of a sample readable until b is used again. It always uses pread.
 func (s *Store) ReadBeside(path string, sample catalog.Sample, b *mmap.Buffer) (mmap.View, error) {
 	view, err := mmap.ReadWhole(path, b, s.limit, s.options)
 	if err == nil {
@@ -204,15 +202,15 @@ func (s *Store) readShard(sample catalog.Sample, b *mmap.Buffer, fetched *time.D
 	if sample.Block.Codec != blocks.None {
 		return s.readBlock(sample, b, fetched)
 	}
-	// Without an index: else the image has a checksum of its own, which the decoder compares.
+	// A frame exists only without an index. With an index the image has its own checksum, which the decoder compares.
 	if frame, ok := s.dataset.Frame(sample.Index); ok && s.checks && frame.Length <= s.limit {
 		return s.readFramed(sample, frame, b)
 	}
 	return s.readStretch(sample, sample.Length, b, (*mmap.File).Read)
 }
 
-// readFramed reads the record around an image, and compares it with the checksum that the container has of it. It is a
-// copy, for Go looks at its bytes.
+// readFramed reads the record around an image, and compares it with the container's checksum. The record is copied,
+// because Go reads its bytes.
 func (s *Store) readFramed(sample catalog.Sample, frame catalog.Frame, b *mmap.Buffer) (mmap.View, error) {
 	around, into := sample, sample.Offset-frame.Offset
 	around.Offset = frame.Offset
@@ -230,8 +228,8 @@ func (s *Store) readFramed(sample catalog.Sample, frame catalog.Frame, b *mmap.B
 	return mmap.View{Pointer: unsafe.Add(view.Pointer, into), Length: sample.Length}, nil
 }
 
-// ReadInto copies an image of an array in files to memory of the caller's, which has its length. Of a tiny
-// one that costs less than to show it where it is mapped.
+// ReadInto copies an image of an array in files to the caller's memory, which has its length. For a tiny image that
+// costs less than reading it where it is mapped.
 func (s *Store) ReadInto(to []byte, sample catalog.Sample) error {
 	if sample.Length > s.limit {
 		return s.oversized(sample, sample.Length)
@@ -256,7 +254,7 @@ func (s *Store) ReadInto(to []byte, sample catalog.Sample) error {
 	}
 }
 
-// readStretch reads so many bytes of a shard from where a sample begins, or its block.
+// readStretch reads length bytes of a shard, from where a sample or its block begins.
 func (s *Store) readStretch(sample catalog.Sample, length int64, b *mmap.Buffer,
 	read func(*mmap.File, *mmap.Buffer, int64, int64) (mmap.View, error)) (mmap.View, error) {
 	if away := s.shards.list[sample.Shard].away; away != nil {
@@ -277,14 +275,14 @@ func (s *Store) readStretch(sample catalog.Sample, length int64, b *mmap.Buffer,
 		if err == nil {
 			return view, nil
 		}
-		// Closed between open and Read because another shard needed its place.
+		// The shard was closed between open and read, because another shard needed its place.
 		if !isClosed(err) || s.shards.isClosed() {
 			return mmap.View{}, explain(err, file.Path(), sample.Index)
 		}
 	}
 }
 
-// oversized says the same of a record in a shard and of a file in its place.
+// oversized makes the same error for a record in a shard and for a file in a folder.
 func (s *Store) oversized(sample catalog.Sample, bytes int64) error {
 	return s.refuse(sample, fault.KindLimit, "the record has %d bytes, max_record_bytes is %d", bytes, s.limit)
 }
@@ -315,8 +313,8 @@ func (s *Store) readFile(ctx context.Context, sample catalog.Sample, b *mmap.Buf
 	return view, nil
 }
 
-// readIndexed reads a file of a folder that has an index. A copy of a folder often has other times (cp -r), so a file of
-// another time is compared by its checksum, and one of another size is another file.
+// readIndexed reads a file of a folder with an index. A copy of a folder often has other times (cp -r), so if the time
+// differs the checksum is compared. If the size differs it is another file.
 func (s *Store) readIndexed(path string, sample catalog.Sample, b *mmap.Buffer) (mmap.View, error) {
 	view, stamp, err := mmap.ReadSized(path, b, sample.Length, s.limit, s.options)
 	var found *mmap.Error
@@ -333,7 +331,7 @@ func (s *Store) readIndexed(path string, sample catalog.Sample, b *mmap.Buffer) 
 	return view, nil
 }
 
-// unreadable explains an error of a file in its place: a listed one's length is found when it is opened.
+// unreadable explains an error of a file in a folder. The length of a listed file is known only when it is opened.
 func (s *Store) unreadable(err error, path string, sample catalog.Sample) error {
 	var found *mmap.Error
 	if errors.Is(err, mmap.ErrTooLarge) && errors.As(err, &found) {

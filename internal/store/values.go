@@ -8,9 +8,9 @@ import (
 	"github.com/headrace/headrace/internal/fault"
 )
 
-// FieldValue is a field of a sample. What lies in a container is read as images are: of a store through the cache on disk,
-// and of a compressed block out of the blocks that are kept, of which images may lie in the same. The context ends the wait
-// for a store.
+// FieldValue returns a field of a sample. A value in a container is read as images are: from a store through the cache
+// on disk, and from a compressed block through the kept blocks, which may hold images as well. The context ends the
+// wait for a store.
 func (s *Store) FieldValue(ctx context.Context, index int64, field string) (any, error) {
 	if !s.dataset.InContainers(index) {
 		return s.dataset.FieldValue(index, field)
@@ -24,8 +24,8 @@ func (s *Store) FieldValue(ctx context.Context, index int64, field string) (any,
 	})
 }
 
-// copyValue copies a value out of its block. Who no longer waits for a store leaves the block to others, who may; reading it
-// ends with the Store.
+// copyValue copies a value out of its block. If the caller's context ends, the read goes on, because others may wait
+// for the block. It ends with the Store.
 func (s *Store) copyValue(ctx context.Context, to []byte, value catalog.Sample) error {
 	if ctx == s.waits || s.dataset.Shard(int(value.Shard)) == nil {
 		return s.copyField(to, value)

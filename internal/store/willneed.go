@@ -5,15 +5,15 @@ import (
 	"github.com/headrace/headrace/internal/catalog"
 )
 
-// WillNeed says that these neighbouring samples will all be read soon, in whatever order: where they
-// lie in shards, the storage is asked for each stretch as a whole. A hint, so nothing is an error.
+// WillNeed says that these neighbouring samples will all be read soon, in any order. If they are in shards, the storage
+// is asked for each stretch as a whole. It is only a hint, so it returns no error.
 func (s *Store) WillNeed(first, count int64) {
 	var begin, last catalog.Sample
-	open := false // a stretch from begin to last is yet to be announced
+	open := false // a stretch from begin to last is not announced yet
 	var announced *blocks.Tiles
 	for i := range count {
 		if !s.dataset.Holder(first + i).Kind().InShards() {
-			// Files of their own lie anywhere; behind them another part of a concatenation may begin.
+			// Single files may be anywhere. In a concatenated dataset another part may begin after them.
 			if s.dataset.Kind() != catalog.Concatenated {
 				return
 			}
@@ -24,7 +24,7 @@ func (s *Store) WillNeed(first, count int64) {
 			return
 		}
 		switch sample.Block.Codec {
-		case blocks.Fill: // of which nothing lies anywhere
+		case blocks.Fill: // such a block has no bytes anywhere
 			continue
 		case blocks.Tiled:
 			if tiles, number := s.dataset.Tiles(first + i); tiles != announced {
@@ -33,7 +33,7 @@ func (s *Store) WillNeed(first, count int64) {
 			}
 			continue
 		}
-		// A stretch ends with its shard, or where the next record is not behind the one before.
+		// A stretch ends with its shard, or if the next record lies before the last one.
 		if open && (sample.Shard != begin.Shard || sample.Offset < last.Offset) {
 			s.announce(begin, last)
 			begin = sample
@@ -57,7 +57,7 @@ func (s *Store) announce(begin, last catalog.Sample) {
 	}
 }
 
-// announceTiles asks for all chunks that a sample's block is assembled of.
+// announceTiles asks for all chunks that a sample's block is assembled from.
 func (s *Store) announceTiles(tiles *blocks.Tiles, first uint32, sample catalog.Sample) {
 	for i := range tiles.Parts {
 		if b := &tiles.Parts[i]; b.Codec != blocks.Fill {
