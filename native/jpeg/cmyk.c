@@ -1,8 +1,8 @@
-/* cmyk.c: CMYK samples as libjpeg delivers them to RGB, in Pillow's arithmetic.
+/* cmyk.c: converts CMYK samples, as libjpeg delivers them, to RGB with Pillow's arithmetic.
  *
  * Pillow reads every four-component JPEG with raw mode "CMYK;I": it takes the samples as inverted,
- * as Adobe writes them, whether or not there is an Adobe marker. Its convert("RGB") is then
- * nk - c * nk / 255 with nk = 255 - k. YCCK is made CMYK by libjpeg first.
+ * as Adobe writes them, whether or not there is an Adobe marker. With nk = 255 - k, its
+ * convert("RGB") gives nk - c * nk / 255. libjpeg first converts YCCK to CMYK.
  */
 #include "jpeg.h"
 
@@ -14,7 +14,7 @@ static inline uint32_t multiply_255(uint32_t a, uint32_t b) {
 
 void hrn_cmyk_to_rgbx(uint8_t *pixels, size_t count) {
   for (size_t i = 0; i < count; i++, pixels += 4) {
-    uint32_t nk = pixels[3]; /* stored inverted: 255 - k as it is */
+    uint32_t nk = pixels[3]; /* stored inverted, so this is 255 - k already */
     for (int channel = 0; channel < 3; channel++) {
       /* Never below 0: the product is at most nk. */
       pixels[channel] = (uint8_t)(nk - multiply_255(255u - pixels[channel], nk));

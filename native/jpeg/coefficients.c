@@ -1,8 +1,8 @@
 /* coefficients.c: the symbol loop.
  *
- * What it costs is instructions, 20 a lookup, and mispredicted branches, one at each block's end,
- * which no predictor knows. Two independent segments in turn hide the latency of the lookups: one
- * alone takes a quarter longer, three save 3 % more.
+ * Its cost is instructions, 20 a lookup, and mispredicted branches: one at each block's end, which
+ * cannot be predicted. Two independent segments are decoded in turn to hide the latency of the
+ * lookups. One alone takes a quarter longer; three would save 3 % more.
  */
 #include "coefficients.h"
 
@@ -10,7 +10,7 @@
 
 #include "../core/cpu.h"
 
-/* Into its caller, which may be compiled for another instruction set. */
+/* Inlined into its caller, which may be compiled for another instruction set. */
 #define INLINE static inline __attribute__((always_inline))
 
 /* Where the k-th coefficient goes (T.81 figure 5). k starts at 0 for DC; everything past 63, as far
@@ -23,7 +23,7 @@ static const uint8_t natural_order[62 + HRN_ADVANCE_SLOW + 1] = {
     36, 29, 22, 15, 23, 30, 37, 44, 51, 58, 59, 52, 45,
     38, 31, 39, 46, 53, 60, 61, 54, 47, 55, 62, 63, [64 ... 62 + HRN_ADVANCE_SLOW] = 64};
 
-/* At least 57 bits from `bit` on, the next one on top. */
+/* Loads at least 57 bits; the one at `bit` is on top. */
 INLINE uint64_t load(const uint8_t *bytes, uint64_t bit) {
   uint64_t word;
   memcpy(&word, bytes + (bit >> 3), sizeof word);
@@ -51,15 +51,15 @@ INLINE int32_t extend_dc(uint64_t bits, uint32_t size) {
  * registers. */
 typedef struct stream {
   hrn_segment *segment;
-  const uint64_t *table; /* of the block's AC symbols */
-  uint64_t window, bit;  /* bit: of the window's top */
-  uint64_t entry;        /* of the last lookup */
+  const uint64_t *table; /* table of the block's AC symbols */
+  uint64_t window, bit;  /* bit: the place of the window's top */
+  uint64_t entry;        /* entry of the last lookup */
   int16_t *block;
-  uint32_t k; /* of the last coefficient */
+  uint32_t k; /* place of the last coefficient */
 } stream;
 
-/* Starts a block with its DC coefficient. The one place where the position is held against the end
- * of the data. */
+/* Starts a block with its DC coefficient. In the loop, this is the only place where the position is
+ * compared with the end of the data. */
 INLINE void begin_block(const hrn_mcu *mcu, stream *s) {
   hrn_segment *segment = s->segment;
   if (__builtin_expect(s->bit > segment->last_bit, 0)) {
@@ -105,9 +105,10 @@ _Static_assert(LOOKUPS_A_WINDOW *HRN_AC_BITS <= 57, "a window's bits");
 
 INLINE void refill(stream *s) { s->window = load(s->segment->bytes, s->bit); }
 
-/* One or two coefficients. The second is stored first, since it falls on the first one's place
- * where there is none. An end of block, and all that does not lie inside the index, stores garbage
- * behind the block. True when this was more than a coefficient inside a block: see `special`. */
+/* Decodes one or two coefficients. The second is stored first: if there is none, its place is the
+ * first one's, whose value then overwrites it. An end of block, and a symbol that does not lie
+ * inside the index, store garbage behind the block. True if this was more than a coefficient inside
+ * a block: see `special`. */
 INLINE bool lookup(stream *s) {
   const uint64_t entry = s->table[s->window >> (64 - HRN_AC_BITS)];
   s->k += (uint8_t)(entry >> 8);
@@ -142,9 +143,9 @@ INLINE void long_symbol(stream *s) {
   s->block[natural_order[s->k]] = (int16_t)value;
 }
 
-/* A long symbol, the end of a block, or of the segment, which gives false. At a block's end k is 63
- * (the last coefficient was written), at least HRN_ADVANCE_END (end of block), or between: more
- * coefficients than a block has. Leaves no window. */
+/* Handles a long symbol and the end of a block. False at the end of the segment. At a block's end k
+ * is 63 if the last coefficient was written, and at least HRN_ADVANCE_END after an end of block. In
+ * between, the block has too many coefficients. The window is not valid afterwards. */
 INLINE bool special(const hrn_mcu *mcu, stream *s) {
   hrn_segment *segment = s->segment;
   const uint32_t second = (uint8_t)(s->entry >> 32);
@@ -201,7 +202,7 @@ INLINE void decode_two(const hrn_mcu *mcu, hrn_segment *first, hrn_segment *seco
   a_special:
     if (special(mcu, &a)) continue;
     end(&a);
-    /* Rows of one image are about as long as each other: little is left for one stream alone. */
+    /* Rows of one image are about equally long, so little is left for one stream alone. */
     finish(mcu, b);
     return;
   b_special:
@@ -212,8 +213,9 @@ INLINE void decode_two(const hrn_mcu *mcu, hrn_segment *first, hrn_segment *seco
   }
 }
 
-/* The same code for two instruction sets. Shifts by a variable count are much of it, and BMI2's
- * take their count from any register and leave the flags alone: 6 % less time. */
+/* The same code is compiled for two instruction sets. Many of its instructions shift by a variable
+ * count. BMI2's shifts take the count from any register and leave the flags alone, which saves 6 %
+ * of the time. */
 #if defined(__x86_64__)
 #define BMI2 __attribute__((target("bmi,bmi2")))
 static BMI2 void decode_one_bmi2(const hrn_mcu *mcu, hrn_segment *s) { decode_one(mcu, s); }
@@ -251,8 +253,8 @@ size_t hrn_unstuff(uint8_t *to, const uint8_t *from, size_t length, size_t *take
   uint8_t *out = to;
   const uint8_t *in = from, *end = from + length;
   while (in < end) {
-    /* memchr is the C library's SIMD; 0xFF is one byte in 256 at most, in photographs one in 500.
-     */
+    /* memchr is fast because the C library uses SIMD. At most one byte in 256 is 0xFF, in
+     * photographs one in 500. */
     const uint8_t *mark = memchr(in, 0xFF, (size_t)(end - in));
     size_t clean = (size_t)((mark != NULL ? mark : end) - in);
     memcpy(out, in, clean);

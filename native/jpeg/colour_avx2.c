@@ -1,4 +1,4 @@
-/* colour_avx2.c: fancy upsampling of chroma and YCbCr to RGBX, to libjpeg's bytes.
+/* colour_avx2.c: fancy upsampling of chroma, and YCbCr to RGBX, with the same bytes as libjpeg.
  *
  * Rows are read and written in whole vectors (plane_kernels.h says how far beyond their end).
  */
@@ -47,7 +47,7 @@ HRN_AVX2 void hrn_h2v1_avx2(const uint8_t *row, int32_t count, uint8_t *out) {
   }
 }
 
-/* (3 this + before + 8) / 16 and (3 this + behind + 7) / 16, of sums of 3 near + far. */
+/* (3 this + before + 8) / 16 and (3 this + behind + 7) / 16, where each is a sum 3 near + far. */
 HRN_AVX2_INLINE __m256i quadruple_half(int high, const __m256i near[3], const __m256i far[3]) {
   const __m256i this = three_to_one(high, near[1], far[1]);
   const __m256i thrice = _mm256_add_epi16(this, _mm256_add_epi16(this, this));
@@ -74,12 +74,13 @@ HRN_AVX2_INLINE __m256i widen_twice(int high, __m256i centred) {
   return _mm256_srai_epi16(upper, 7);
 }
 
-/* What is added to Y for green: (-0.34414 Cb - 0.71414 Cr), each constant to 16 bits and the sum
- * rounded once, as libjpeg does: two products in 32 bits. Even and odd elements apart. */
+/* What is added to Y for green: (-0.34414 Cb - 0.71414 Cr). As in libjpeg, each constant has 16
+ * bits and the sum is rounded once: two products in 32 bits. Even and odd elements are computed
+ * apart. */
 HRN_AVX2_INLINE __m256i green_of(__m256i cb, __m256i cr) {
   const __m256i even = _mm256_blend_epi16(cb, _mm256_slli_epi32(cr, 16), 0xAA);
   const __m256i odd = _mm256_blend_epi16(_mm256_srli_epi32(cb, 16), cr, 0xAA);
-  /* -22554 and -46802, halved, for cb and cr are doubled. */
+  /* -22554 and -46802, halved because cb and cr are doubled. */
   const __m256i factors = _mm256_set1_epi32((int)(uint16_t)-11277 | -23401 * 65536);
   const __m256i half = _mm256_set1_epi32(1 << 15);
   const __m256i a = _mm256_add_epi32(_mm256_madd_epi16(even, factors), half);

@@ -1,12 +1,12 @@
 // Package jpeg turns a JPEG's bytes into rows of pixels, and an image into a JPEG.
 //
-// header.c opens a file and says what it is worth, limits.c what it may cost, inspect.c and
-// entropy.c read all of it for its verdict and its seek points (seek.c). window.c makes the pixels
-// of a window: hook.c takes the place of libjpeg-turbo's entropy decoder, hook_rows.c decodes the
-// window's coefficients (coefficients.c, huffman.c), planes.c makes pixels of them with the kernels
-// of plane_kernels.h, and libjpeg-turbo does what is left. hook_check.c tries first whether the
-// libjpeg that is linked can be hooked. encode.c and encoder.c write, recompress.c writes and reads
-// again.
+// header.c opens a file and says at the end whether it was damaged, limits.c bounds what it may
+// cost. inspect.c and entropy.c read all of it for its verdict and its seek points (seek.c).
+// window.c makes the pixels of a window: hook.c takes the place of libjpeg-turbo's entropy decoder,
+// hook_rows.c decodes the window's coefficients (coefficients.c, huffman.c), planes.c makes pixels
+// of them with the kernels of plane_kernels.h, and libjpeg-turbo does what is left. hook_check.c
+// tests first whether the linked libjpeg can be hooked. encode.c and encoder.c write a JPEG,
+// recompress.c writes one and reads it again.
 package jpeg
 
 /*

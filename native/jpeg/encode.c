@@ -1,10 +1,9 @@
-/* encode.c: an image as a JPEG: what libjpeg's defaults make of it at a quality, which is baseline,
- * 4:2:0, standard Huffman tables.
- */
+/* encode.c: writes an image as a JPEG of a given quality, with libjpeg's defaults: baseline, 4:2:0,
+ * standard Huffman tables. */
 #include "jpeg.h"
 
-/* Whether no pixel has a colour: then one component says it all, and libjpeg's weights, whose sum
- * is 1, keep each value. */
+/* Whether no pixel has a colour. Then one component is enough, and libjpeg's weights, whose sum is
+ * 1, keep each value. */
 static bool colourless(const hrn_image *image) {
   for (int32_t y = 0; y < image->height; y++) {
     const uint8_t *pixel = image->pixels + (size_t)y * image->stride;
@@ -15,8 +14,8 @@ static bool colourless(const hrn_image *image) {
   return true;
 }
 
-/* Pixels are stored as they were, so what says how to turn them must stay: an EXIF block of one
- * entry. 1 is "as it is", which a file without the block says as well. */
+/* Pixels are stored as they were, so the file must still say how to turn them: in an EXIF block of
+ * one entry. Orientation 1 means "as it is", and so does a file without the block. */
 static void write_orientation(j_compress_ptr info, int32_t orientation) {
   const JOCTET block[] = {
       'E',  'x', 'i', 'f', 0, 0,                                     /* TIFF follows: */
@@ -35,12 +34,12 @@ int hrn_encode_image(hrn_context *context, const hrn_image *image, int32_t quali
   context->jpeg->status = status;
   if (setjmp(context->jpeg->escape) != 0) {
     hrn_encoder_close(encoder);
-    /* The pixels and the settings are ours; the shared texts would blame the file. */
+    /* The pixels and the settings are ours, and the texts of other codes would blame the file. */
     if (status->code != HRN_MEMORY && status->code != HRN_LIMIT) status->code = HRN_INTERNAL;
     status->offset = -1;
     return status->code;
   }
-  hrn_jpeg_errors_init(context->jpeg); /* after a PNG nobody has */
+  hrn_jpeg_errors_init(context->jpeg); /* after a PNG nobody has done so */
   hrn_encoder_open(context);
   info->image_width = (JDIMENSION)image->width;
   info->image_height = (JDIMENSION)image->height;

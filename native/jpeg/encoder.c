@@ -1,7 +1,7 @@
-/* encoder.c: libjpeg's compressor, and its destination: memory of the context.
+/* encoder.c: libjpeg's compressor, and its destination, which is memory of the context.
  *
- * Not jpeg_mem_dest: that one knows no limit, and after an error in mid-file its buffer belongs to
- * nobody. Here the buffer is the context's at any moment, so a longjmp leaks nothing.
+ * jpeg_mem_dest is not used: it has no limit, and after an error in mid-file nobody owns its
+ * buffer. Here the context owns the buffer at any moment, so a longjmp leaks nothing.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +23,7 @@ static void reserve(hrn_encoder *encoder, size_t bytes) {
     longjmp(jpeg->escape, 1);
   }
   size_t capacity = encoder->capacity > 0 ? encoder->capacity : FIRST_CAPACITY;
-  /* A power of two that reaches the limit ends the loop before it could overflow. */
+  /* At more than half of the limit this jumps to the limit, so doubling cannot overflow. */
   while (capacity < bytes) capacity = capacity > encoder->limit / 2 ? encoder->limit : capacity * 2;
   if (capacity > encoder->limit) capacity = encoder->limit;
   uint8_t *grown = realloc(encoder->bytes, capacity);
@@ -48,7 +48,7 @@ static void init_destination(j_compress_ptr info) {
   offer(encoder);
 }
 
-/* Called with the buffer full to its last byte, whatever the two fields say. */
+/* libjpeg calls this when the buffer is full to its last byte, whatever the two fields say. */
 static boolean empty_output_buffer(j_compress_ptr info) {
   hrn_encoder *encoder = (hrn_encoder *)info->dest;
   encoder->length = encoder->capacity;
@@ -84,7 +84,7 @@ void hrn_encoder_open(hrn_context *context) {
 
 void hrn_encoder_append(hrn_encoder *encoder, const uint8_t *bytes, size_t length) {
   if (length == 0) return;
-  if (length > encoder->limit) length = encoder->limit; /* too long all the same; no overflow */
+  if (length > encoder->limit) length = encoder->limit; /* still refused, without an overflow */
   reserve(encoder, encoder->length + length);
   memcpy(encoder->bytes + encoder->length, bytes, length);
   encoder->length += length;

@@ -1,9 +1,9 @@
 /* end.c: says where a truncated JPEG ends, for its error.
  *
- * libjpeg inserts an EOI marker there and reports what follows from that: an invalid Huffman table,
- * a component that does not exist. The error should say instead that bytes are missing. So, when an
- * error is being made and only then, the segments are followed to the last byte again, without
- * libjpeg.
+ * libjpeg inserts an EOI marker where the bytes end and reports what follows from that, such as an
+ * invalid Huffman table or a component that does not exist. The error should say instead that bytes
+ * are missing. So when such an error is made, and only then, the segments are followed again to the
+ * last byte, without libjpeg.
  */
 #include "jpeg.h"
 
@@ -55,8 +55,8 @@ int hrn_jpeg_truncated(const hrn_jpeg *jpeg, hrn_status *status) {
     return hrn_fail(status, HRN_TRUNCATED, offset,
                     "the file is truncated before its image data (found %zu bytes)", jpeg->length);
   }
-  /* The entropy decoder was done, or the library would have said so: of an arithmetic one it does
-   * not. */
+  /* The entropy decoder was done, because libjpeg would have warned otherwise. For arithmetic
+   * coding it does not warn. */
   if (!jpeg->truncated && !(info->arith_code && jpeg->dry_row < rows)) {
     return hrn_fail(status, HRN_TRUNCATED, offset,
                     "the file is truncated after scan %d, before all coefficients were sent (found "

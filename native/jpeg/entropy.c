@@ -1,12 +1,12 @@
 /* entropy.c: reads the entropy-coded data of a baseline JPEG once, for a verdict, without pixels.
  *
- * libjpeg's decoder needs every coefficient's value; a verdict needs only where each code ends. So
- * one table lookup steps over several symbols at once, their extra bits included, which lets
- * packing read a file's data faster than libjpeg can skip it.
+ * libjpeg's decoder needs every coefficient's value. A verdict needs only where each code ends. So
+ * one table lookup steps over several symbols at once, extra bits included. With that, packing
+ * reads a file's data faster than libjpeg can skip it.
  *
  * The answer is "clean" or "not sure". Clean means that libjpeg would decode every MCU and reach
- * EOI without a warning; anything else at all, down to a fill byte, is left to libjpeg, whose word
- * is the verdict.
+ * EOI without a warning. Everything else, even a fill byte, is left to libjpeg, which then gives
+ * the verdict.
  */
 #include "entropy.h"
 
@@ -14,7 +14,7 @@
 
 #include "../core/cpu.h"
 
-/* Into its caller, which may be compiled for another instruction set. */
+/* Inlined into its caller, which may be compiled for another instruction set. */
 #define INLINE static inline __attribute__((always_inline))
 
 #define SHIFT (64 - HRN_LOOKUP_BITS)
@@ -24,17 +24,17 @@
 
 _Static_assert(3 * HRN_STEP_BITS <= 56 && 2 * HRN_STEP_BITS + HRN_LOOKUP_BITS <= 56, "window");
 
-/* 64 symbols of 31 bits: how far hostile data can run past the end before the check after each
- * block. The refill reads 8 bytes more. */
+/* 64 symbols of 31 bits: this is how far hostile data can run past the end before the check after
+ * each block. The refill reads 8 bytes more. */
 _Static_assert(HRN_ENTROPY_PADDING >= 64 * MAX_BITS / 8 + 32, "work buffer padding");
 _Static_assert(HRN_UNSTUFFED_PADDING >= HRN_ENTROPY_PADDING, "hrn_skip_segment reads as far");
 
 /* ---- bits ---- */
 
-/* The next bits stand on top of `window`; so many of them are accounted for as `state` says, and
- * those below are the same bits that the next refill brings.
+/* The next bits are on top of `window`. `state` says how many of them count as loaded. The bits
+ * below those are already the same that the next refill brings.
  *
- * `state` is an hrn_step that grows: 63 less the bits that are accounted for, and the place of the
+ * `state` is an hrn_step that grows: 63 minus the bits that count as loaded, and the place of the
  * next coefficient << 8. So one addition moves both, and one comparison sees a block's end. */
 typedef struct reader {
   uint64_t window;
@@ -44,8 +44,8 @@ typedef struct reader {
 
 #define PLACE(place) ((uint32_t)(place) << 8)
 
-/* Whole bytes only, without a branch on how many: the bits above 56 are loaded again next time
- * (Fabian Giesen, "Reading bits in far too many ways", 2018, variant 4). What is loaded does not
+/* Adds whole bytes, without a branch on how many: the bits above 56 are loaded again next time
+ * (Fabian Giesen, "Reading bits in far too many ways", 2018, variant 4). The address does not
  * depend on the last steps, so the load does not wait for them. */
 INLINE void refill(reader *r) {
   uint64_t word;
@@ -63,12 +63,12 @@ INLINE void consume(reader *r, hrn_step step) {
   r->state += step;
 }
 
-/* `next` runs ahead of what was consumed by the bits that are still accounted for. */
+/* `next` is ahead of what was consumed by the bits that count as loaded. */
 INLINE uint64_t used_bits(const reader *r, const uint8_t *bytes) {
   return (uint64_t)(r->next - bytes) * 8 + BITS(r->state) - 63;
 }
 
-/* Reads on from a bit of `bytes`, at the place that `state` has. */
+/* Goes on at a bit of `bytes`. The coefficient's place in `state` stays. */
 INLINE void read_from(reader *r, const uint8_t *bytes, uint64_t bit) {
   r->next = bytes + (bit >> 3);
   r->window = 0;
@@ -79,9 +79,9 @@ INLINE void read_from(reader *r, const uint8_t *bytes, uint64_t bit) {
 
 /* ---- blocks ---- */
 
-/* Reads the next symbol by itself, where the joined ones lead out of the block or there are none.
- * At place 0 afterwards where it is not plainly right. The reader is handed over and back: one
- * whose address goes elsewhere would be kept in memory, not in registers. */
+/* Reads the next symbol by itself, if the joined ones lead out of the block or there are none. Sets
+ * the place to 0 if the symbol is not plainly right. The reader is passed and returned by value: if
+ * its address were taken, the compiler would keep it in memory instead of registers. */
 static reader single_step(reader r, const hrn_lookup *ac, const uint8_t *bytes) {
   read_from(&r, bytes, used_bits(&r, bytes));
   refill(&r);
@@ -93,7 +93,7 @@ static reader single_step(reader r, const hrn_lookup *ac, const uint8_t *bytes) 
   return r;
 }
 
-/* Steps over one block and adds to its component's DC predictor; false where it is not plainly
+/* Steps over one block and adds to its component's DC predictor. False if the block is not plainly
  * right. */
 INLINE bool block(reader *r, const uint8_t *bytes, const hrn_start *start, int32_t *predictor) {
   refill(r);
@@ -104,12 +104,12 @@ INLINE bool block(reader *r, const uint8_t *bytes, const hrn_start *start, int32
     if (first == 0) return false;
   }
   const int32_t value = *predictor + ((int32_t)first >> 16);
-  /* libjpeg keeps 16 bits of it, silently. */
+  /* libjpeg silently keeps 16 bits of the value. */
   if (__builtin_expect(value != (int16_t)value, 0)) return false;
   *predictor = value;
   r->state = BITS(r->state) + PLACE(1);
   consume(r, (hrn_step)first);
-  if (r->state >= PLACE(64)) return true; /* joined symbols end a block in order */
+  if (r->state >= PLACE(64)) return true; /* joined symbols ended the block properly */
   if (__builtin_expect(is_long, 0)) refill(r);
 
   const hrn_step *many = start->ac->many;
@@ -222,12 +222,13 @@ typedef struct place {
   bool looked;
 } place;
 
-/* The byte of the scan, which has `length` of them, that unstuffed byte `plain` comes from: none
- * before the one that was asked for last, the end of the data at most. */
+/* The byte of the scan that unstuffed byte `plain` comes from. `plain` must not be before the last
+ * one that was asked for, and at most the end of the data. `length` is the scan's. */
 static size_t stored(const uint8_t *scan, size_t length, place *at, uint64_t plain) {
-  /* Points are closer to each other than stuffed bytes, so what memchr found is kept for more. */
+  /* Points are closer together than stuffed bytes, so what memchr found is kept for several
+   * points. */
   while (!at->looked || plain > at->stuffed) {
-    if (at->looked) { /* past it, and the 0 behind it */
+    if (at->looked) { /* step over it and the 0 behind it */
       at->stored += (size_t)(at->stuffed - at->plain) + 2;
       at->plain = at->stuffed + 1;
     }
@@ -246,10 +247,10 @@ INLINE bool read_mcus(const hrn_scan *s, const segment *g, hrn_recorder *recorde
   const uint8_t *limit = g->bytes + g->length + sizeof r.window;
   uint64_t column = g->first % s->columns;
   for (uint64_t mcu = 0; mcu < g->mcus; mcu++) {
-    /* Before the MCU, so behind a restart marker where one stands here: its segment begins with
-     * predictors of 0, as the decoder will. */
+    /* The point is before the MCU. If a restart marker stands here, the point is behind it: the
+     * segment begins with predictors of 0, and so will the decoder. */
     if (recorder != NULL && column % recorder->step == 0) {
-      /* Among the zeros behind the segment there is no place that is stored. */
+      /* The zeros behind the segment come from no byte of the scan. */
       uint64_t bit = used_bits(&r, g->bytes);
       if (bit >> 3 > g->length) return false;
       hrn_seek_point *point = recorder->points++;
@@ -327,7 +328,7 @@ bool hrn_entropy_clean(hrn_entropy *entropy, const struct jpeg_decompress_struct
     g.first = s.mcus - left;
     g.mcus = left < interval ? left : interval;
     left -= g.mcus;
-    /* The last segment must end at EOI itself: another scan would be a file of several. */
+    /* The last segment must end at EOI. If another scan followed, the file would have several. */
     if (marker != (left > 0 ? JPEG_RST0 + restart : JPEG_EOI)) return false;
     if (!read_segment(&s, &g, recorder)) return false;
   }

@@ -1,4 +1,4 @@
-/* entropy.h: a scan read for its verdict and its seek points, or passed over. */
+/* entropy.h: reads a scan for its verdict and its seek points, or passes over parts of it. */
 #ifndef HEADRACE_JPEG_ENTROPY_H
 #define HEADRACE_JPEG_ENTROPY_H
 
@@ -18,7 +18,8 @@ typedef struct hrn_entropy {
   hrn_start start[HRN_MAX_COMPONENTS];
 } hrn_entropy;
 
-/* What this pass can read: one scan of everything, baseline, 8 bits, nothing missing. */
+/* A scan that this pass can read: baseline, 8 bits, with all components, and the file's only
+ * one. */
 typedef struct hrn_scan {
   const hrn_start *start[HRN_MAX_BLOCKS]; /* of each block of an MCU */
   uint8_t component[HRN_MAX_BLOCKS];
@@ -31,15 +32,15 @@ typedef struct hrn_scan {
 bool hrn_scan_begin(hrn_scan *scan, hrn_entropy *entropy,
                     const struct jpeg_decompress_struct *info);
 
-/* Passes over the segment's MCUs, several symbols a lookup, and keeps the DC predictors; `blocks`
- * is ignored. What hrn_decode_segment would call irregular is, here too. */
+/* Passes over the segment's MCUs, several symbols a lookup, and updates the DC predictors. Ignores
+ * `blocks`. Sets `irregular` for the same data as hrn_decode_segment. */
 void hrn_skip_segment(const hrn_scan *scan, hrn_segment *segment);
 
 /* Bytes that the work buffer of hrn_entropy_clean needs beyond the length of the data. */
 #define HRN_ENTROPY_PADDING 320
 
-/* Where seek points go while the data is read: one for every `step`-th MCU of each row, in order.
- */
+/* Where seek points go while the data is read: one for every `step`-th MCU of each row, in
+ * order. */
 typedef struct hrn_recorder {
   hrn_seek_point *points; /* NULL: none are wanted */
   uint32_t step;

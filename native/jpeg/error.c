@@ -1,16 +1,17 @@
 /* error.c: how libjpeg's errors and warnings become a status.
  *
- * A jpeg_error_mgr of our own rather than jpeg_std_error: that one prints and exits, and it is the
- * only user of libjpeg's jerror.o, which Debian builds without -fPIC and which therefore must stay
- * out of a shared library.
+ * This is a jpeg_error_mgr of our own, not jpeg_std_error, because that one prints and exits. It is
+ * also the only user of libjpeg's jerror.o, which Debian builds without -fPIC and which therefore
+ * must stay out of a shared library.
  */
 #include "jpeg.h"
 
 #include <jerror.h>
 #include <string.h>
 
-/* jerror.h is libjpeg's own list of messages, made to be included a second time for the texts. Two
- * of them stand in a header that is not installed; nobody asks for those. */
+/* jerror.h is libjpeg's own list of messages. It is made to be included a second time for the
+ * texts. Two of the texts are defined in a header that is not installed; no message here needs
+ * them. */
 #define JCOPYRIGHT "" /* version 3 */
 #define JCOPYRIGHT_SHORT ""
 #define JVERSION ""
@@ -22,7 +23,8 @@ static const char *const messages[] = {
 
 static hrn_jpeg *of(j_common_ptr info) { return (hrn_jpeg *)info->client_data; }
 
-/* As jpeg_std_error's, which is not linked; `buffer` has the size that libjpeg promises. */
+/* Does what jpeg_std_error's function does, which is not linked. `buffer` has the size that libjpeg
+ * promises. */
 static void format_message(j_common_ptr info, char *buffer) {
   struct jpeg_error_mgr *errors = info->err;
   int code = errors->msg_code;
@@ -43,7 +45,8 @@ static int kind(const hrn_jpeg *jpeg, int code) {
   switch (code) {
     case JERR_OUT_OF_MEMORY:
       return HRN_MEMORY;
-    case JERR_NO_BACKING_STORE: /* what max_memory_to_use comes to in a library without files */
+    case JERR_NO_BACKING_STORE: /* max_memory_to_use is exceeded, and this libjpeg has no temporary
+                                   files */
     case JERR_WIDTH_OVERFLOW:
     case JERR_IMAGE_TOO_BIG: /* its own limit of 65,500 a side, which Pillow shares */
       return HRN_LIMIT;
@@ -66,7 +69,7 @@ static int kind(const hrn_jpeg *jpeg, int code) {
   }
 }
 
-/* Says by name what a reader of the message would have to look up. */
+/* Writes by name what a reader of libjpeg's message would have to look up. */
 static int name_kind(const hrn_jpeg *jpeg, int code, int parameter, char *text, size_t size) {
   switch (code) {
     case JERR_NO_BACKING_STORE:
@@ -83,7 +86,7 @@ static int name_kind(const hrn_jpeg *jpeg, int code, int parameter, char *text, 
       else
         snprintf(text, size, "hierarchical JPEG (SOF%d)", parameter & 15);
       break;
-    case JERR_BAD_VIRTUAL_ACCESS: /* to the rows of a component that no scan has */
+    case JERR_BAD_VIRTUAL_ACCESS: /* access to the rows of a component that no scan has */
       if (!jpeg->lossless) break;
       snprintf(text, size, "the scans have not all components of the image");
       return jpeg->ran_dry ? HRN_TRUNCATED : HRN_BAD;
@@ -97,15 +100,15 @@ static int name_kind(const hrn_jpeg *jpeg, int code, int parameter, char *text, 
   return kind(jpeg, code);
 }
 
-/* The status is complete before the jump: whoever set `escape` only cleans up. Locals of the
- * functions in between are libjpeg's, whose memory jpeg_destroy_decompress frees. */
+/* Completes the status before the jump, so whoever set `escape` only cleans up. The functions that
+ * are jumped over are libjpeg's, and jpeg_destroy_decompress frees their memory. */
 static void error_exit(j_common_ptr info) {
   hrn_jpeg *jpeg = of(info);
   char text[JMSG_LENGTH_MAX];
   format_message(info, text);
   int code = name_kind(jpeg, info->err->msg_code, info->err->msg_parm.i[0], text, sizeof text);
   if (code == HRN_TRUNCATED) {
-    hrn_jpeg_truncated(jpeg, jpeg->status); /* the library's words are about the EOI we invented */
+    hrn_jpeg_truncated(jpeg, jpeg->status); /* libjpeg's text is about the EOI we invented */
   } else {
     hrn_fail(jpeg->status, code, hrn_jpeg_offset(jpeg), "%s", text);
   }
@@ -113,7 +116,7 @@ static void error_exit(j_common_ptr info) {
   longjmp(jpeg->escape, 1);
 }
 
-/* Level -1 is a warning: damaged data that the library works round, as Pillow lets it. */
+/* Level -1 is a warning: the data is damaged, and libjpeg works round it. Pillow accepts that. */
 static void emit_message(j_common_ptr info, int level) {
   if (level >= 0) return;
   hrn_jpeg *jpeg = of(info);
@@ -123,7 +126,7 @@ static void emit_message(j_common_ptr info, int level) {
   if (info->err->msg_code == JWRN_HIT_MARKER && jpeg->ran_dry) jpeg->truncated = true;
 }
 
-/* Nothing of a library belongs on stderr: what is worth saying is in the status. */
+/* A library must not write to stderr. What is worth saying is in the status. */
 static void output_message(j_common_ptr info) { (void)info; }
 
 /* Called by the library before each image. Our count of warnings is reset with the struct. */

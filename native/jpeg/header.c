@@ -1,4 +1,4 @@
-/* header.c: opens a JPEG and closes it: its header, and the verdict on what was read. */
+/* header.c: opens and closes a JPEG, reads its header, and gives the verdict on what was read. */
 #include <stdlib.h>
 
 #include "jpeg.h"
@@ -40,8 +40,9 @@ void hrn_jpeg_begin(hrn_context *context) {
 }
 
 /* Makes the one jpeg_decompress_struct anew for each image. jpeg_abort would keep the quantisation
- * and Huffman tables of the last image, and a file without tables of its own would then decode with
- * a stranger's: pixels must depend on the record alone. Costs under a microsecond. */
+ * and Huffman tables of the last image, and a file without tables of its own would then be decoded
+ * with those of another file. Pixels must depend on the record alone. This costs under a
+ * microsecond. */
 void hrn_jpeg_open(hrn_context *context) {
   hrn_jpeg *jpeg = context->jpeg;
   hrn_jpeg_close(context);
@@ -58,8 +59,8 @@ void hrn_jpeg_open(hrn_context *context) {
   jpeg->lossless = false;
 }
 
-/* libjpeg enlarges a component by whole factors only. It says so when a decode begins, which no
- * inspection of a plain file comes to. */
+/* libjpeg enlarges a component by whole factors only. It refuses other factors when a decode
+ * begins, but the inspection of a plain file never begins one, so they are checked here. */
 static int check_sampling(const hrn_jpeg *jpeg) {
   const struct jpeg_decompress_struct *info = &jpeg->info;
   for (int i = 0; i < info->num_components; i++) {
@@ -74,8 +75,8 @@ static int check_sampling(const hrn_jpeg *jpeg) {
   return HRN_OK;
 }
 
-/* Samples come as they are stored: the library converts no colours of a lossless file. Grey rows
- * are spread by window.c. */
+/* libjpeg converts no colours of a lossless file, so samples come as they are stored. window.c
+ * spreads grey rows to RGBX. */
 static int choose_lossless(hrn_jpeg *jpeg) {
   struct jpeg_decompress_struct *info = &jpeg->info;
   if (info->arith_code) {
@@ -123,7 +124,7 @@ static int choose_output(hrn_jpeg *jpeg) {
 
 int hrn_jpeg_draft(hrn_context *context, uint32_t denominator, bool grey, hrn_status *status) {
   hrn_jpeg *jpeg = context->jpeg;
-  /* The header may have been closed behind a window, and is read again before the next one. */
+  /* A window may have closed the decoder when it was done. The header is then read again. */
   if (!jpeg->created) {
     uint32_t width, height;
     if (hrn_jpeg_header(context, &width, &height, status) != HRN_OK) return status->code;
@@ -140,9 +141,9 @@ int hrn_jpeg_draft(hrn_context *context, uint32_t denominator, bool grey, hrn_st
   return HRN_OK;
 }
 
-/* libjpeg-turbo 2 itself refuses samples of other than 8 bits, and lossless files; version 3
- * decodes both. A sample of a lossless file is a data unit of its own, which is how the library
- * tells. */
+/* libjpeg-turbo 2 itself refuses lossless files, and samples of other than 8 bits; version 3
+ * decodes both. In a lossless file each sample is a data unit of its own, so min_DCT_scaled_size is
+ * 1. */
 static int check_precision(hrn_jpeg *jpeg) {
 #if LIBJPEG_TURBO_VERSION_NUMBER >= 3000000
   const int bits = jpeg->info.data_precision;
@@ -176,7 +177,7 @@ int hrn_jpeg_header(hrn_context *context, uint32_t *width, uint32_t *height, hrn
 /* Whether a file of several scans never sent some coefficients, or a whole component. */
 bool hrn_jpeg_incomplete(const struct jpeg_decompress_struct *info) {
   for (int component = 0; component < info->num_components; component++) {
-    /* Latched by the component's first scan. */
+    /* libjpeg sets it at the component's first scan. */
     if (info->comp_info[component].quant_table == NULL) return true;
     if (!info->progressive_mode || info->coef_bits == NULL) continue;
     for (int coefficient = 0; coefficient < DCTSIZE2; coefficient++) {
@@ -191,12 +192,12 @@ int hrn_jpeg_verdict(hrn_jpeg *jpeg, hrn_status *status) {
   struct jpeg_decompress_struct *info = &jpeg->info;
   status->warnings = jpeg->warnings;
   if (jpeg->truncated) return hrn_jpeg_truncated(jpeg, status);
-  /* An arithmetic decoder takes the end for zeros and does not warn. */
+  /* libjpeg's arithmetic decoder reads zeros behind the end and does not warn. */
   if (jpeg->ran_dry && info->arith_code && jpeg->dry_row < info->total_iMCU_rows) {
     return hrn_jpeg_truncated(jpeg, status);
   }
-  /* A file cut between two scans. With an EOI of its own it would be whole, if unusual. Of a
-   * lossless one nothing tells which components came, so it needs its EOI. */
+  /* The file was cut between two scans. With an EOI of its own it would be complete, if unusual.
+   * For a lossless file nothing tells which components were sent, so it needs its EOI. */
   if (jpeg->ran_dry && jpeg_has_multiple_scans(info) &&
       (jpeg->lossless || hrn_jpeg_incomplete(info))) {
     return hrn_jpeg_truncated(jpeg, status);

@@ -1,9 +1,9 @@
-/* hook.c: puts our entropy decoder where libjpeg's was.
+/* hook.c: puts our entropy decoder in the place of libjpeg's.
  *
  * libjpeg-turbo asks its entropy decoder for one MCU at a time, in raster order, with NULL for rows
- * that are skipped. Inverse DCT, upsampling and colour conversion stay its own. The library is not
- * changed: cinfo->entropy begins, in every version from 6b on, with the three members declared
- * here; hook_check.c tries at the first use whether the one that is linked keeps to it.
+ * that are skipped. It still does inverse DCT, upsampling and colour conversion itself. The library
+ * is not changed: in every version from 6b on, cinfo->entropy begins with the three members
+ * declared here. hook_check.c tests at the first use whether the linked version does.
  */
 #include "hook.h"
 
@@ -18,8 +18,8 @@ struct jpeg_entropy_decoder {
   boolean insufficient_data;
 };
 
-/* The tables of one block of the MCU. Two blocks of a component share theirs, and building one that
- * is there already costs a comparison. */
+/* Makes the tables of one block of the MCU. Blocks of a component share their tables, and building
+ * a table that is there already costs only a comparison. */
 static bool add_block(hrn_hook *hook, const struct jpeg_decompress_struct *info, int component) {
   const jpeg_component_info *c = info->cur_comp_info[component];
   if (c->dc_tbl_no < 0 || c->dc_tbl_no >= NUM_HUFF_TBLS || c->ac_tbl_no < 0 ||
@@ -38,8 +38,8 @@ static bool add_block(hrn_hook *hook, const struct jpeg_decompress_struct *info,
   return hrn_dc_build(our_dc, dc->bits, dc->huffval) && hrn_ac_build(our_ac, ac->bits, ac->huffval);
 }
 
-/* Called once libjpeg has accepted the scan header, so its derived fields are right. Files that
- * this refuses lose nothing but time. */
+/* Called after libjpeg has accepted the scan header, so its derived fields are right. A file that
+ * is refused here costs more time, nothing else. */
 bool hrn_hook_accepts(hrn_context *context) {
   const struct jpeg_decompress_struct *info = &context->jpeg->info;
   if (context->jpeg->kept_hook == NULL)
@@ -52,8 +52,8 @@ bool hrn_hook_accepts(hrn_context *context) {
       info->blocks_in_MCU > HRN_MAX_BLOCKS) {
     return false;
   }
-  /* A lone component's sampling factors do not count in its scan (T.81 A.2.2), yet libjpeg skips
-   * by them: leave such files to it. */
+  /* In a scan of one component its sampling factors do not count (T.81 A.2.2), but libjpeg skips by
+   * them. Such files are left to libjpeg. */
   const jpeg_component_info *only = info->cur_comp_info[0];
   if (info->comps_in_scan == 1 && (only->h_samp_factor != 1 || only->v_samp_factor != 1))
     return false;
@@ -62,7 +62,7 @@ bool hrn_hook_accepts(hrn_context *context) {
   for (int block = 0; block < info->blocks_in_MCU; block++) {
     if (!add_block(hook, info, info->MCU_membership[block])) return false;
   }
-  /* libjpeg has read nothing behind the scan header yet: its first byte is ours. */
+  /* libjpeg has read nothing behind the scan header yet, so its next byte is our first one. */
   hook->scan = context->jpeg->source.next_input_byte;
   hook->length = context->jpeg->source.bytes_in_buffer;
   if (hook->scan < context->bytes || hook->scan > context->bytes + context->length) return false;
@@ -75,8 +75,9 @@ bool hrn_hook_accepts(hrn_context *context) {
   return true;
 }
 
-/* libjpeg's call for one MCU. It zeroes the last MCU's blocks before and transforms them after,
- * both through the pointers it hands us: pointing them at the row spares a copy of each block. */
+/* libjpeg calls this for each MCU. Through the pointers that it passes, it zeroes the last MCU's
+ * blocks before the call and transforms the blocks after it. We point them into the row, which
+ * saves a copy of each block. */
 static boolean decode_mcu(j_decompress_ptr info, JBLOCKROW *blocks) {
   hrn_hook *hook = ((hrn_jpeg *)info->client_data)->hook;
   uint32_t column = hook->column, row = hook->row;
@@ -91,18 +92,19 @@ static boolean decode_mcu(j_decompress_ptr info, JBLOCKROW *blocks) {
   int16_t *mcu = hrn_hook_row(hook, row);
   if (mcu == NULL) return TRUE;
   mcu += hrn_hook_coefficients(hook, column - hook->first_column);
-  /* JBLOCKROW is int16_t (*)[64]: the same memory by another type of pointer. */
+  /* JBLOCKROW is int16_t (*)[64], so this is the same memory by another type of pointer. */
   for (int i = 0; i < hook->mcu.blocks; i++) blocks[i] = (JBLOCKROW)(void *)(mcu + i * HRN_BLOCK);
   return TRUE;
 }
 
-/* Makes the tables to pass over MCUs where there will be some, and readies what is needed to make
- * them later where there may be: below the rows that have points. */
+/* Makes the tables for passing over MCUs if there will be some to pass over. If there may be some,
+ * which is so below the rows that have points, prepares what is needed to make the tables later. */
 static bool prepare_skip(hrn_context *context, hrn_hook *hook) {
   hrn_jpeg *jpeg = context->jpeg;
   hook->skips = false;
   hook->passed = 0;
-  /* Rows with seek points between restart markers may begin with a few MCUs of no use. */
+  /* With restart markers, rows that have seek points may begin with a few MCUs that are not
+   * needed. */
   const bool needed = !hook->has_seek || hook->restart_interval > 0;
   if (!needed && hook->seek.rows == hook->rows) return true;
   if (jpeg->entropy == NULL) jpeg->entropy = calloc(1, sizeof *jpeg->entropy);
@@ -133,7 +135,8 @@ int hrn_hook_window(hrn_context *context, uint32_t first_column, uint32_t last_c
   if (hook->blocks == NULL || unstuffed == NULL) return status->code;
   hook->unstuffed[0] = unstuffed;
   hook->unstuffed[1] = unstuffed + room;
-  /* A walk has one segment at a time. Of more stuffed bytes than a quarter no points are noted. */
+  /* A walk has one segment at a time, so the second buffer has room for the places of stuffed
+   * bytes. If more than a quarter of the bytes are stuffed, no points are noted. */
   const size_t skew = (uintptr_t)hook->unstuffed[1] % sizeof *hook->stuffing.at;
   void *places = hook->unstuffed[1] + (skew > 0 ? sizeof *hook->stuffing.at - skew : 0);
   hook->stuffing = (hrn_stuffing){.at = places, .room = hook->length / sizeof *hook->stuffing.at};
@@ -151,8 +154,8 @@ int hrn_hook_install(hrn_context *context, uint32_t left, uint32_t width, uint32
   bool lone = info->comps_in_scan == 1;
   uint32_t mcu_width = DCTSIZE * (uint32_t)(lone ? 1 : info->max_h_samp_factor);
   uint32_t mcu_height = DCTSIZE * (uint32_t)(lone ? 1 : info->max_v_samp_factor);
-  /* Columns of the window as jpeg_crop_scanline moved it, so a whole MCU on the left. Fancy
-   * upsampling looks one row of chroma further down. */
+  /* jpeg_crop_scanline has moved the window's left side to a whole MCU. Fancy upsampling looks one
+   * row of chroma further down. */
   if (hrn_hook_window(context, left / mcu_width, (left + width - 1) / mcu_width,
                       bottom / mcu_height, status) != HRN_OK) {
     return HRN_MEMORY;

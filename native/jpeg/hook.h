@@ -1,4 +1,4 @@
-/* hook.h: our entropy decoder in the place of libjpeg's, for the MCUs of a window alone. */
+/* hook.h: our entropy decoder in the place of libjpeg's. It decodes only the MCUs of a window. */
 #ifndef HEADRACE_JPEG_HOOK_H
 #define HEADRACE_JPEG_HOOK_H
 
@@ -15,8 +15,9 @@ typedef struct hrn_walk {
   size_t stored;  /* byte of the scan that the segment begins at */
   size_t stuffed; /* how many of the stuffed bytes stand before the last point that was noted */
   uint32_t run;   /* MCUs until the next point, or the end of what is asked for */
-  uint32_t left;  /* MCUs of what is asked for, with those */
-  bool fresh; /* it has just begun, behind a restart marker if one stands before its first MCU */
+  uint32_t left;  /* MCUs left of what is asked for, those of `run` included */
+  bool fresh; /* the walk has just begun; a restart marker before its first MCU is already behind it
+               */
   hrn_segment segment;
 } hrn_walk;
 
@@ -26,9 +27,9 @@ typedef struct hrn_hook {
   hrn_ac_table ac[NUM_HUFF_TBLS];
   hrn_mcu mcu;
   hrn_scan skip;        /* tables for the MCUs that are passed over */
-  bool skips;           /* they are made */
-  uint32_t passed;      /* MCUs without them */
-  hrn_entropy *entropy; /* what they are made of, as info */
+  bool skips;           /* the tables of `skip` are made */
+  uint32_t passed;      /* MCUs that were passed over without those tables */
+  hrn_entropy *entropy; /* `skip` is made from this and from `info` */
   const struct jpeg_decompress_struct *info;
   const uint8_t *scan; /* entropy-coded bytes up to the record's end */
   size_t length;
@@ -38,7 +39,7 @@ typedef struct hrn_hook {
   hrn_seek seek;
 
   uint32_t first_column, last_column, last_row; /* the window, in MCUs */
-  uint32_t first_row;                           /* of MCUs that was asked for */
+  uint32_t first_row;                           /* first row of MCUs that was asked for */
   uint32_t column, row;                         /* of libjpeg's next call */
   uint32_t ready_row, ready_rows;               /* rows in `blocks` */
   int16_t *blocks;
@@ -46,39 +47,40 @@ typedef struct hrn_hook {
   uint8_t *unstuffed[2];
   hrn_walk walk;
   hrn_stuffing stuffing;      /* of the walk's segment, while points are noted */
-  hrn_seek_point *noted;      /* room for the seek points that are learned; NULL where none are */
-  hrn_seek_point *next_noted; /* where the next one goes; NULL while none are noted */
+  hrn_seek_point *noted;      /* room for the seek points that are learned; NULL: none are */
+  hrn_seek_point *next_noted; /* where the next one goes; NULL: none are noted now */
   bool onward;                /* the walk goes on behind the last row that has points */
   uint32_t points_a_row, components;
-  hrn_planes planes; /* where libjpeg does not make the pixels */
-  bool irregular;    /* the coefficients are not to be trusted: decode anew without us */
+  hrn_planes planes; /* used if libjpeg does not make the pixels */
+  bool irregular;    /* the coefficients cannot be trusted: libjpeg must decode the image anew */
 } hrn_hook;
 
-/* hook_check.c: why the libjpeg that is linked cannot be hooked, or NULL. Tried once. */
+/* hook_check.c: why the linked libjpeg cannot be hooked, or NULL. Checked once. */
 const char *hrn_hook_refusal(void);
 
-/* After jpeg_start_decompress: whether this scan is one that we read (plain sequential Huffman, 8
- * bits, all components in one scan), with its tables made. Not to be asked where the library cannot
- * be hooked. */
+/* Call after jpeg_start_decompress. Whether we can read this scan (plain sequential Huffman, 8
+ * bits, all components in one scan). If so, its tables are made. Call only if the library can be
+ * hooked. */
 bool hrn_hook_accepts(hrn_context *context);
 
-/* After that: the window in MCUs, inclusive, and the memory for it; HRN_MEMORY or another code
- * where there is none. The last row is a hint only: rows are made as asked. */
+/* Call after hrn_hook_accepts. Sets the window in MCUs, bounds included, and takes the memory for
+ * it; fails with HRN_MEMORY or another code if there is none. The last row is only a hint: rows are
+ * decoded as they are asked for. */
 int hrn_hook_window(hrn_context *context, uint32_t first_column, uint32_t last_column,
                     uint32_t last_row, hrn_status *status);
 
-/* After jpeg_crop_scanline: takes over decode_mcu for output columns [left, left + width) and rows
- * up to `bottom`. `seek` is the image's record or NULL. */
+/* Call after jpeg_crop_scanline. Takes over decode_mcu for output columns [left, left + width) and
+ * rows up to `bottom`. `seek` is the image's record or NULL. */
 int hrn_hook_install(hrn_context *context, uint32_t left, uint32_t width, uint32_t bottom,
                      hrn_status *status);
 
-/* Whether the hook was at work and met what is not for it. */
+/* Whether the hook was in use and met data that it cannot decode. */
 bool hrn_hook_irregular(const hrn_context *context);
 
 /* ---- hook_rows.c ---------------------------------------------------------------------------- */
 
-/* The window's MCUs of a row, one after the other, each its blocks in the order of the scan; NULL
- * once the data is irregular. Rows are asked for in order. */
+/* The coefficients of the window's MCUs in a row: one MCU after the other, the blocks of each in
+ * the order of the scan. NULL once the data is irregular. Rows must be asked for in order. */
 int16_t *hrn_hook_row(hrn_hook *hook, uint32_t row);
 
 /* How many coefficients so many MCUs have. */
@@ -86,38 +88,38 @@ static inline size_t hrn_hook_coefficients(const hrn_hook *hook, uint32_t mcus) 
   return (size_t)mcus * (size_t)hook->mcu.blocks * HRN_BLOCK;
 }
 
-/* The first MCU that is decoded for a row that has points: the one at or before the window. */
+/* The first MCU that is decoded in a row with points: that of the last point at or before the
+ * window's left edge. */
 static inline uint32_t hrn_hook_lead(const hrn_hook *hook) {
   return hook->has_seek ? hook->first_column - hook->first_column % hook->seek.step
                         : hook->first_column;
 }
 
-/* Makes the tables that MCUs are passed over by. Not behind the window's last row: libjpeg has
- * freed what they are made of by then. */
+/* Makes the tables for passing over MCUs. Must be called before the window's last row is done,
+ * because libjpeg then frees what they are made from. */
 bool hrn_hook_make_skip(hrn_hook *hook);
 
 /* Begins the walk at the scan's first MCU. */
 void hrn_hook_start(hrn_hook *hook);
 
-/* Begins the walk that goes on behind the last row that has points, which is not the scan's last.
- */
+/* Begins the walk behind the last row that has points. That row must not be the scan's last. */
 void hrn_hook_onward(hrn_hook *hook);
 
-/* Goes through the MCUs that are left of the first rows, without their coefficients. */
+/* Passes over the MCUs that are left of the first `rows` rows, without their coefficients. */
 void hrn_hook_pass(hrn_hook *hook, uint32_t rows);
 
 /* ---- learn.c -------------------------------------------------------------------------------- */
 
-/* Before the first MCU: whether points are to be noted, and where to. `status` is as it
- * was afterwards. */
+/* Call before the first MCU. Decides whether points are noted, and takes memory for them. Leaves
+ * `status` as it was. */
 void hrn_learn_begin(hrn_context *context, hrn_status *status);
 
-/* Has the points noted that the walk meets in the next `count` MCUs, which the segment is then to
- * be decoded or passed over for. */
+/* Prepares the walk's segment so that the points in the next `count` MCUs are noted. The caller
+ * then decodes the segment or passes over it. */
 void hrn_learn_run(hrn_hook *hook, uint32_t count);
 
-/* Behind the window's last row: the rest of the scan, and what was learned, as context->jpeg has
- * it. */
+/* Call after the window's last row. Passes over the rest of the scan if that is worth it, and puts
+ * what was learned into context->jpeg. */
 void hrn_learn_end(hrn_context *context);
 
 #endif

@@ -1,12 +1,12 @@
-/* hook_check.c: whether the hook of hook.c fits the libjpeg that is linked.
+/* hook_check.c: tests whether the hook of hook.c fits the linked libjpeg.
  *
- * The hook counts on what no header promises: the head of the entropy decoder's struct, and when
- * libjpeg asks for which MCU. So before the first use a small image of every alignment that matters
- * is written with that library, and decoded once without the hook and once with it, a window of it
- * with rows and columns skipped. Anything but the same bytes, from calls for every MCU, and the
- * library keeps its own decoder: slower, the pixels right. A third time the same window is made
- * without the library's inverse DCT, upsampling and colour conversion (planes.c), which must
- * not show either.
+ * The hook relies on what no header promises: the head of the entropy decoder's struct, and when
+ * libjpeg asks for which MCU. So before the first use a small image, of every alignment that
+ * matters, is written with that library. A window of it, with rows and columns skipped, is decoded
+ * once without the hook and once with it. Unless the bytes are the same and the hook was called for
+ * every MCU, libjpeg keeps its own decoder, which is slower but right. The same window is then made
+ * a third time without libjpeg's inverse DCT, upsampling and colour conversion (planes.c), and must
+ * be the same again.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -14,11 +14,11 @@
 
 #include "hook.h"
 
-/* Neither a whole number of MCUs, nor of points a row. */
+/* The sides are no whole number of MCUs, and a row is no whole number of points. */
 enum { WIDTH = 203, HEIGHT = 75, LEFT = 34, RIGHT = 181, TOP = 21, BOTTOM = 61 };
 
-/* 2.1.4 is the first release whose cropped decode is free of known errors; of version 4 nothing is
- * known. */
+/* 2.1.4 is the first release whose cropped decode is free of known errors. Of version 4 nothing is
+ * known yet. */
 #define OLDEST 2001004
 #define NEWEST 3999999
 
@@ -28,12 +28,12 @@ typedef struct sample {
   size_t stride;
   uint8_t *record; /* seek points */
   size_t record_length;
-  bool complete;      /* the hook was asked for each MCU */
-  bool planes_differ; /* planes.c's from those of libjpeg alone */
+  bool complete;      /* the hook was called for each MCU */
+  bool planes_differ; /* the pixels of planes.c differ from those of libjpeg alone */
   hrn_status status;
 } sample;
 
-/* The file that was written, as the record that is read next. */
+/* Makes the file that was written the record that is read next. */
 static void begin(sample *s) {
   const hrn_encoder *file = &s->context->jpeg->encoder;
   hrn_jpeg_begin(s->context);
@@ -62,7 +62,7 @@ static void write_pixels(uint8_t *row, uint32_t y) {
   }
 }
 
-/* As encode.c writes files: baseline, 4:2:0. */
+/* Writes the file as encode.c does: baseline, 4:2:0. */
 static void encode(sample *s) {
   hrn_encoder *encoder = &s->context->jpeg->encoder;
   j_compress_ptr info = &encoder->info;
@@ -99,7 +99,7 @@ static void find_points(sample *s) {
   memcpy(s->record, jpeg->seek, s->record_length);
 }
 
-/* The window, as window.c reads one. */
+/* Decodes the window as window.c does. */
 static void decode(sample *s, bool hooked) {
   hrn_context *context = s->context;
   struct jpeg_decompress_struct *info = &context->jpeg->info;
@@ -123,8 +123,8 @@ static void decode(sample *s, bool hooked) {
   }
 }
 
-/* As hooked windows are decoded where planes.c takes them: to no column but the window's. The
- * outermost ones of the other two are those of a crop. */
+/* Makes the window with planes.c, which decodes no column beside it, and compares. The outermost
+ * columns of the other two decodes are left out, because a crop makes them wrong. */
 static void compare_planes(sample *s) {
   hrn_context *context = s->context;
   const hrn_box box = {LEFT + 2, TOP, RIGHT - LEFT - 4, BOTTOM - TOP};
@@ -147,7 +147,7 @@ static bool planes_refused;
 static void check(void) {
   hrn_context context = {.limits = hrn_default_limits()};
   sample s = {.context = &context};
-  refusal = "its check failed"; /* for want of memory, if anything */
+  refusal = "its check failed"; /* stays only if the memory ran out, if at all */
   if (!hrn_jpeg_new(&context)) return;
   encode(&s);
   if (s.status.code == HRN_OK) find_points(&s);

@@ -1,6 +1,6 @@
 /* hook_rows.c: the coefficients of a window's rows. A row that has seek points is decoded from the
- * one before the window. For all others a walk goes through the MCUs of the scan, and passes over
- * those that lie on the way. */
+ * last point before the window. For all other rows a walk goes through the MCUs of the scan, and
+ * passes over those that lie on the way. */
 #include "hook.h"
 
 #include <string.h>
@@ -8,13 +8,13 @@
 /* 64 symbols of 27 bits, every byte of them a stuffed one. */
 #define MOST_BLOCK_BYTES (2 * HRN_BLOCK * 27 / 8)
 
-/* Passing over MCUs needs tables of its own, and making them takes as long as decoding some 50 MCUs
- * more than are needed. A walk behind known rows has fewer to pass over, as a rule. */
+/* Passing over MCUs needs tables of its own. Making them takes as long as decoding about 50 MCUs
+ * that are not needed. A walk behind known rows mostly has fewer to pass over. */
 #define WORTH_TABLES 64
 
 /* ---- walking ---------------------------------------------------------------------------- */
 
-/* Makes bytes [from, to) of the scan the segment's, as far as the next marker. */
+/* Unstuffs bytes [from, to) of the scan, up to the next marker, and makes them the segment's. */
 static void enter(hrn_hook *hook, hrn_segment *segment, uint8_t *unstuffed, size_t from, size_t to,
                   size_t *end, hrn_stuffing *stuffing) {
   size_t taken, length = hrn_unstuff(unstuffed, hook->scan + from, to - from, &taken, stuffing);
@@ -32,7 +32,8 @@ static void enter_walk(hrn_hook *hook, size_t from) {
   walk->stuffed = 0;
 }
 
-/* Begins a walk at a bit of the scan. A point outside of it is another file's or an attacker's. */
+/* Begins a walk at a bit of the scan. A point outside of the scan is another file's or an
+ * attacker's. */
 static void walk_from(hrn_hook *hook, size_t byte, size_t to, uint32_t bit, const int32_t *dc,
                       uint64_t mcu) {
   hrn_walk *walk = &hook->walk;
@@ -49,7 +50,7 @@ static void walk_from(hrn_hook *hook, size_t byte, size_t to, uint32_t bit, cons
   walk->fresh = true;
 }
 
-/* Over the restart marker that must stand here (T.81 E.2.4). */
+/* Moves the walk over the restart marker that must stand here (T.81 E.2.4). */
 static void walk_restart(hrn_hook *hook) {
   hrn_walk *walk = &hook->walk;
   uint8_t expected = (uint8_t)(0xD0 + (walk->mcu / hook->restart_interval - 1) % 8);
@@ -68,7 +69,7 @@ bool hrn_hook_make_skip(hrn_hook *hook) {
   return hook->skips;
 }
 
-/* So many MCUs: to `blocks`, or passed over when that is NULL. */
+/* Decodes `run` MCUs to `blocks`, or passes over them if that is NULL. */
 static void walk_run(hrn_hook *hook, uint32_t run, int16_t *blocks) {
   hrn_walk *walk = &hook->walk;
   const uint64_t behind = walk->mcu + run;
@@ -78,8 +79,8 @@ static void walk_run(hrn_hook *hook, uint32_t run, int16_t *blocks) {
   if (blocks == NULL && hook->skips) {
     hrn_skip_segment(&hook->skip, &walk->segment);
   } else {
-    /* To be passed over without tables for that: into the room of a second row of the window, which
-     * nobody reads. */
+    /* Without tables for passing over, MCUs are decoded into the room of a second row of the
+     * window, which nobody reads. */
     walk->segment.blocks = blocks != NULL ? blocks : hook->blocks + hook->row_stride;
     hrn_decode_segment(&hook->mcu, &walk->segment);
   }
@@ -88,7 +89,7 @@ static void walk_run(hrn_hook *hook, uint32_t run, int16_t *blocks) {
   walk->fresh = false;
 }
 
-/* The next `count` MCUs: to `blocks`, or passed over when that is NULL. */
+/* Decodes the next `count` MCUs to `blocks`, or passes over them if that is NULL. */
 static void walk_on(hrn_hook *hook, uint32_t count, int16_t *blocks) {
   hrn_walk *walk = &hook->walk;
   while (count > 0 && !hook->irregular) {
@@ -118,7 +119,7 @@ void hrn_hook_onward(hrn_hook *hook) {
   walk_from(hook, point.byte, hook->length, point.bit, point.dc,
             (uint64_t)row * hook->columns + (uint64_t)number * hook->seek.step);
   hook->onward = true;
-  /* The first one that is noted is that point once more. */
+  /* The first point that is noted is this one once more. */
   if (hook->noted != NULL)
     hook->next_noted = hook->noted + (size_t)row * hook->seek.points + number;
 }
@@ -128,10 +129,9 @@ void hrn_hook_pass(hrn_hook *hook, uint32_t rows) {
   if (hook->walk.mcu < mcus) walk_on(hook, (uint32_t)(mcus - hook->walk.mcu), NULL);
 }
 
-/* Whether libjpeg, at the end of its walk, would go on to EOI without an error:
- * jpeg_finish_decompress skips what is no marker, and restart markers and TEM, and refuses a second
- * scan, frame or image. All other markers are left to it. A file that ends without EOI has lost no
- * pixel. */
+/* Whether libjpeg would go on from here to EOI without an error. jpeg_finish_decompress skips what
+ * is no marker, restart markers and TEM. It refuses a second scan, frame or image. Files with any
+ * other marker are left to it. A file that ends without EOI has lost no pixel. */
 static bool ends_plainly(const hrn_hook *hook) {
   size_t at = hook->walk.end;
   for (;;) {
@@ -147,14 +147,14 @@ static bool ends_plainly(const hrn_hook *hook) {
 
 /* ---- rows of the window ------------------------------------------------------------------- */
 
-/* Points that were learned may end above a row. */
+/* Learned points may end above a row. */
 static bool has_points(const hrn_hook *hook, uint32_t row) {
   return hook->has_seek && row < hook->seek.rows;
 }
 
-/* Where a row's bytes end: at the point behind the window, so that no more than needed is
- * unstuffed. No further than its MCUs can reach: hostile points could else make every row copy the
- * scan. */
+/* Where a row's bytes end. That is at the first point behind the window, so that no more than
+ * needed is unstuffed, but no further than the row's MCUs can reach. Otherwise hostile points could
+ * make every row copy the whole scan. */
 static size_t row_end(const hrn_hook *hook, uint32_t row, size_t from) {
   uint32_t after = hook->last_column / hook->seek.step + 1;
   size_t to = hook->length;
@@ -162,8 +162,8 @@ static size_t row_end(const hrn_hook *hook, uint32_t row, size_t from) {
     hrn_seek_point next;
     bool same = after < hook->seek.points;
     hrn_seek_at(&hook->seek, same ? row : row + 1, same ? after : 0, &next);
-    /* The byte that the next point stands in may hold this row's last bits, and may be a stuffed
-     * one. */
+    /* The byte that the next point stands in may also hold this row's last bits, and it may be a
+     * stuffed one. */
     if (next.byte < to && to - next.byte > 2) to = (size_t)next.byte + 2;
   }
   uint64_t mcus = hook->last_column - hrn_hook_lead(hook) + 1;
@@ -188,8 +188,8 @@ static void enter_row(hrn_hook *hook, uint32_t row, uint32_t slot, hrn_segment *
   segment->mcus = hook->last_column - hrn_hook_lead(hook) + 1;
 }
 
-/* Two rows, for two streams in turn: libjpeg asks for the second one soon after. More than two, in
- * a queue, were no faster. */
+/* Decodes two rows as two streams in turn, because libjpeg asks for the second one soon after. More
+ * than two, in a queue, were no faster. */
 static void decode_rows_from_points(hrn_hook *hook, uint32_t row) {
   hrn_segment first, second;
   bool two = row < hook->last_row && has_points(hook, row + 1);
@@ -205,7 +205,7 @@ static void decode_rows_from_points(hrn_hook *hook, uint32_t row) {
   hook->ready_rows = two ? 2 : 1;
 }
 
-/* Without points the walk goes through every MCU on the way; with restart markers a row's walk
+/* Without points the walk goes through every MCU on the way. With restart markers a row's walk
  * begins at its point. */
 static void decode_row_walking(hrn_hook *hook, uint32_t row) {
   uint64_t start = (uint64_t)row * hook->columns + hook->first_column;
@@ -232,8 +232,8 @@ static void decode_row_walking(hrn_hook *hook, uint32_t row) {
   }
 }
 
-/* Rows come in order and each is asked for once for every MCU of the window; only the first of
- * these calls decodes. */
+/* Rows are asked for in order, each once for every MCU of the window. Only the first of these calls
+ * decodes. */
 static void make_ready(hrn_hook *hook, uint32_t row) {
   if (row >= hook->ready_row && row < hook->ready_row + hook->ready_rows) return;
   hook->ready_row = row;

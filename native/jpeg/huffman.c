@@ -26,8 +26,8 @@ static bool same(const hrn_codes *codes, const uint8_t counts[17], const uint8_t
          memcmp(codes->symbols, symbols, sizeof codes->symbols) == 0;
 }
 
-/* The codes of a length must fit it, and none is of ones alone (T.81 C.2); libjpeg refuses such a
- * table. */
+/* The codes of a length must fit it, and none may be of ones alone (T.81 C.2). libjpeg refuses a
+ * table that breaks this. */
 static bool assign(hrn_codes *codes, const uint8_t counts[17], const uint8_t symbols[256]) {
   int32_t code = 0, number = 0;
   codes->valid = false;
@@ -88,8 +88,9 @@ static uint64_t value_of(uint32_t extra, uint32_t size) {
   return (uint16_t)value;
 }
 
-/* What may follow a first symbol, by how many bits of the index that one leaves: the entry of the
- * `left` bits p is number (1 << left) + p, and 0 where no whole symbol lies in them. */
+/* What may follow a first symbol, for each number of index bits that it leaves. If it leaves `left`
+ * bits with value p, entry (1 << left) + p is what follows. The entry is 0 if no whole symbol lies
+ * in those bits. */
 typedef uint64_t followers[1 << HRN_AC_BITS];
 
 static void list_followers(const hrn_codes *codes, followers list) {
@@ -111,7 +112,7 @@ static void list_followers(const hrn_codes *codes, followers list) {
   }
 }
 
-/* All entries that begin with this code. */
+/* Fills all entries that begin with this code. */
 static uint64_t *add_code(uint64_t *to, uint32_t length, uint32_t symbol, followers list) {
   uint32_t total = symbol & 255, advance = symbol >> 24, size = total - length;
   if (symbol == 0 || total > HRN_AC_BITS) {

@@ -1,12 +1,12 @@
 /* huffman.h: Huffman tables in the form that coefficients.c reads.
  *
  * An AC entry holds finished coefficients: the next 11 bits give one or two symbols with the values
- * of their extra bits (ITU T.81 F.2.2.3, F.12), so that a photograph's block of 18 symbols takes
- * 12 lookups and none of the arithmetic. A symbol whose extra bits lie outside of the index, one in
- * thirty, costs a mispredicted branch. Decoding 300 photographs took, against a table on the code
- * alone with branch-free extra bits: 9 index bits 103 %, 10 bits 90 %, 11 bits 81 %, 12 bits 79 %
- * and twice the building, which is done anew for nearly every file of a dataset whose encoder
- * optimised its tables.
+ * of their extra bits (ITU T.81 F.2.2.3, F.12). So a photograph's block of 18 symbols takes 12
+ * lookups and none of the arithmetic. One symbol in thirty has extra bits outside of the index,
+ * which costs a mispredicted branch. Decoding 300 photographs was compared with a table that is
+ * indexed by the code alone, with branch-free extra bits. It took 103 % of the time with 9 index
+ * bits, 90 % with 10, 81 % with 11 and 79 % with 12. But 12 bits double the time to build a table,
+ * and a table is built for nearly every file if the dataset's encoder optimised its tables.
  */
 #ifndef HEADRACE_JPEG_HUFFMAN_H
 #define HEADRACE_JPEG_HUFFMAN_H
@@ -17,23 +17,23 @@
 #define HRN_DC_BITS 10
 #define HRN_AC_BITS 11
 
-/* The largest value of either kind that a baseline encoder of 8-bit samples can write (T.81 table
- * F.1 and F.2): larger ones are irregular. */
+/* The largest size of either kind that a baseline encoder of 8-bit samples can write (T.81 table
+ * F.1 and F.2). Larger ones are irregular. */
 #define HRN_HUFFMAN_MAX_SIZE 11
 
 /* A symbol: total | length << 8 | shift << 16 | advance << 24; 0 is none.
  *   total    bits of code and extra bits
  *   length   bits of the code
- *   shift    AC: (64 - size) & 63, what brings the extra bits down; DC: size itself, since
+ *   shift    AC: (64 - size) & 63, what brings the extra bits down; DC: size itself, because
  *            a DC difference of size 0 is common and no shift by 64 exists
  *   advance  AC: coefficients up to and with this one (run + 1); DC: 0
  *
  * An AC entry: total | advance << 8 | value << 16 | second advance << 32 | first total << 40 |
- * second value << 48, the total being that of both symbols, and the second ones 0 where there is
- * only one. Where not even one fits, total is 0 and advance HRN_ADVANCE_SLOW, and the symbol, if at
- * least its code fits, is spread over the rest: length << 16 | shift << 24 | total << 40 |
- * advance << 48. */
-#define HRN_ADVANCE_END 129  /* end of block: past 63 from anywhere */
+ * second value << 48. Here total is that of both symbols, and the second ones are 0 if there is
+ * only one symbol. If not even one symbol fits, total is 0 and advance is HRN_ADVANCE_SLOW. The
+ * other bits then hold the symbol, if at least its code fits: length << 16 | shift << 24 | total <<
+ * 40 | advance << 48. */
+#define HRN_ADVANCE_END 129  /* end of block: leads past 63 from any place */
 #define HRN_ADVANCE_SLOW 255 /* no symbol lies inside the index */
 
 /* The codes of a DHT segment. */
@@ -55,14 +55,14 @@ typedef struct hrn_ac_table {
   hrn_codes codes;
 } hrn_ac_table;
 
-/* Make the table of a DHT segment, or keep the one that is there when it is the same. False when
- * the counts are impossible, or a DC symbol is too large. */
+/* Make the table of a DHT segment, or keep the present one if it is the same. False if the counts
+ * are impossible, or a DC symbol is too large. */
 bool hrn_dc_build(hrn_dc_table *table, const uint8_t counts[17], const uint8_t symbols[256]);
 bool hrn_ac_build(hrn_ac_table *table, const uint8_t counts[17], const uint8_t symbols[256]);
 
-/* The symbol on top of the window, for codes longer than the index; 16 zeros come back with shift 0
- * and advance 16. 0 for what no encoder writes: no such code, an AC symbol of size 0 that is
- * neither end of block nor 16 zeros, a size over HRN_HUFFMAN_MAX_SIZE. */
+/* Return the symbol on top of the window, for codes longer than the index. 16 zeros have shift 0
+ * and advance 16. Return 0 for what no encoder writes: a code that does not exist, an AC symbol of
+ * size 0 that is neither end of block nor 16 zeros, a size over HRN_HUFFMAN_MAX_SIZE. */
 uint32_t hrn_dc_slow(const hrn_dc_table *table, uint64_t window);
 uint32_t hrn_ac_slow(const hrn_ac_table *table, uint64_t window);
 

@@ -1,15 +1,15 @@
 /* idct_avx2.c: libjpeg-turbo's slow integer inverse DCT, two blocks at a time.
  *
  * The algorithm is Loeffler, Ligtenberg and Moschytz's (ICASSP 1989) with 13-bit constants, columns
- * first, 2 fraction bits between the passes. Pixels must be libjpeg-turbo's for every input, those
- * that no encoder makes included, so all that rounds, wraps or saturates there does so here: sums
- * of two inputs wrap at 16 bits, products are added modulo 2^32, results saturate to 16 bits. What
- * happens between may be in any order, for it is exact.
+ * first, 2 fraction bits between the passes. Pixels must equal libjpeg-turbo's for every input,
+ * including those that no encoder makes. So everything that rounds, wraps or saturates there does
+ * so here: sums of two inputs wrap at 16 bits, products are added modulo 2^32, results saturate to
+ * 16 bits. The arithmetic in between is exact, so it may be done in any order.
  *
  * One lane holds one block, so nothing crosses lanes before the last step. Coefficients of high
- * frequencies are mostly 0, and without them half of the arithmetic falls away: of a photograph's
- * chroma, two neighbours lie inside the upper left 4 x 4 in 55 of 100 pairs, of its luma in 9.
- */
+ * frequencies are mostly 0, and without them half of the arithmetic falls away. In photographs both
+ * blocks of a pair lie inside the upper left 4 x 4 in 55 of 100 pairs of chroma, and in 9 of
+ * luma. */
 #include "plane_kernels.h"
 
 #if defined(__x86_64__)
@@ -56,8 +56,8 @@ HRN_AVX2_INLINE void butterfly(const __m256i even[4], const __m256i odd[4], int 
   }
 }
 
-/* Four of a lane's eight columns. in[4] to in[7] are 0, so no sum of two inputs is left that could
- * wrap, and every output is one of two products. */
+/* Transforms four of a lane's eight columns, where in[4] to in[7] are 0. So no sum of two inputs is
+ * left that could wrap, and each of `even` and `odd` is a sum of two products. */
 HRN_AVX2_INLINE void transform_few(int high, const __m256i in[8], int shift, __m256i out[8]) {
   const __m256i half = _mm256_set1_epi32(1 << (shift - 1));
   const __m256i in02 = interleave(high, in[0], in[2]), in13 = interleave(high, in[1], in[3]);
@@ -77,10 +77,10 @@ HRN_AVX2_INLINE void transform_few(int high, const __m256i in[8], int shift, __m
   butterfly(even, odd, shift, out);
 }
 
-/* The same of any input. */
+/* The same for any input. */
 HRN_AVX2_INLINE void transform_all(int high, const __m256i in[8], int shift, __m256i out[8]) {
-  /* x 2^BITS, as the upper half of 32 bits shifted down, from where the lower half brings the
-   * rounding of the first pass along. That of the second does not fit. */
+  /* Multiplies by 2^BITS: the value is the upper half of 32 bits, which is shifted down. The lower
+   * half brings the rounding of the first pass along. That of the second pass does not fit. */
   const __m256i lower = _mm256_set1_epi16(shift == FIRST ? 1 << (FIRST - 1 + 16 - BITS) : 0);
   __m256i sum = interleave(high, lower, _mm256_add_epi16(in[0], in[4]));
   __m256i difference = interleave(high, lower, _mm256_sub_epi16(in[0], in[4]));
@@ -143,8 +143,8 @@ HRN_AVX2_INLINE void transpose(const __m256i row[8], __m256i column[4]) {
   column[3] = _mm256_unpackhi_epi64(upper23, lower23);
 }
 
-/* Eight columns of the upper and of the lower four rows, 32 bits, to bytes around 128 in rows of
- * both blocks. */
+/* Stores eight columns, of the upper and of the lower four rows in 32 bits, as bytes around 128 in
+ * rows of both blocks. */
 HRN_AVX2_INLINE void store(const __m256i upper[8], const __m256i lower[8], uint8_t *to,
                            size_t stride) {
   __m256i column[8];
@@ -173,10 +173,11 @@ HRN_AVX2_INLINE void store(const __m256i upper[8], const __m256i lower[8], uint8
   }
 }
 
-/* Where no row but the first has coefficients, libjpeg-turbo takes a short cut that is the same
- * for what encoders make; beyond 14 bits it wraps where the long way saturates. Made so that the
- * long way gives its result. Coefficients that a table of zeros takes away are there all the same:
- * the blocks count, not the products. */
+/* If only the first row has coefficients, libjpeg-turbo takes a short cut. Its result is the same
+ * for what encoders make, but beyond 14 bits it wraps where the full transform saturates. This
+ * changes the row so that the full transform gives the short cut's result. Coefficients that become
+ * 0 by a quantisation table with zeros count as well, because libjpeg-turbo looks at the blocks,
+ * not at the products. */
 static __attribute__((noinline)) HRN_AVX2 void wrap_lone_row_avx2(__m256i *row, const __m128i *a,
                                                                   const __m128i *b) {
   __m256i below = _mm256_setzero_si256();
@@ -186,13 +187,13 @@ static __attribute__((noinline)) HRN_AVX2 void wrap_lone_row_avx2(__m256i *row, 
     below = _mm256_or_si256(below, both);
   }
   const __m256i zero = _mm256_cmpeq_epi64(below, _mm256_setzero_si256());
-  /* Both halves of a lane. */
+  /* Both halves of a lane must be 0. */
   const __m256i lone = _mm256_and_si256(zero, _mm256_shuffle_epi32(zero, 0x4E));
   const __m256i wrapped = _mm256_srai_epi16(_mm256_slli_epi16(*row, 2), 2);
   *row = _mm256_blendv_epi8(*row, wrapped, lone);
 }
 
-/* Of the blocks at a and b, whose rows are in `in`. */
+/* Transforms the blocks at a and b, whose rows are in `in`. */
 HRN_AVX2_INLINE void idct(int few_rows, int few_columns, __m256i in[8], const __m128i *a,
                           const __m128i *b, const int16_t *quantisation, uint8_t *rows,
                           size_t stride) {
@@ -201,7 +202,7 @@ HRN_AVX2_INLINE void idct(int few_rows, int few_columns, __m256i in[8], const __
     const __m128i row = _mm_loadu_si128((const __m128i *)(const void *)(quantisation + 8 * i));
     in[i] = _mm256_mullo_epi16(in[i], _mm256_broadcastsi128_si256(row));
   }
-  /* Outside [-2^13, 2^13). */
+  /* True if any value is outside [-2^13, 2^13). */
   const __m256i raised = _mm256_add_epi16(in[0], _mm256_set1_epi16(1 << 13));
   if (__builtin_expect(!_mm256_testz_si256(raised, _mm256_set1_epi16((int16_t)0xC000)), 0)) {
     wrap_lone_row_avx2(&in[0], a, b);

@@ -1,8 +1,8 @@
 /* inspect.c: the facts of a JPEG, and the verdict on all of its entropy-coded data.
  *
- * Whether a file is good belongs to the file, not to the part of it that some crop reads. So here
- * every MCU is read once, without making pixels: by entropy.c where the file is plain, else by
- * libjpeg, whose errors and warnings are the verdict.
+ * Whether a file is good is a property of the file, not of the part that some crop reads. So every
+ * MCU is read once here, without making pixels: by entropy.c if the file is plain, else by libjpeg,
+ * whose errors and warnings are the verdict.
  */
 #include <stdlib.h>
 
@@ -14,7 +14,7 @@ static uint8_t sampling_of(const struct jpeg_decompress_struct *info) {
   int count = info->num_components;
   if (count == 1) return HRN_SAMPLING_GREY;
   if (count != 3 && count != 4) return HRN_SAMPLING_OTHER;
-  /* A fourth component is black, stored as fully as the first. */
+  /* A fourth component is black. It is stored at the resolution of the first. */
   if (count == 4 &&
       (c[3].h_samp_factor != c[0].h_samp_factor || c[3].v_samp_factor != c[0].v_samp_factor)) {
     return HRN_SAMPLING_OTHER;
@@ -40,8 +40,8 @@ static uint8_t sampling_of(const struct jpeg_decompress_struct *info) {
   }
 }
 
-/* From libjpeg rather than from markers.c, now that it has accepted the file: the two could
- * differ over garbage between segments. */
+/* Takes the facts from libjpeg rather than from markers.c, now that it has accepted the file: the
+ * two could differ if there is garbage between segments. */
 static void read_facts(const hrn_jpeg *jpeg, hrn_facts *facts) {
   const struct jpeg_decompress_struct *info = &jpeg->info;
   facts->width = info->image_width;
@@ -57,8 +57,9 @@ static void read_facts(const hrn_jpeg *jpeg, hrn_facts *facts) {
   facts->scan_offset = (uint32_t)hrn_jpeg_offset(jpeg);
 }
 
-/* The rows up to the last, which has to be read, for a skip to the very end would decode nothing.
- * Skipped rows are decoded as to their codes only; the library skips none of a lossless file. */
+/* Skips all rows but the last. That one has to be read, because a skip to the very end would decode
+ * nothing. libjpeg decodes only the codes of skipped rows. It cannot skip rows of a lossless
+ * file. */
 static void pass_rows(hrn_jpeg *jpeg, JSAMPROW row) {
   struct jpeg_decompress_struct *info = &jpeg->info;
   if (jpeg->lossless) {
@@ -78,21 +79,21 @@ static int read_all(hrn_context *context, hrn_status *status) {
   }
   hrn_jpeg_start(context);
   const bool alone = !jpeg_has_multiple_scans(info);
-  /* That a lossless file has scans of all components turns out with its first row. */
+  /* Whether a lossless file has scans of all components shows only with its first row. */
   if (alone || jpeg->lossless) {
     JSAMPROW row = hrn_scratch(context, HRN_SCRATCH_DECODE, (size_t)info->output_width * 4, status);
     if (row == NULL) return status->code;
     if (alone) pass_rows(jpeg, row);
     jpeg_read_scanlines(info, &row, 1);
   }
-  /* What is left of the file up to EOI; with several scans that is done. Not
-   * jpeg_finish_decompress, which would free what the verdict looks at. */
+  /* Reads the rest of the file up to EOI. With several scans that is done already.
+   * jpeg_finish_decompress would free what the verdict looks at. */
   while (alone && jpeg_consume_input(info) != JPEG_REACHED_EOI) continue;
   return hrn_jpeg_verdict(jpeg, status);
 }
 
-/* Memory for the points of a scan, if they are asked for and the decoder could use them. NULL is no
- * fault of the record. */
+/* Takes memory for the points of a scan, if they are asked for and the decoder could use them. NULL
+ * is no error. */
 static hrn_recorder *begin_recording(hrn_context *context, hrn_recorder *recorder) {
   const struct jpeg_decompress_struct *info = &context->jpeg->info;
   const bool alone = info->num_components == 1;
@@ -134,7 +135,8 @@ int hrn_jpeg_inspect(hrn_context *context, int depth, hrn_facts *facts, hrn_stat
   hrn_jpeg_markers(context->bytes, context->length, facts);
   if (hrn_jpeg_header(context, &width, &height, status) != HRN_OK) return status->code;
   read_facts(jpeg, facts);
-  /* HRN_SCRATCH_MIDDLE is the resizer's, which has nothing to do while a file is inspected. */
+  /* HRN_SCRATCH_MIDDLE belongs to the resizer, which has nothing to do while a file is
+   * inspected. */
   if (depth == HRN_ENTROPY) {
     if (context->jpeg->entropy == NULL)
       context->jpeg->entropy = calloc(1, sizeof *context->jpeg->entropy);

@@ -1,36 +1,36 @@
-/* learn.c: seek points noted on the way, while a file that has none is decoded.
+/* learn.c: notes seek points while a file that has none is decoded.
  *
- * A decode without points goes through every MCU above and beside its window anyway. It is stopped
- * at every place where a point belongs, and what lies below the window is passed over at the end.
- * The points are those that an inspection would have found. A file that is no clean scan as far as
- * that goes gets none.
+ * A decode without points goes through every MCU above and beside its window anyway. It stops at
+ * every place where a point belongs. At the end, what lies below the window is passed over. The
+ * points are those that an inspection would have found. A file whose data was no clean scan as far
+ * as it was read gets no points.
  *
- * What lies below is a sixth of a file with RandomResizedCrop, and 11 % of its time. Two things
- * bound it. The last twelfth of the rows is left out: random windows hold it less often than the
- * rows in the middle, it takes as long as these, and a window that reaches it goes on from the last
- * point. And there is an allowance: each decode that learns adds an eighth of the work that its
- * pixels took, and of a file whose rest is more than what is there only the rows above are learned.
- * A later decode goes by their points. One whose window reaches below them goes on from the last
- * one, and what it finds there, or with an allowance the rest, is learned then. Whatever the
- * transforms are, passing over costs no more than that eighth, and nothing below known rows that no
- * window reaches.
+ * With RandomResizedCrop a sixth of a file lies below the window, and takes 11 % of the file's
+ * time. Two rules bound that. First, the last twelfth of the rows is left out: random windows
+ * contain it less often than the rows in the middle, passing over it takes as long as over those,
+ * and a window that reaches it goes on from the last point. Second, there is an allowance. Each
+ * decode that learns adds an eighth of the work that its pixels took. If the rest of a file is more
+ * than the allowance, only the rows above are learned. A later decode uses their points. If its
+ * window reaches below them, it goes on from the last one, and learns what it finds there, or the
+ * rest if there is an allowance for it. So whatever the transforms are, passing over costs at most
+ * that eighth, and rows below the known ones that no window reaches cost nothing.
  */
 #include "hook.h"
 
 #include <string.h>
 
-/* What a context begins with: some 20 photographs, so that a small set is learned at once. */
+/* A context's first allowance: about 20 photographs, so that a small set is learned at once. */
 #define FIRST_ALLOWANCE 16384
-/* Of the work that is done for pixels. */
+/* Decodes add 1 / SHARE of the work that is done for pixels to the allowance. */
 #define SHARE 8
 
-/* Of the rows, the last so many that are not passed over for points alone. */
+/* The last 1 / LAST of the rows are not passed over just to learn points. */
 #define LAST 12
 
 /* Fewer rows than an eighth of the image's are not worth another record. */
 #define WORTH 8
 
-/* So many rows with points count as all of them. */
+/* If this many rows have points, that counts as all of them. */
 static uint32_t enough(const hrn_hook *hook) { return hook->rows - hook->rows / LAST; }
 
 void hrn_learn_begin(hrn_context *context, hrn_status *status) {
@@ -41,16 +41,16 @@ void hrn_learn_begin(hrn_context *context, hrn_status *status) {
   if (hook->has_seek && (hook->seek.rows >= enough(hook) || hook->seek.step != HRN_SEEK_STEP)) {
     return;
   }
-  if (hook->length > UINT32_MAX) return; /* a point's place has 32 bits */
+  if (hook->length > UINT32_MAX) return; /* a point's position has 32 bits */
   hook->points_a_row = (hook->columns + HRN_SEEK_STEP - 1) / HRN_SEEK_STEP;
   const size_t points = (size_t)hook->points_a_row * hook->rows;
   hook->noted = hrn_scratch(context, HRN_SCRATCH_POINTS, points * sizeof *hook->noted, status);
-  if (hook->noted == NULL) hrn_status_clear(status); /* the pixels do without */
+  if (hook->noted == NULL) hrn_status_clear(status); /* the pixels do not need points */
   if (!hook->has_seek) hook->next_noted = hook->noted;
 }
 
-/* The byte of the scan that unstuffed byte `plain` of the walk's segment comes from; none before
- * the one that was asked for last. */
+/* The byte of the scan that unstuffed byte `plain` of the walk's segment comes from. `plain` must
+ * not be before the last one that was asked for. */
 static size_t stored(hrn_hook *hook, uint64_t plain) {
   hrn_walk *walk = &hook->walk;
   const hrn_stuffing *stuffing = &hook->stuffing;
@@ -58,13 +58,14 @@ static size_t stored(hrn_hook *hook, uint64_t plain) {
   return walk->stored + (size_t)plain + walk->stuffed;
 }
 
-/* The next MCU's point, if it has one, and how many may be walked over until the next. */
+/* Notes the next MCU's point, if one belongs there. Returns how many MCUs to walk over until the
+ * next one. */
 static uint32_t note(hrn_hook *hook) {
   hrn_walk *walk = &hook->walk;
   const uint32_t column = (uint32_t)(walk->mcu % hook->columns), into = column % HRN_SEEK_STEP;
   if (into == 0) {
     const hrn_segment *segment = &walk->segment;
-    /* Among the zeros behind the segment there is no place that is stored. */
+    /* The zeros behind the segment come from no byte of the scan. */
     if (segment->bit > segment->last_bit || hook->stuffing.count > hook->stuffing.room) {
       hook->noted = hook->next_noted = NULL;
       return walk->left;
@@ -79,7 +80,7 @@ static uint32_t note(hrn_hook *hook) {
   return run < walk->left ? run : walk->left;
 }
 
-/* hrn_segment's: behind a run, the next one. */
+/* The segment's `more`: called after a run, begins the next one. */
 static uint32_t next_run(hrn_segment *segment) {
   hrn_hook *hook = segment->owner;
   hrn_walk *walk = &hook->walk;
@@ -98,9 +99,9 @@ void hrn_learn_run(hrn_hook *hook, uint32_t count) {
   walk->segment.owner = hook;
 }
 
-/* Whether the rows down to the last ones may be passed over. Work is counted in MCUs that are
- * passed over, of which one in the window, with all that is done to its pixels, is worth about two.
- */
+/* Whether the allowance is enough to pass over the rows that are left, except for the last ones.
+ * Work is counted in MCUs that are passed over. An MCU in the window, with all that is done to its
+ * pixels, is worth about two of them. */
 static bool affordable(hrn_context *context, const hrn_hook *hook) {
   uint64_t *allowance = &context->jpeg->allowance;
   if (!context->jpeg->allowed) {
@@ -114,7 +115,8 @@ static bool affordable(hrn_context *context, const hrn_hook *hook) {
   const uint64_t window = (uint64_t)(hook->last_column - hook->first_column + 1) * (rows + 1);
   const uint64_t from = hook->has_seek ? (uint64_t)hook->seek.rows * hook->columns : 0;
   const uint64_t gone = hook->walk.mcu - (from < hook->walk.mcu ? from : hook->walk.mcu);
-  /* What was not spent is kept for one more file, not for a long stretch without any limit. */
+  /* The allowance grows to the size of one file at most. So what was not spent does not add up to a
+   * long stretch without any limit. */
   if (*allowance < mcus) {
     const uint64_t more = *allowance + (window + (gone > window ? gone : window)) / SHARE;
     *allowance = more < mcus ? more : mcus;
@@ -124,8 +126,8 @@ static bool affordable(hrn_context *context, const hrn_hook *hook) {
   return true;
 }
 
-/* Whether the walk, behind the last MCU, used up its bytes and stands before EOI. As
- * hrn_entropy_clean has it, which is stricter than a decoder. */
+/* Whether the walk has used up its bytes at the last MCU, and EOI follows. hrn_entropy_clean
+ * demands this as well. It is stricter than a decoder. */
 static bool ends_cleanly(const hrn_hook *hook) {
   const hrn_walk *walk = &hook->walk;
   return (walk->segment.bit + 7) / 8 == walk->segment.last_bit / 8 &&
@@ -133,19 +135,20 @@ static bool ends_cleanly(const hrn_hook *hook) {
          hook->scan[walk->end + 1] == JPEG_EOI;
 }
 
-/* Passes over the rows down to the last ones; false if the file turns out to be no clean scan. */
+/* Passes over the rows that are left, except for the last ones. False if the file turns out to be
+ * no clean scan. */
 static bool finish(hrn_hook *hook) {
   hrn_hook_pass(hook, enough(hook));
   if (hook->noted != NULL && !hook->irregular &&
       (hook->walk.mcu < (uint64_t)hook->columns * hook->rows || ends_cleanly(hook))) {
     return true;
   }
-  hook->irregular = false; /* of what no pixel was made of: no verdict */
+  hook->irregular = false; /* no pixel was made of this data, so it has no say in the verdict */
   return false;
 }
 
-/* How many rows there are points of now; 0 where those are too few more than before. A row counts
- * once the walk has left it. */
+/* How many rows have points now; 0 if that is too few more than before. A row counts once the walk
+ * has left it. */
 static uint32_t rows_so_far(const hrn_hook *hook) {
   const uint32_t rows = (uint32_t)(hook->walk.mcu / hook->columns);
   const uint32_t before = hook->has_seek ? hook->seek.rows : 0;
@@ -155,7 +158,7 @@ static uint32_t rows_so_far(const hrn_hook *hook) {
 
 /* Makes a record of the first rows, for the caller and for further windows of this image. */
 static bool keep(hrn_context *context, hrn_hook *hook, uint32_t rows) {
-  /* Of those that were known, the last one was noted again. */
+  /* The last of the known points was noted again, so it is not copied. */
   const uint32_t known = hook->has_seek ? hook->seek.rows * hook->seek.points - 1 : 0;
   for (uint32_t i = 0; i < known; i++) {
     hrn_seek_at(&hook->seek, i / hook->points_a_row, i % hook->points_a_row, hook->noted + i);
@@ -166,7 +169,7 @@ static bool keep(hrn_context *context, hrn_hook *hook, uint32_t rows) {
   if (size == 0) return false;
   hrn_status ignored;
   uint8_t *record = hrn_scratch(context, HRN_SCRATCH_SEEK, size, &ignored);
-  if (record == NULL) return true; /* another time */
+  if (record == NULL) return true; /* perhaps another time */
   hrn_seek_pack(hook->noted, hook->points_a_row, rows, components, HRN_SEEK_STEP, record, size);
   hrn_jpeg *jpeg = context->jpeg;
   jpeg->learned = jpeg->seek = record;

@@ -1,7 +1,7 @@
 /* limits.c: what one JPEG may cost, known from its headers before anything is decoded.
  *
- * A file of several scans is kept as coefficients until the last is read, and each scan goes
- * through its blocks once more, also where it has next to no bytes of its own: 99 empty scans of 89
+ * A file of several scans is kept as coefficients until the last scan is read. Each scan goes
+ * through its blocks once more, even if it has hardly any bytes of its own: 99 empty scans of 89
  * million pixels fit in a quarter of a megabyte. So the coefficients' memory is asked for with the
  * first scan's header, and the blocks of every scan are added up before it is decoded.
  */
@@ -9,7 +9,7 @@
 
 #include "jpeg.h"
 
-/* What stands in the scan header that was just read is not checked yet. */
+/* The scan header was just read, and libjpeg has not checked its values yet. */
 static uint64_t coefficients_of_block(const struct jpeg_decompress_struct *info) {
   if (!info->progressive_mode || info->Ss < 0 || info->Se < info->Ss || info->Se >= DCTSIZE2) {
     return DCTSIZE2;
@@ -19,9 +19,10 @@ static uint64_t coefficients_of_block(const struct jpeg_decompress_struct *info)
 
 static uint64_t divide_up(uint64_t a, uint64_t b) { return (a + b - 1) / b; }
 
-/* Of a Huffman-coded scan its blocks: those without codes of their own cost a look at most at each
- * coefficient, and codes take bytes of the file. Of an arithmetic-coded one its coefficients, for
- * every decision of that decoder costs as much as such a block, and can do without a byte. */
+/* The work of a Huffman-coded scan is its blocks: a block without codes of its own costs at most a
+ * look at each coefficient, and codes take bytes of the file. The work of an arithmetic-coded scan
+ * is its coefficients, because each decision of that decoder costs as much as such a block, and may
+ * take no byte of the file. */
 static uint64_t work_of_blocks(const struct jpeg_decompress_struct *info) {
   uint64_t blocks = 0;
   if (info->comps_in_scan == 1) {
@@ -39,8 +40,8 @@ static uint64_t work_of_blocks(const struct jpeg_decompress_struct *info) {
   return info->arith_code ? blocks * coefficients_of_block(info) : blocks;
 }
 
-/* A lossless scan has samples, each of them predicted, in the place of blocks: eight cost about
- * what a look at a block does. Sampling factors make none of them more. */
+/* A lossless scan has predicted samples instead of blocks. Eight samples cost about as much as a
+ * look at a block. Sampling factors do not add samples. */
 static uint64_t work_of_scan(const hrn_jpeg *jpeg) {
   const struct jpeg_decompress_struct *info = &jpeg->info;
   if (!jpeg->lossless) return work_of_blocks(info);
@@ -48,7 +49,7 @@ static uint64_t work_of_scan(const hrn_jpeg *jpeg) {
                    DCTSIZE);
 }
 
-/* Refuses the scan whose header was read last; jumps. Each is counted once. */
+/* Counts the scan whose header was read last, once, and jumps if it exceeds a limit. */
 static void count_scan(hrn_jpeg *jpeg) {
   const struct jpeg_decompress_struct *info = &jpeg->info;
   const uint32_t scan = (uint32_t)info->input_scan_number;
@@ -71,8 +72,8 @@ static void count_scan(hrn_jpeg *jpeg) {
   jpeg->scan_blocks += work;
 }
 
-/* Called by the library before it reads a scan header, a row of MCUs or to the end of a scan, of
- * files of several scans. */
+/* libjpeg calls this for files of several scans, before it reads a scan header, a row of MCUs, or
+ * to the end of a scan. */
 static void progress_monitor(j_common_ptr common) { count_scan((hrn_jpeg *)common->client_data); }
 
 void hrn_jpeg_limits_init(hrn_context *context) {
@@ -86,8 +87,8 @@ void hrn_jpeg_limits_init(hrn_context *context) {
   jpeg->scan_blocks = 0;
 }
 
-/* 2 bytes each, of whole MCUs; of a lossless file a byte for each sample. Everything else that the
- * library allocates is a few rows. */
+/* The memory for all coefficients: 2 bytes each, for whole MCUs; for a lossless file one byte for
+ * each sample. Everything else that libjpeg allocates is a few rows. */
 static uint64_t coefficient_bytes(const hrn_jpeg *jpeg) {
   const struct jpeg_decompress_struct *info = &jpeg->info;
   uint64_t blocks = 0;
@@ -100,7 +101,7 @@ static uint64_t coefficient_bytes(const hrn_jpeg *jpeg) {
   return blocks * (jpeg->lossless ? sizeof(JSAMPLE) : sizeof(JBLOCK));
 }
 
-/* Holds the library to the memory that the limit leaves. */
+/* Lets libjpeg take no more memory than the limit leaves. */
 static void limit_memory(hrn_context *context, uint64_t coefficients) {
   hrn_jpeg *jpeg = context->jpeg;
   const uint64_t left = hrn_memory_left(context);
@@ -112,7 +113,7 @@ static void limit_memory(hrn_context *context, uint64_t coefficients) {
              (unsigned long long)jpeg->max_bytes);
     longjmp(jpeg->escape, 1);
   }
-  /* The library's 0 means no limit; there is nothing that one byte is enough for. */
+  /* To libjpeg, 0 means no limit. Nothing can be done with one byte, so 1 stands for 0. */
   jpeg->info.mem->max_memory_to_use = left > LONG_MAX ? LONG_MAX : left > 0 ? (long)left : 1;
 }
 
@@ -127,7 +128,7 @@ void hrn_jpeg_start(hrn_context *context) {
   jpeg_start_decompress(&context->jpeg->info);
 }
 
-/* All of them, of whatever coding, kept by the library until the struct is closed. */
+/* Reads all coefficients, whatever the coding. libjpeg keeps them until the struct is closed. */
 jvirt_barray_ptr *hrn_jpeg_coefficients(hrn_context *context) {
   count_scan(context->jpeg);
   limit_memory(context, coefficient_bytes(context->jpeg));

@@ -1,7 +1,7 @@
-/* markers.c: what the marker segments before the first scan say, read without libjpeg.
+/* markers.c: reads what the marker segments before the first scan say, without libjpeg.
  *
  * libjpeg refuses lossless and 12-bit files before it tells their size, and keeps EXIF only as a
- * copy. This walk fills the facts of those files, too. Where libjpeg accepts a file its values
+ * copy. This walk fills in the facts of those files, too. If libjpeg accepts a file, its values
  * replace these.
  */
 #include "../core/exif.h"
@@ -38,7 +38,7 @@ bool hrn_jpeg_segment_next(const uint8_t *bytes, size_t length, size_t *at, hrn_
     const size_t begin = *at;
     const int marker = bytes[begin + 1];
     if (bytes[begin] != 0xFF || marker == 0xFF) {
-      (*at)++; /* garbage, which libjpeg skips with a warning; fill bytes */
+      (*at)++; /* garbage, which libjpeg skips with a warning, or a fill byte */
       continue;
     }
     *at += 2;

@@ -1,16 +1,16 @@
-/* planes.c: from coefficients to the window's RGBX without libjpeg.
+/* planes.c: makes the window's RGBX pixels from coefficients, without libjpeg.
  *
- * libjpeg's way through one MCU at a time costs a call for each block and for each row, and keeps
- * blocks apart that the inverse DCT can take together. Here a row of MCUs is transformed as a
- * whole, block rows that the window does not touch are left out, and no column is decoded beside
- * the window but what its chroma is made from.
+ * libjpeg works through one MCU at a time. That costs a call for each block and for each row, and
+ * separates blocks that the inverse DCT can take together. Here a row of MCUs is transformed as a
+ * whole, and block rows that the window does not touch are left out. Beside the window only those
+ * columns are decoded that its chroma is made from.
  *
- * Planes hold a few rows of samples, in a ring: with chroma of half the height the last row of an
- * MCU is finished when the row of MCUs below has come.
+ * A plane holds a few rows of samples, in a ring. With chroma of half the height, the last row of
+ * pixels of an MCU can only be finished when the row of MCUs below is there.
  */
 #include "hook.h"
 
-/* Bytes before a plane's row: one is read, all keep the row aligned. */
+/* Bytes before a plane's row. One is read; the number keeps the row aligned. */
 #define MARGIN 32
 
 static uint32_t halve_up(uint32_t length) { return length / 2 + length % 2; }
@@ -32,7 +32,7 @@ bool hrn_planes_accept(const hrn_context *context) {
     }
   }
   if (luma->h_samp_factor == 1) return luma->v_samp_factor == 1;
-  /* libjpeg repeats samples where chroma is only two wide. */
+  /* libjpeg repeats samples if chroma is only two wide. */
   return luma->h_samp_factor == 2 && luma->v_samp_factor <= 2 && info->image_width > 4;
 }
 
@@ -57,7 +57,7 @@ static void find_extent(hrn_planes *p) {
     p->plane[i].from = p->top;
     p->plane[i].to = p->bottom;
     if (i == HRN_LUMA || !halved_y(p)) continue;
-    /* The row above of an even one, below of an odd one. */
+    /* An even row of pixels needs the row of chroma above its own, an odd one the row below. */
     p->plane[i].from = halve_up(p->top) > 0 ? halve_up(p->top) - 1 : 0;
     const uint32_t below = halve_up(p->bottom - 1);
     p->plane[i].to = below < p->chroma_height ? below + 1 : p->chroma_height;
@@ -80,7 +80,7 @@ static void describe_planes(hrn_planes *p, const struct jpeg_decompress_struct *
     plane->v = (uint32_t)component->v_samp_factor;
     plane->offset = blocks * HRN_BLOCK;
     blocks += plane->h * plane->v;
-    /* As libjpeg's multipliers, 16 bits of whatever the file says. */
+    /* 16 bits of whatever the file says, as libjpeg's multipliers. */
     for (int k = 0; k < DCTSIZE2; k++) {
       plane->quantisation[k] = (int16_t)component->quant_table->quantval[k];
     }
@@ -119,7 +119,7 @@ static uint8_t *row_of(const hrn_plane *plane, uint32_t y) {
   return plane->rows + y % plane->ring * plane->stride;
 }
 
-/* Beyond the image's sides upsampling takes the outermost column again. */
+/* Upsampling repeats the outermost column beyond the image's sides. */
 static void repeat_sides(const hrn_planes *p, uint8_t *row) {
   const uint32_t width = p->chroma_width - p->first_column * DCTSIZE;
   if (p->first_column == 0) row[-1] = row[0];
@@ -135,7 +135,7 @@ static void transform_blocks(const hrn_planes *p, const hrn_plane *plane, const 
   }
   const hrn_block_pairs even = {blocks, p->mcu, 2 * p->mcu, p->mcus / 2};
   p->kernels->idct(&even, plane->quantisation, to, plane->stride);
-  if (p->mcus % 2 != 0) { /* the last one twice, into the padding */
+  if (p->mcus % 2 != 0) { /* the last one is paired with itself; the copy goes into the padding */
     const hrn_block_pairs one = {blocks + (p->mcus - 1) * p->mcu, 0, 0, 1};
     p->kernels->idct(&one, plane->quantisation, to + (p->mcus - 1) * DCTSIZE, plane->stride);
   }

@@ -1,5 +1,5 @@
-/* planes.h: the pixels of a window made here, from our coefficients, for the samplings that
- * nearly all files have. */
+/* planes.h: makes the pixels of a window here, from our coefficients, for the samplings that nearly
+ * all files have. */
 #ifndef HEADRACE_JPEG_PLANES_H
 #define HEADRACE_JPEG_PLANES_H
 
@@ -11,7 +11,7 @@ enum { HRN_LUMA, HRN_CB, HRN_CR, HRN_PLANES };
 /* One component's samples. */
 typedef struct hrn_plane {
   int16_t quantisation[DCTSIZE2];
-  uint8_t *rows;     /* of the first MCU's left column */
+  uint8_t *rows;     /* at the left column of the first MCU */
   size_t stride;     /* bytes */
   uint32_t ring;     /* rows in memory: row y lies at y % ring */
   uint32_t h, v;     /* blocks of an MCU */
@@ -19,7 +19,7 @@ typedef struct hrn_plane {
   uint32_t from, to; /* rows that the window is made from */
 } hrn_plane;
 
-/* A window, and how far it is. */
+/* A window, and how much of it is done. */
 typedef struct hrn_planes {
   const hrn_plane_kernels *kernels;
   hrn_plane plane[HRN_PLANES];
@@ -30,22 +30,22 @@ typedef struct hrn_planes {
   uint32_t chroma_width, chroma_height; /* of the whole image, where chroma is smaller */
   uint8_t *doubled[HRN_PLANES];         /* a row of chroma upsampled, from column left & ~1 on */
   uint32_t row, last_row;               /* of MCUs: the next, the last */
-  uint32_t y, ready;                    /* rows of pixels: the next, the first without samples */
+  uint32_t y, ready; /* rows of pixels: the next, the first whose samples are missing */
 } hrn_planes;
 
-/* Whether this scan, which hrn_hook_accepts has accepted, is one for us: whole size, grey or YCbCr
- * with chroma as large as luma or halved (4:4:4, 4:2:2, 4:2:0), on a CPU that there are kernels
- * for. */
+/* Whether we can make the pixels of this scan, which hrn_hook_accepts has accepted: at full size,
+ * grey or YCbCr with chroma as large as luma or halved (4:4:4, 4:2:2, 4:2:0), on a CPU that has
+ * kernels. */
 bool hrn_planes_accept(const hrn_context *context);
 
-/* hook_check.c: whether the libjpeg that is linked makes other pixels than we. Tried once. */
+/* hook_check.c: whether the linked libjpeg makes other pixels than planes.c. Checked once. */
 bool hrn_planes_refused(void);
 
-/* Makes ready for the box's pixels; false where there is no memory for the way there. */
+/* Prepares to make the box's pixels; false if there is no memory for that. */
 bool hrn_planes_begin(hrn_context *context, const hrn_box *box, hrn_status *status);
 
-/* The next `count` rows, and garbage up to HRN_COLOUR_PADDING bytes behind the last. Of no use if
- * hrn_hook_irregular says so then. */
+/* Makes the next `count` rows, and writes garbage up to HRN_COLOUR_PADDING bytes behind the last
+ * one. The rows are useless if hrn_hook_irregular is true afterwards. */
 void hrn_planes_read(hrn_context *context, uint8_t *first, size_t stride, uint32_t count);
 
 #endif

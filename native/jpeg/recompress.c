@@ -1,14 +1,14 @@
-/* recompress.c: what a JPEG file makes of an image: encoded as Pillow saves it, and decoded again.
+/* recompress.c: encodes an image as Pillow saves a JPEG, and decodes it again.
  *
- * libjpeg-turbo's defaults on both sides, which Pillow keeps: Huffman-coded 4:2:0, the slow and
- * exact DCTs, fancy upsampling. The decoder is the context's, which is free here: the window that
- * the pixels come from was decoded to its end, and a later one begins with its header.
+ * Both sides use libjpeg-turbo's defaults, as Pillow does: Huffman-coded 4:2:0, the slow and exact
+ * DCTs, fancy upsampling. The context's decoder is free for this. The window that the pixels come
+ * from was decoded to its end, and a later window reads its header again.
  */
 #include "recompress.h"
 
 #include "jpeg.h"
 
-/* The encoder's file as rows of *out. */
+/* Decodes the encoder's file into the rows of *out. */
 static int read_back(hrn_context *context, const hrn_image *out, hrn_status *status) {
   hrn_jpeg *jpeg = context->jpeg;
   struct jpeg_decompress_struct *info = &jpeg->info;

@@ -3,7 +3,8 @@
 
 #include <string.h>
 
-/* A position is at most this wide, so that a point's fields come out of one 64-bit load each. */
+/* A position is at most this wide, so that each of a point's fields comes out of one 64-bit
+ * load. */
 #define MAX_POSITION_BITS 32
 #define MAX_DC_BITS 16
 
@@ -25,7 +26,7 @@ static void put32(uint8_t *p, uint32_t v) {
 
 static uint64_t get64(const uint8_t *p) { return get32(p) | (uint64_t)get32(p + 4) << 32; }
 
-/* `width` <= 32 bits at `bit`; reads 8 bytes. */
+/* Reads `width` <= 32 bits at `bit`. Loads 8 bytes. */
 static uint32_t get_bits(const uint8_t *p, uint64_t bit, uint32_t width) {
   return (uint32_t)((get64(p + (bit >> 3)) >> (bit & 7)) & ((1ull << width) - 1));
 }
@@ -56,7 +57,8 @@ static uint32_t width_of(uint32_t value) {
   return value == 0 ? 0 : 32 - (uint32_t)__builtin_clz(value);
 }
 
-/* The size of a record; 64-bit, since counts come from hostile bytes. */
+/* The size of a record. It is computed in 64 bits, because the counts may come from hostile
+ * bytes. */
 static uint64_t record_size(uint64_t rows, uint64_t points, uint64_t point_bits) {
   return HRN_SEEK_HEADER + rows * 4 + (rows * points * point_bits + 7) / 8 + HRN_SEEK_TAIL;
 }

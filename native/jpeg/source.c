@@ -1,8 +1,8 @@
-/* source.c: libjpeg's bytes from memory, and a note when they ran out.
+/* source.c: gives libjpeg its bytes from memory, and notes when they ran out.
  *
  * libjpeg's own memory source hides the end of the data behind an invented EOI marker and a
- * warning. Here the same EOI is invented, but the decoder can tell it from one in the file: that is
- * what separates a truncated file from one that is merely damaged.
+ * warning. The same EOI is invented here, but the decoder can tell it from one in the file. That
+ * distinguishes a truncated file from one that is merely damaged.
  */
 #include "jpeg.h"
 
@@ -17,7 +17,7 @@ static boolean fill_input_buffer(j_decompress_ptr info) {
   if (!jpeg->ran_dry) {
     jpeg->ran_dry = true;
     jpeg->dry_row = info->input_iMCU_row;
-    jpeg->warnings++; /* as JWRN_JPEG_EOF of libjpeg's own source: once a file */
+    jpeg->warnings++; /* counted once a file, as libjpeg's own source does with JWRN_JPEG_EOF */
   }
   jpeg->source.next_input_byte = invented_eoi;
   jpeg->source.bytes_in_buffer = sizeof invented_eoi;
@@ -53,8 +53,8 @@ void hrn_jpeg_source_init(hrn_jpeg *jpeg, const uint8_t *bytes, size_t length) {
   jpeg->source.term_source = term_source;
 }
 
-/* Where the library stands. While the entropy decoder works it stores its place only between MCUs
- * or rows, so this is the start of what it could not read, not the very byte. */
+/* Where libjpeg is in the file. While the entropy decoder works, libjpeg stores its place only
+ * between MCUs or rows. So this is the start of what it could not read, not the very byte. */
 int64_t hrn_jpeg_offset(const hrn_jpeg *jpeg) {
   if (jpeg->ran_dry) return (int64_t)jpeg->length;
   return (int64_t)(jpeg->length - jpeg->source.bytes_in_buffer);

@@ -12,10 +12,10 @@
 #define BITS(step) ((step)&0xFFu)
 #define ADVANCE(step) ((step) >> 8 & 0xFFu)
 
-/* What a symbol moves. 0 marks symbols that are left to libjpeg, which no encoder writes: it ends
- * the block at sizes of zero with a run that is neither 0 nor 15, and reads sizes beyond those of
- * 8-bit samples, which coefficients.c refuses. A DC symbol's advance is the size of the difference
- * that follows. */
+/* How far a symbol moves. 0 marks symbols that no encoder writes. They are left to libjpeg, which
+ * ends the block at a size of zero whose run is neither 0 nor 15, and which reads sizes beyond
+ * those of 8-bit samples. coefficients.c refuses such sizes. A DC symbol's advance is the size of
+ * the difference that follows. */
 static hrn_step step_of(uint32_t length, uint32_t value, bool dc) {
   const uint32_t size = value & 15, run = value >> 4;
   if (size > HRN_HUFFMAN_MAX_SIZE) return 0;
@@ -30,7 +30,8 @@ static hrn_step *fill(hrn_step *to, hrn_step step, uint32_t count) {
   return to + count;
 }
 
-/* A symbol and what the bits behind it hold; alone where both would lead out of the block. */
+/* Joins a symbol with those that the bits behind it hold. It stays alone if both would lead out of
+ * the block. */
 static hrn_step *join(hrn_step *to, hrn_step first, const hrn_step *next, uint32_t count) {
   for (uint32_t i = 0; i < count; i++) {
     const hrn_step sum = (hrn_step)(first + next[i]);
@@ -39,9 +40,9 @@ static hrn_step *join(hrn_step *to, hrn_step first, const hrn_step *next, uint32
   return to + count;
 }
 
-/* All `left` bits that begin with this code. Of the last symbol the code has to lie in them, its
- * extra bits need not: no one looks at them. Where the next one was left out for its length, and
- * where none fits, the step is 0. */
+/* Fills the entries of all `left` bits that begin with this code. The code of the last symbol has
+ * to lie in those bits. Its extra bits need not, because nobody looks at them. The step is 0 if the
+ * symbol is left out because it is too long, and if no symbol fits. */
 static hrn_step *add_code(hrn_step *to, const hrn_lookup *table, uint32_t left, uint32_t length,
                           hrn_step step) {
   const uint32_t total = BITS(step), all = 1u << (left - length);
@@ -54,7 +55,8 @@ static hrn_step *add_code(hrn_step *to, const hrn_lookup *table, uint32_t left, 
   return to;
 }
 
-/* From few bits to many, as each needs those that a first symbol leaves. */
+/* Goes from few bits to many, because each table needs that of the bits which a first symbol
+ * leaves. */
 static void join_all(hrn_lookup *table) {
   table->within[1] = 0;
   for (uint32_t left = 1; left <= HRN_LOOKUP_BITS; left++) {
@@ -73,13 +75,13 @@ static void join_all(hrn_lookup *table) {
   }
 }
 
-/* False where libjpeg would refuse the table, too. */
+/* False if libjpeg would refuse the table, too. */
 static bool build(hrn_lookup *table, const JHUFF_TBL *source, bool dc) {
   uint32_t code = 0, symbol = 0;
   hrn_step *to = table->one, *end = to + HRN_LOOKUP_SIZE;
   for (uint32_t length = 1; length <= MAX_CODE; length++) {
     const uint32_t count = source->bits[length];
-    /* The code of ones alone is no one's (T.81 C.2); libjpeg refuses a table that has it. */
+    /* No symbol has the code of ones alone (T.81 C.2). libjpeg refuses a table that has it. */
     if (symbol + count > 256 || code + count >= 1u << length) return false;
     table->first_code[length] = (int32_t)code;
     table->first_symbol[length] = (int32_t)symbol;
@@ -88,7 +90,8 @@ static bool build(hrn_lookup *table, const JHUFF_TBL *source, bool dc) {
       const uint32_t value = source->huffval[symbol];
       if (dc && value > MAX_EXTRA) return false;
       table->symbol[symbol] = step_of(length, value, dc);
-      /* What follows the code stands in the index's low bits: every value of them moves alike. */
+      /* The index's low bits are what follows the code. The step is the same for all their
+       * values. */
       if (length <= HRN_LOOKUP_BITS) {
         to = fill(to, table->symbol[symbol], 1u << (HRN_LOOKUP_BITS - length));
       }
@@ -100,7 +103,8 @@ static bool build(hrn_lookup *table, const JHUFF_TBL *source, bool dc) {
   return true;
 }
 
-/* Most files of a set share their tables, the standard's or one camera's: build only new ones. */
+/* Most files of a dataset share their tables, the standard's or one camera's, so only new ones are
+ * built. */
 const hrn_lookup *hrn_lookup_of(hrn_lookup *table, const JHUFF_TBL *source, bool dc) {
   if (source == NULL) return NULL; /* libjpeg may have a default for it */
   if (table->built == 0 ||
@@ -114,8 +118,8 @@ const hrn_lookup *hrn_lookup_of(hrn_lookup *table, const JHUFF_TBL *source, bool
   return table->usable ? table : NULL;
 }
 
-/* The difference at the end of a DC step's bits, which are the top ones (T.81 F.12): a leading 0
- * means a negative one. */
+/* The difference at the end of a DC step's bits, which are the top ones. A leading 0 means that it
+ * is negative (T.81 F.12). */
 static int32_t difference(uint64_t bits, hrn_step step) {
   const uint32_t size = ADVANCE(step);
   if (size == 0) return 0;

@@ -4,17 +4,18 @@
 /* Rows a call of jpeg_read_scanlines: more than any sampling's group of rows. */
 #define ROWS_PER_CALL 16
 
-/* Columns decoded beside the window. Fancy upsampling makes a pixel from its neighbour's chroma and
- * treats the window's edge as the image's, so the outermost columns come out wrong; one column is
- * too few at the left edge of 4:2:0. Where a component has fewer than two columns left,
- * jpeg_crop_scanline chooses every component's upsampling anew, and one of half the width that has
- * two gets the plain kind; that takes a component of a third or a quarter, and eight columns leave
- * three of it. */
+/* How many columns are decoded beside the window. Fancy upsampling makes a pixel of its neighbour's
+ * chroma as well, and treats the window's edge as the image's. So the outermost columns come out
+ * wrong; one column is too few at the left edge of 4:2:0. If the crop leaves a component fewer than
+ * two columns, jpeg_crop_scanline chooses every component's upsampling anew, and a component of
+ * half the width that has two columns gets plain upsampling. That happens only if another component
+ * has a third or a quarter of the width. Eight columns leave three of that one. */
 static uint32_t column_padding(const struct jpeg_decompress_struct *info) {
   return info->max_h_samp_factor > 2 ? 8 : 2;
 }
 
-/* A row of one byte a pixel, from its end on, for it lies in its own place. */
+/* Spreads a row of one byte a pixel to RGBX, in place. It begins at the end, so that no value is
+ * overwritten before it is read. */
 static void spread_grey(uint8_t *row, size_t pixels) {
   for (size_t x = pixels; x-- > 0;) {
     const uint8_t value = row[x];
@@ -23,14 +24,15 @@ static void spread_grey(uint8_t *row, size_t pixels) {
   }
 }
 
-/* `count` rows of the window to `first`, `stride` bytes apart. */
+/* Reads `count` rows of the window to `first`, `stride` bytes apart. */
 static void read_rows(hrn_jpeg *jpeg, uint8_t *first, size_t stride, uint32_t count) {
   JSAMPROW rows[ROWS_PER_CALL];
   first -= jpeg->margin;
   while (count > 0) {
     uint32_t group = count < ROWS_PER_CALL ? count : ROWS_PER_CALL;
     for (uint32_t i = 0; i < group; i++) rows[i] = first + i * stride;
-    /* Fewer than asked for where a group of rows ends; never 0, for our source does not suspend. */
+    /* There may be fewer rows than asked for where a group of rows ends, but never 0, because our
+     * source does not suspend. */
     uint32_t done = jpeg_read_scanlines(&jpeg->info, rows, group);
     if (done == 0) {
       hrn_fail(jpeg->status, HRN_INTERNAL, -1, "libjpeg has no row %u", jpeg->info.output_scanline);
@@ -63,8 +65,9 @@ int hrn_jpeg_read(hrn_context *context, uint8_t *first, size_t stride, uint32_t 
   return status->code;
 }
 
-/* Files of several scans are read whole before their first row: what their rows need is asked for
- * before that, not behind seconds of decoding. As wide as the crop can become at most. */
+/* A file of several scans is read whole before its first row. The memory for rows is asked for
+ * before that, so that it is not refused after seconds of decoding. It is as wide as the crop can
+ * become. */
 static int reserve_rows(hrn_context *context, const hrn_box *box, int32_t at_once,
                         hrn_status *status) {
   struct jpeg_decompress_struct *info = &context->jpeg->info;
@@ -76,7 +79,7 @@ static int reserve_rows(hrn_context *context, const hrn_box *box, int32_t at_onc
   return hrn_scratch(context, HRN_SCRATCH_DECODE, bytes, status) != NULL ? HRN_OK : status->code;
 }
 
-/* Has the planes decoded by our own code. 0 where that needs more memory than there may be. */
+/* Lets planes.c make the pixels. Returns 0 if that needs more memory than is allowed. */
 static int begin_planes(hrn_context *context, const hrn_box *box, hrn_rows *rows,
                         hrn_status *status) {
   const size_t stride = (size_t)box->width * 4;
@@ -96,8 +99,9 @@ static int begin_planes(hrn_context *context, const hrn_box *box, hrn_rows *rows
   return 1;
 }
 
-/* Coefficients by our own code, where their rows fit the memory limit; libjpeg's own decoder needs
- * less. The hook counts in MCUs of the file, whatever the scale. */
+/* Lets our own code decode the coefficients, if their rows fit the memory limit. If they do not,
+ * libjpeg's own decoder does it, which needs less. The hook counts in MCUs of the file, whatever
+ * the scale. */
 static void install_hook(hrn_context *context, uint32_t first, uint32_t columns, uint32_t bottom,
                          hrn_status *status) {
   const uint32_t denominator = context->jpeg->denominator;
@@ -120,10 +124,10 @@ static void narrow(struct jpeg_decompress_struct *info, const hrn_box *box, JDIM
   jpeg_crop_scanline(info, first, columns);
 }
 
-/* Makes ready to decode the window and at most a few rows and columns beside it. Entropy-coded data
- * above it has to be read, for each MCU's place is known only from the one before; inverse DCT,
- * upsampling and colour conversion are done for the window alone, and nothing at all for what is
- * below. */
+/* Prepares to decode the window and at most a few rows and columns beside it. Entropy-coded data
+ * above it has to be read, because an MCU's place is known only once the one before it was read.
+ * Inverse DCT, upsampling and colour conversion are done for the window alone. Nothing at all is
+ * done for what is below. */
 int hrn_jpeg_rows(hrn_context *context, const hrn_box *box, bool hooked, hrn_rows *rows,
                   hrn_status *status) {
   hrn_jpeg *jpeg = context->jpeg;
@@ -136,9 +140,9 @@ int hrn_jpeg_rows(hrn_context *context, const hrn_box *box, bool hooked, hrn_row
   const uint32_t denominator = context->jpeg->denominator;
   info->scale_num = 1;
   info->scale_denom = denominator;
-  /* At a fraction most samplings need no upsampling of chroma any more. Where one still does (4:1:0
-   * at 1/2), libjpeg takes its fancy kind's width and context rows from the full scale, and a
-   * window differs from the whole. */
+  /* At a fraction of the size most samplings need no upsampling of chroma any more. If one still
+   * does (4:1:0 at 1/2), libjpeg's fancy upsampling takes its width and context rows from the full
+   * scale, and a window would differ from the whole image. */
   if (denominator > 1 && !jpeg->drafts) info->do_fancy_upsampling = FALSE;
   if (jpeg->grey) info->out_color_space = JCS_GRAYSCALE;
   if (reserve_rows(context, box, rows->at_once, status) != HRN_OK) {
@@ -146,7 +150,7 @@ int hrn_jpeg_rows(hrn_context *context, const hrn_box *box, bool hooked, hrn_row
     return status->code;
   }
   hrn_jpeg_start(context);
-  /* A value of after setjmp, which a jump cannot leave undefined. */
+  /* Set after setjmp and not read after a jump, so a jump cannot leave it undefined. */
   bool ours = hooked && !jpeg->lossless && hrn_hook_refusal() == NULL && hrn_hook_accepts(context);
   if (ours && !hrn_planes_refused() && hrn_planes_accept(context)) {
     if (begin_planes(context, box, rows, status)) return HRN_OK;
@@ -155,10 +159,10 @@ int hrn_jpeg_rows(hrn_context *context, const hrn_box *box, bool hooked, hrn_row
 
   JDIMENSION first = 0, columns = info->output_width;
   uint32_t top = (uint32_t)box->top;
-  /* The library smooths over coefficients that were never sent. It looks at neighbouring blocks for
-   * that, and only a decode without skipping or cropping is Pillow's. So it is of drafts, whose
-   * upsampling looks beside a window by the full scale's measure, and of lossless files, each of
-   * whose samples is told by those above and beside it. */
+  /* Some files must be decoded without skipping or cropping to get Pillow's pixels. If coefficients
+   * were never sent, libjpeg smooths over them and looks at neighbouring blocks for that. For
+   * drafts, upsampling looks beside a window as far as the full scale needs. In lossless files each
+   * sample is predicted from those above and beside it. */
   bool whole =
       jpeg->drafts || jpeg->lossless || (info->progressive_mode && hrn_jpeg_incomplete(info));
   if (!whole) narrow(info, box, &first, &columns);
@@ -175,15 +179,15 @@ int hrn_jpeg_rows(hrn_context *context, const hrn_box *box, bool hooked, hrn_row
   jpeg->margin = (uint32_t)(((size_t)box->left - first) * 4);
   rows->image = (hrn_image){pixels + jpeg->margin, stride, box->width, box->height};
   rows->first = rows->ready = 0;
-  if (whole) { /* rows that nobody asked for, over each other */
+  if (whole) { /* rows above the window, each written over the last */
     while (info->output_scanline < top) read_rows(jpeg, rows->image.pixels, stride, 1);
   }
   return status->code;
 }
 
-/* Reads on to EOI where the window reached the last row: what stands behind the pixels can make the
- * file a bad one. What is below a window stays unread; files of several scans were read to EOI
- * before their first row, and our own decoder looks for itself. */
+/* Reads on to EOI if the window reached the last row, because what stands behind the pixels can
+ * make the file a bad one. What is below a window stays unread. Files of several scans were read to
+ * EOI before their first row, and our own decoder looks for EOI itself. */
 static void read_tail(hrn_jpeg *jpeg, hrn_status *status) {
   struct jpeg_decompress_struct *info = &jpeg->info;
   if (jpeg->hook != NULL || jpeg_has_multiple_scans(info) ||
@@ -205,8 +209,8 @@ int hrn_jpeg_settle(hrn_rows *rows, int *again, hrn_status *status) {
     if (status->code == HRN_OK) hrn_learn_end(context);
     return status->code;
   }
-  /* Damaged data, or seek points of another file. The verdict is libjpeg's, as if nobody had tried
-   * before it. */
+  /* The data is damaged, or the seek points are another file's. The verdict is libjpeg's, as if
+   * nothing had been tried before it. */
   hrn_status_clear(status);
   uint32_t width, height;
   if (hrn_jpeg_header(context, &width, &height, status) != HRN_OK) {
