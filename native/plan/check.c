@@ -1,11 +1,10 @@
-/* check.c: what the parameters of geometric ops must be. Text names the field as op.h documents it;
- * the Python-shaped names are the parser's business (internal/transform).
- */
+/* check.c: checks the parameters of geometric ops. Texts name a field as op.h documents it. The
+ * parser (internal/transform) deals with the names that Python has. */
 #include "../draws/check.h"
 #include "plan.h"
 
-/* Sides end at 2^24: Pillow holds a box in float32, which is exact up to there, and a few of
- * them still add up inside int32. */
+/* Sides are at most 2^24: Pillow holds a box in float32, which is exact up to there, and a few such
+ * sides still add up inside int32. */
 static int check_size(int32_t index, const hrn_op_size *size, hrn_status *status) {
   return hrn_within(index, "height", size->height, 1, HRN_MAX_LENGTH, status) &&
          hrn_within(index, "width", size->width, 1, HRN_MAX_LENGTH, status);
@@ -15,7 +14,7 @@ static int check_filter(int32_t index, const hrn_op *op, hrn_status *status) {
   return hrn_within(index, "filter", op->filter, HRN_NEAREST, HRN_TENSOR_BICUBIC, status);
 }
 
-/* torchvision only warns of bounds in the wrong order and fails at the first image; here the plan
+/* torchvision only warns of bounds in the wrong order, and fails at the first image. Here the plan
  * is refused. */
 static int check_positive(int32_t index, const char *what, const double bound[2],
                           hrn_status *status) {
@@ -29,7 +28,8 @@ static int check_mode(int32_t index, int32_t mode, hrn_status *status) {
 static int check_padding(int32_t index, const hrn_op *op, const hrn_op_padding *padding,
                          hrn_status *status) {
   const int32_t sides[4] = {padding->left, padding->top, padding->right, padding->bottom};
-  /* Negative padding crops in torchvision, by rules that differ from mode to mode: refused. */
+  /* Negative padding is refused. In torchvision it crops, by rules that differ from mode to
+   * mode. */
   for (int k = 0; k < 4; k++) {
     if (!hrn_within(index, "padding", sides[k], 0, HRN_MAX_LENGTH, status)) return 0;
   }
@@ -62,7 +62,7 @@ static int check_shortest(int32_t index, const hrn_op *op, hrn_status *status) {
   return check_filter(index, op, status);
 }
 
-/* Where it ends in the image is checked when that is there. */
+/* Whether the box ends inside the image is checked when there is an image. */
 static int check_resize_box(int32_t index, const hrn_op *op, hrn_status *status) {
   const float *box = op->resize_box.box;
   const int ordered = box[0] >= 0 && box[1] >= 0 && box[0] < box[2] && box[1] < box[3];

@@ -31,7 +31,7 @@ int hrn_crops_add(hrn_program *program, const hrn_op *op, hrn_status *status) {
                            {middle_x, middle_y, w, h}};
   for (int32_t k = 0; k < crops->count; k++) {
     hrn_box box = five[k % 5];
-    /* A box of the mirror image is one of the image itself, seen from the other side. */
+    /* A box of the mirrored image is a box of the image itself, mirrored. */
     if (k >= 5 && crops->vertical) box.top = height - h - box.top;
     if (k >= 5 && !crops->vertical) box.left = width - w - box.left;
     crops->box[k] = box;

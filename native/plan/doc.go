@@ -1,9 +1,10 @@
-// Package plan compiles a list of ops into stages, each one pass over the pixels, and runs them.
+// Package plan compiles a list of ops into stages and runs them. A stage is one pass over the
+// pixels.
 //
-// plan.c checks and compiles the list, and walk.c goes through the ops of one image. draw.c draws the
-// geometric ops, ioucrop.c those that look at boxes, and geometry.c folds them into stages. stage.c runs
-// a stage and gives its rows to a writer (writer.c, patch.c); crops.c and erase.c run last. mix.c makes
-// a sample from two, and together.c decides which views are decoded together.
+// plan.c checks and compiles the list, and walk.c goes through the ops of one image. draw.c draws
+// the geometric ops, ioucrop.c those that look at boxes, and geometry.c folds them into stages.
+// stage.c runs a stage and gives its rows to a writer (writer.c, patch.c); crops.c and erase.c run
+// last. mix.c makes a sample of two, and together.c decides which views are decoded together.
 package plan
 
 /*

@@ -1,19 +1,19 @@
-/* draw.c: what random geometric ops draw, as torchvision 0.29's get_params distributes it.
+/* draw.c: what random geometric ops draw, distributed as by torchvision 0.29's get_params.
  *
- * Each attempt of an op takes one block of four words. That is a promise, as is what a block is
- * (draws.c): golden vectors in the tests hold both.
+ * Each attempt of an op takes one block of four words. That is a promise, and so is what a block is
+ * (draws.c). Golden vectors in the tests check both.
  */
 #include <math.h>
 #include <string.h>
 
 #include "plan.h"
 
-/* What get_params falls back to: the largest central crop with an allowed aspect ratio. */
+/* get_params falls back to this: the largest central crop with an allowed aspect ratio. */
 static void central_crop(const double ratio[2], int32_t width, int32_t height, int32_t box[4]) {
   const double in_ratio = (double)width / (double)height;
   double w = width, h = height;
-  /* Each division rounds to no more than the side that is cut; below one only for extreme
-   * ratios, where torchvision would ask Pillow for an empty crop. */
+  /* Each division rounds to no more than the side that is cut. It rounds to less than one only for
+   * extreme ratios, for which torchvision would ask Pillow for an empty crop. */
   if (in_ratio < ratio[0]) {
     h = fmin(fmax(rint(width / ratio[0]), 1.0), height);
   } else if (in_ratio > ratio[1]) {
@@ -30,15 +30,15 @@ static void resized_crop(const hrn_op *op, int32_t index, const hrn_key *key, in
   const double *scale = op->resized_crop.scale, *ratio = op->resized_crop.ratio;
   const double area = (double)width * (double)height;
   const double log_low = log(ratio[0]), log_high = log(ratio[1]);
-  /* One block an attempt, also where its last two words go unused: an attempt's draws never
-   * depend on how the ones before ended. */
+  /* Each attempt takes one block, even if its last two words are not used, so its draws never
+   * depend on how the attempts before it ended. */
   for (uint64_t attempt = 0; attempt < 10; attempt++) {
     const hrn_philox_block block = hrn_draw_block(key, index, attempt);
     const double target = area * (scale[0] + (scale[1] - scale[0]) * hrn_uniform(block.word[0]));
     const double aspect = exp(log_low + (log_high - log_low) * hrn_uniform(block.word[1]));
     /* rint rounds half to even, as Python's round does. */
     const double w = rint(sqrt(target * aspect)), h = rint(sqrt(target / aspect));
-    /* Compared as doubles: a wild ratio may exceed every integer. */
+    /* They are compared as doubles, because an extreme ratio may exceed every integer. */
     if (!(w > 0 && w <= width && h > 0 && h <= height)) continue;
     box[2] = (int32_t)h;
     box[3] = (int32_t)w;
@@ -49,7 +49,8 @@ static void resized_crop(const hrn_op *op, int32_t index, const hrn_key *key, in
   central_crop(ratio, width, height, box);
 }
 
-/* The length after RandomCrop's two paddings, the second only where a crop would not fit. */
+/* The length after RandomCrop's two paddings. The second one is done only if a crop would not
+ * fit. */
 static int32_t padded_length(int32_t length, int32_t before, int32_t after, int32_t if_needed,
                              int32_t crop) {
   length += before + after;
@@ -82,7 +83,7 @@ static int crop(const hrn_op *op, int32_t index, const hrn_key *key, int32_t wid
   return HRN_OK;
 }
 
-/* Both sides by one factor, cut off as Python's int does. */
+/* Scales both sides by one factor, truncated as by Python's int. */
 static int scaled(double factor, int32_t index, int32_t width, int32_t height, hrn_draw *draw,
                   hrn_status *status) {
   const double w = floor(width * factor), h = floor(height * factor);
@@ -121,7 +122,7 @@ static int draw_size(const hrn_op *op, int32_t index, const hrn_key *key, int32_
   return hrn_op_size_after(&resize, &draw->value[1], &draw->value[0], status);
 }
 
-/* Where the image lies on its canvas, as the padding around it. */
+/* Draws where the image lies on its canvas, as the padding around it. */
 static int zoom_out(const hrn_op *op, int32_t index, const hrn_key *key, int32_t width,
                     int32_t height, hrn_draw *draw, hrn_status *status) {
   const hrn_philox_block block = hrn_draw_block(key, index, 0);

@@ -1,15 +1,14 @@
-/* erase.c: boxes of the finished values that are replaced, where torchvision and timm do it: after
- * ToTensor, and after Normalize where that stands before it. RandomErasing (Zhong et al., 2020)
- * with torchvision's draws, or with timm's, which may be several boxes; Cutout (DeVries and Taylor,
- * 2017).
- */
+/* erase.c: replaces boxes of the finished values, at the point where torchvision and timm do it:
+ * after ToTensor, and after Normalize if that stands before the erasing. RandomErasing (Zhong et
+ * al., 2020) with torchvision's draws, or with timm's, which may be several boxes; Cutout (DeVries
+ * and Taylor, 2017). */
 #include <math.h>
 #include <string.h>
 
 #include "plan.h"
 
-/* Words of noise begin at this block of an op's counter, far behind those of its boxes; those of
- * each box so far behind the last one's. */
+/* Words of noise begin at this block of an op's counter, far behind those of its boxes. The words
+ * of each box are as far behind those of the box before it. */
 #define NOISE_BLOCK (1ull << 32)
 
 static hrn_draws noise_of(const hrn_key *key, int32_t op, int32_t number) {
@@ -18,7 +17,7 @@ static hrn_draws noise_of(const hrn_key *key, int32_t op, int32_t number) {
   return draws;
 }
 
-/* What of the box lies inside the image. */
+/* The part of the box that lies inside the image. */
 static hrn_box clipped(const hrn_box *box, int32_t width, int32_t height) {
   const int32_t top = box->top > 0 ? box->top : 0, left = box->left > 0 ? box->left : 0;
   const int32_t bottom = box->top + box->height, right = box->left + box->width;
@@ -28,7 +27,7 @@ static hrn_box clipped(const hrn_box *box, int32_t width, int32_t height) {
   return (hrn_box){left, top, columns, rows};
 }
 
-/* A random box of that area; 0 when ten tries found none that is smaller than the image. */
+/* Draws a random box. 0 if ten tries found none that is smaller than the image. */
 static int draw_box(const hrn_op *op, hrn_draws *draws, int32_t boxes, int32_t width,
                     int32_t height, hrn_box *box) {
   const hrn_op_erasing *e = &op->erasing;
@@ -37,7 +36,7 @@ static int draw_box(const hrn_op *op, hrn_draws *draws, int32_t boxes, int32_t w
     const double target = area * hrn_draw_between(draws, e->scale[0], e->scale[1]) / boxes;
     const double aspect = exp(hrn_draw_between(draws, log(e->ratio[0]), log(e->ratio[1])));
     const double h = rint(sqrt(target * aspect)), w = rint(sqrt(target / aspect));
-    /* Drawn in any case, so that each attempt takes four words. */
+    /* These are drawn in any case, so that each attempt takes four words. */
     const uint64_t down = hrn_draw_word(draws), across = hrn_draw_word(draws);
     if (!(h < height && w < width)) continue;
     box->height = (int32_t)h;
@@ -88,7 +87,7 @@ int hrn_erase_draw(hrn_program *program, const hrn_op *op, int32_t index, const 
   return HRN_OK;
 }
 
-/* Standard normal values, two of which come from two words. */
+/* Standard normal values. Two words give two values. */
 typedef struct noise {
   hrn_draws draws;
   double other;
@@ -108,12 +107,12 @@ static float normal(noise *n) {
   return (float)pair[0];
 }
 
-/* The first row value by value, if there is one; the others are copies of it. */
+/* Writes the first row value by value, if there is one, and copies it to the others. */
 static void fill_constant(const hrn_erasing *erasing, const hrn_format *format, int32_t width,
                           int32_t height, uint8_t *destination) {
   const hrn_box *box = &erasing->box;
   if (box->height == 0) return;
-  const size_t values = format->layout == HRN_NHWC ? 3 : 1; /* of a pixel that lie together */
+  const size_t values = format->layout == HRN_NHWC ? 3 : 1; /* of a pixel that are adjacent */
   const size_t pitch = (size_t)width * values * format->element;
   const size_t bytes = (size_t)box->width * values * format->element;
   for (size_t plane = 0; plane < format->channels / values; plane++) {
@@ -132,7 +131,7 @@ static void fill_noise(const hrn_erasing *erasing, const hrn_format *format, con
   const hrn_box *box = &erasing->box;
   const size_t element = format->element, pixels = (size_t)width * (size_t)height;
   noise n = {.draws = noise_of(key, erasing->op, erasing->number)};
-  /* Channel by channel, as a tensor lies, so that layouts get the same noise. */
+  /* Goes channel by channel, as a tensor is stored, so that both layouts get the same noise. */
   for (size_t c = 0; c < format->channels; c++) {
     for (int32_t y = box->top; y < box->top + box->height; y++) {
       for (int32_t x = box->left; x < box->left + box->width; x++) {

@@ -1,10 +1,10 @@
 /* geometry.c: folds a sequence of ops into as few stages as give the same pixels.
  *
- * A stage is box, resize, padding, window, flip, in that order. An op folds into the last stage
- * where it commutes with what is there already; where it does not (a resize after a resize, or
- * after a flip, whose mirrored coefficients round differently), a new stage begins on the
- * finished pixels of the one before. Nothing is approximated: folding only leaves out pixels
- * that nobody looks at.
+ * A stage is box, resize, padding, window, flip, in that order. An op folds into the last stage if
+ * it commutes with what is there already. If it does not, a new stage begins on the finished pixels
+ * of the one before. That is so for a resize after a resize, or after a flip, whose mirrored
+ * coefficients round differently. Nothing is approximated: folding only leaves out pixels that
+ * nobody looks at.
  */
 #include <math.h>
 #include <string.h>
@@ -39,13 +39,14 @@ static hrn_stage *next_stage(fold *f) {
   return next;
 }
 
-/* Ops on pixels stand between what came before them and what comes after. */
+/* Ops on pixels must stay between the geometry before them and after them, so geometry behind them
+ * needs a new stage. */
 static int has_pixel_ops(const fold *f) {
   const int32_t before = f->count > 1 ? f->stages[f->count - 2].pixel_end : 0;
   return f->stages[f->count - 1].pixel_end > before;
 }
 
-/* A stage that so far only crops can take its window as the box of a later step. */
+/* If a stage so far only crops, its window can become the box of a later step. */
 static int only_crops(const hrn_stage *s) {
   return !s->resizes && !s->pads && s->x.step == 1 && s->y.step == 1;
 }
@@ -57,7 +58,7 @@ static void window_to_box(hrn_axis *axis) {
   axis->origin = 0;
 }
 
-/* The open stage, or a new one, such that its output is a plain box of its input. */
+/* The open stage, or a new one, whose output is a plain box of its input. */
 static hrn_stage *plain_stage(fold *f) {
   hrn_stage *stage = only_crops(open_stage(f)) ? open_stage(f) : next_stage(f);
   window_to_box(&stage->x);
@@ -91,7 +92,8 @@ static void axis_pad(hrn_axis *axis, int32_t before, int32_t after, int32_t miss
   axis->length += before + after + 2 * missing;
 }
 
-/* A box that may lie partly or wholly outside: Pillow's crop fills with black. */
+/* Folds a crop by a box that may lie partly or wholly outside. Pillow's crop fills that part with
+ * black. */
 static void fold_crop(fold *f, int32_t top, int32_t left, int32_t height, int32_t width) {
   hrn_stage *stage = open_stage(f);
   const int32_t before_x = left < 0 ? -left : 0, before_y = top < 0 ? -top : 0;
@@ -119,7 +121,7 @@ static void fold_resize(fold *f, int filter, int32_t height, int32_t width) {
   stage->y.resized = stage->y.length = height;
 }
 
-/* Weights reach beyond the box, as far as the image does. */
+/* The resize's weights reach beyond the box, as far as the image does. */
 static int fold_resize_box(fold *f, const hrn_op *op, int32_t index, hrn_status *status) {
   const float *box = op->resize_box.box;
   const hrn_op_size *size = &op->resize_box.size;
@@ -145,7 +147,7 @@ static int fold_resize_box(fold *f, const hrn_op *op, int32_t index, hrn_status 
   return HRN_OK;
 }
 
-/* A draft is what the decoder gives: an image of that size to begin with. */
+/* The decoder makes a draft, so the image has that size from the beginning. */
 static void fold_reduce(fold *f, const hrn_op_reduce *reduce, int32_t height, int32_t width) {
   if (reduce->draft != HRN_DRAFT_NONE) {
     axis_begin(&open_stage(f)->x, width);
@@ -162,7 +164,7 @@ static void fold_reduce(fold *f, const hrn_op_reduce *reduce, int32_t height, in
   stage->y.resized = stage->y.length = height;
 }
 
-/* Padding as the op says, and by what is missing on both sides. */
+/* Pads as the op says, and by what is missing on both sides. */
 static void fold_padding(fold *f, const hrn_op *op, const hrn_op_padding *p, int32_t missing_x,
                          int32_t missing_y) {
   if (!(p->left || p->top || p->right || p->bottom || missing_x || missing_y)) return;

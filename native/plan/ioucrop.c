@@ -1,32 +1,32 @@
-/* ioucrop.c: what torchvision's RandomIoUCrop draws, which depends on the boxes of the sample.
+/* ioucrop.c: what torchvision's RandomIoUCrop draws. It depends on the boxes of the sample.
  *
- * Numbers are rounded where torch rounds them, so that equal random words give its crop: uniform
- * numbers have 24 bits, and what is computed with them, as all that is computed of boxes, is in
- * single precision. The words are one stream for all trials: one for the overlap, two for the
- * sides, two for the place.
+ * Numbers are rounded where torch rounds them, so that the same random words give torch's crop.
+ * Uniform numbers have 24 bits. What is computed with them or with boxes is in single precision.
+ * The words are one stream for all trials: one for the overlap, two for the sides, two for the
+ * place.
  */
 #include "plan.h"
 
-/* torchvision goes on until a trial succeeds or an overlap of 1 is drawn. With overlaps below 1 it
- * may never, so this gives up: after so many draws of an overlap, or when a hostile number of boxes
- * has been looked at so often. An overlap of 1 among 12 is missed 1,000 times with a probability of
- * 10^-38. */
+/* torchvision goes on until a trial succeeds or an overlap of 1 is drawn. With overlaps below 1
+ * that may never happen. So this gives up after MAX_ROUNDS draws of an overlap, or after MAX_LOOKS
+ * looks at a box, because the number of boxes may be hostile. An overlap of 1 among 12 is missed
+ * 1,000 times with a probability of 10^-38. */
 enum { MAX_ROUNDS = 1000, MAX_LOOKS = 1 << 26 };
 
-/* One trial's crop, and the boxes that it is held against. */
+/* One trial's crop, and the boxes that it is compared with. */
 typedef struct trial {
   int32_t left, top, width, height;
   const float *boxes;
   int32_t count;
 } trial;
 
-/* torch.rand's: [0, 1) in steps of 2^-24. */
+/* As torch.rand: [0, 1) in steps of 2^-24. */
 static float unit(hrn_draws *draws) { return (float)(hrn_draw_word(draws) >> 40) * 0x1p-24f; }
 
-/* The product of a whole number and a float32, cut off. */
+/* The product of an integer and a float32, truncated. */
 static int32_t part(int32_t length, float share) { return (int32_t)((float)length * share); }
 
-/* Whether there is a crop at all. torchvision divides by a height of 0 and fails. */
+/* Draws a trial's crop. 0 if it is not valid. torchvision divides by a height of 0 and fails. */
 static int shape(const hrn_op_iou_crop *op, hrn_draws *draws, int32_t width, int32_t height,
                  trial *t) {
   const float low = (float)op->scale[0], reach = (float)(op->scale[1] - op->scale[0]);
@@ -53,8 +53,8 @@ static float overlap(const trial *t, const float *box) {
   return shared / ((area + crop) - shared);
 }
 
-/* Whether a box with its middle inside of the crop overlaps it as much as is asked for. As in torch
- * the greatest of several overlaps is NaN where one is, and NaN is not less than anything. */
+/* Whether a box whose middle is inside the crop overlaps it as much as is asked for. As in torch,
+ * the greatest of several overlaps is NaN if one of them is, and NaN is not less than anything. */
 static int keeps_a_box(const trial *t, double least) {
   const float right = (float)(t->left + t->width), bottom = (float)(t->top + t->height);
   int found = 0;

@@ -1,6 +1,6 @@
-/* mix.c: MixUp (Zhang et al., 2018) of two samples, written once, as finished values, to the row of
- * one of them; and RandomErasing's boxes inside the patches of CutMix (Yun et al., 2019).
- */
+/* mix.c: MixUp (Zhang et al., 2018) of two samples: the finished values are written once, to the
+ * row of one of the two. And RandomErasing's boxes inside the patches of CutMix (Yun et al.,
+ * 2019). */
 #include "mix.h"
 
 #include <string.h>
@@ -28,8 +28,8 @@ hrn_image hrn_unmixed_image(const hrn_plan *plan, void *unmixed) {
                      (int32_t)plan->size.width, (int32_t)plan->size.height};
 }
 
-/* Copies finished values of pixels [from, to) of row y out of a whole sample; planes of NCHW are
- * `plane` bytes apart in `out`. */
+/* Copies the finished values of pixels [from, to) of row y out of a whole sample. For NCHW, planes
+ * are `plane` bytes apart in `out`. */
 static void copy_values(const hrn_plan *plan, const uint8_t *sample, int32_t y, int32_t from,
                         int32_t to, uint8_t *out, size_t plane) {
   const size_t width = plan->size.width, pixels = width * plan->size.height;
@@ -91,13 +91,13 @@ void hrn_unmixed_erase(const hrn_program *program, const hrn_plan *plan, const h
   }
 }
 
-/* The pixels of row y, whose values are those of the format. */
+/* The pixels of row y from column x on. */
 static const uint8_t *row_of(const hrn_mixer *m, const hrn_source *s, int32_t y, int32_t x) {
   return s->pixels + 4 * ((size_t)y * m->plan->size.width + (size_t)x);
 }
 
-/* The finished values of `count` pixels of row y from column x on; planes of NCHW are `plane` bytes
- * apart in `out`. */
+/* Makes the finished values of `count` pixels of row y from column x on. For NCHW, planes are
+ * `plane` bytes apart in `out`. */
 static void finish(const hrn_mixer *m, const hrn_source *s, int32_t x, int32_t y, int32_t count,
                    uint8_t *out, size_t plane) {
   const hrn_format *format = &m->plan->format;
@@ -111,10 +111,12 @@ static void finish(const hrn_mixer *m, const hrn_source *s, int32_t x, int32_t y
   }
 }
 
-/* Pixels that are finished and weighed at a time: both samples' values stay in the first cache. */
+/* How many pixels are finished and weighed at a time, so that both samples' values stay in the
+ * first cache. */
 enum { STRIP = 256 };
 
-/* Pixels [from, to) of a row by way of finished values, which erased ones are. */
+/* Mixes pixels [from, to) of a row by way of finished values, because erased values are finished
+ * ones. */
 static void weigh_values(const hrn_mixer *m, int32_t y, int32_t from, int32_t to, uint8_t *out,
                          size_t plane) {
   _Alignas(32) uint8_t mine[STRIP * 3 * 4], partners[STRIP * 3 * 4];
@@ -138,7 +140,7 @@ static void weigh_values(const hrn_mixer *m, int32_t y, int32_t from, int32_t to
   }
 }
 
-/* Widens [*from, *to) to what a source has erased of row y. */
+/* Widens [*from, *to) so that it holds what a source has erased of row y. */
 static void span_erased(const hrn_source *s, int32_t y, int32_t *from, int32_t *to) {
   for (int32_t k = 0; k < s->head.erasings; k++) {
     const hrn_box *box = &s->head.erased[k];
@@ -160,13 +162,13 @@ hrn_mixer hrn_mixer_of(const hrn_plan *plan, const void *own, const void *other,
 
 void hrn_mixer_row(const hrn_mixer *m, int32_t y) {
   const hrn_format *format = &m->plan->format;
-  const int whole = format->arithmetic && format->channels == 3; /* what the kernel writes */
+  const int whole = format->arithmetic && format->channels == 3; /* the kernel writes only this */
   const hrn_mix_kernel mix = whole ? hrn_write_kernels_chosen()->mix : NULL;
   const int32_t width = (int32_t)m->plan->size.width;
   const size_t pixel = format->element * (format->layout == HRN_NHWC ? 3 : 1);
   const size_t bytes = (size_t)width * pixel, plane = bytes * m->plan->size.height;
   uint8_t *row = m->destination + (size_t)y * bytes;
-  /* What is erased, or too short for the kernel, goes by way of values. */
+  /* Pixels that are erased, or too few for the kernel, go by way of finished values. */
   int32_t left = width, right = 0;
   span_erased(&m->own, y, &left, &right);
   span_erased(&m->other, y, &left, &right);
@@ -189,8 +191,8 @@ void hrn_mix(const hrn_plan *plan, const void *own, const void *other, double la
   for (int32_t y = 0; y < (int32_t)plan->size.height; y++) hrn_mixer_row(&mixer, y);
 }
 
-/* torch's arithmetic again: the on and off values of a smoothed one-hot vector are float32, and so
- * are both products. */
+/* As in torch, the on and off values of a smoothed one-hot vector are float32, and so are both
+ * products. */
 void hrn_mix_labels(double smoothing, int64_t own, int64_t other, double lambda, int64_t classes,
                     float *to) {
   const double spread = smoothing / (double)classes;

@@ -1,7 +1,8 @@
 /* patch.c: which part of a sample goes where. */
 #include "plan.h"
 
-/* Rows of NCHW are rows of one plane; the kernel finds the other two a plane further. */
+/* For NCHW a row is a row of one plane; the kernel finds the other two planes by the distance of
+ * planes. */
 hrn_pitch hrn_pitch_of(const hrn_format *format, int32_t width, int32_t height) {
   const size_t element = format->element;
   return (hrn_pitch){.row = (size_t)width * element * (format->layout == HRN_NHWC ? 3 : 1),

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Enumerators come from another language as plain numbers: none is taken on trust. */
+/* Enumerators come from another language as plain numbers, so all of them are checked. */
 static int check_output(hrn_status *status, const hrn_output *output) {
   if (output->dtype < HRN_UINT8 || output->dtype > HRN_FLOAT32) {
     return hrn_fail(status, HRN_ARGUMENT, -1, "unknown dtype %d", output->dtype);
@@ -55,20 +55,20 @@ static int check_output(hrn_status *status, const hrn_output *output) {
   return HRN_OK;
 }
 
-/* Several images are the last op's, which is checked to be the last of the list. */
+/* Only the last op makes several images; check_crops makes sure of that. */
 static uint32_t images_of(const hrn_plan *plan) {
   return plan->count > 0 ? (uint32_t)hrn_crops_of(&plan->ops[plan->count - 1]) : 0;
 }
 
-/* At most 10 * 3 * 4 * 2^48: no check needed. */
+/* At most 10 * 3 * 4 * 2^48, so it cannot overflow. */
 static uint64_t bytes_of(const hrn_plan *plan, int32_t width, int32_t height) {
   const uint64_t images = images_of(plan) > 0 ? images_of(plan) : 1;
   return images * (uint64_t)width * (uint64_t)height * plan->format.channels * plan->format.element;
 }
 
-/* The size after a run of ops, as far as it is known without an image: an op that sets it makes it
- * known, the shorter side alone does not, and what only sometimes happens must not matter. Text in
- * status is of no interest here. */
+/* The size after a run of ops, as far as it is known without an image. An op that sets the size
+ * makes it known; setting the shorter side alone does not. An op that is done only sometimes must
+ * not change a known size. Nobody reads the text in status here. */
 typedef struct known_size {
   int32_t known, width, height;
 } known_size;
@@ -88,14 +88,16 @@ static known_size size_after_group(const hrn_op *ops, int32_t index, known_size 
     if (group->group.probability == 1) return after;
     return group->group.probability == 0 || same_size(after, size) ? size : unknown;
   }
-  /* One of them, or all in any order: known where each leads to the same size. */
+  /* One of the members is done, or all in any order. The size is known if each leads to the same
+   * size. */
   known_size found = unknown;
   for (int32_t at = index + 1; at < end; at += hrn_op_span(&ops[at])) {
     const known_size after = size_after_group(ops, at, size);
     if (at > index + 1 && !same_size(after, found)) return unknown;
     found = after;
   }
-  /* Of all in any order the second one meets what the first has made: two paddings are not one. */
+  /* If all are done in any order, the second member gets what the first has made, and two paddings
+   * are not one. */
   for (int32_t at = index + 1; group->kind == HRN_OP_ORDER && at < end;
        at += hrn_op_span(&ops[at])) {
     if (!same_size(size_after_group(ops, at, found), found)) return unknown;
@@ -140,7 +142,8 @@ static void compile_size(hrn_plan *plan) {
                           bytes_of(plan, size.width, size.height)};
 }
 
-/* Groups lie inside each other and inside the list; what chooses or orders consists of groups. */
+/* Groups must lie inside each other and inside the list. A group that chooses or orders must
+ * consist of groups. */
 static int check_groups(const hrn_op *ops, int32_t first, int32_t end, hrn_status *status) {
   for (int32_t at = first; at < end; at += hrn_op_span(&ops[at])) {
     const hrn_op *op = &ops[at];
@@ -168,7 +171,7 @@ static int check_groups(const hrn_op *ops, int32_t first, int32_t end, hrn_statu
   return HRN_OK;
 }
 
-/* Several images can be gone on with by nothing. */
+/* No op can go on with several images. */
 static int check_crops(const hrn_op *ops, int32_t count, hrn_status *status) {
   int32_t groups_end = 0;
   for (int32_t index = 0; index < count; index++) {
@@ -180,7 +183,7 @@ static int check_crops(const hrn_op *ops, int32_t count, hrn_status *status) {
   return HRN_OK;
 }
 
-/* A key has room for so many crops. */
+/* A key has room for HRN_MAX_IOU_CROPS crops. */
 static int check_iou_crops(const hrn_op *ops, int32_t count, hrn_status *status) {
   int32_t found = 0;
   for (int32_t index = 0; index < count; index++) {
@@ -191,7 +194,7 @@ static int check_iou_crops(const hrn_op *ops, int32_t count, hrn_status *status)
   return HRN_OK;
 }
 
-/* Erasings come last, and one after the other. Their values are of the output's kind. */
+/* Erasings must be the last ops, one after the other. Their values must fit the output's dtype. */
 static int check_erasings(const hrn_op *ops, int32_t count, const hrn_output *output,
                           hrn_status *status) {
   int32_t erasings = 0;
@@ -235,7 +238,7 @@ hrn_plan *hrn_plan_new(const hrn_op *ops, int32_t count, const hrn_output *outpu
     hrn_fail(status, HRN_MEMORY, -1, "a plan of %zu bytes", sizeof *plan);
     return NULL;
   }
-  /* A copy, so that the caller's memory may go. */
+  /* The ops are copied, so the caller may free its memory. */
   plan->count = count;
   if (count > 0) memcpy(plan->ops, ops, (size_t)count * sizeof *ops);
   plan->output = *output;
@@ -257,7 +260,7 @@ int hrn_plan_size(const hrn_plan *plan, uint32_t source_width, uint32_t source_h
   const known_size from = {1, (int32_t)source_width, (int32_t)source_height};
   const known_size found = size_after(plan->ops, 0, plan->count, from);
   if (!found.known) {
-    /* Said again by the op that refuses, or left to chance. */
+    /* An op may have refused its size, and then says why. Otherwise the size is left to chance. */
     int32_t width = from.width, height = from.height;
     for (int32_t index = 0; index < plan->count; index++) {
       if (hrn_op_size_after(&plan->ops[index], &width, &height, status) != HRN_OK)

@@ -1,4 +1,4 @@
-/* sizes.c: what size an op makes of an image's, and which there may be. */
+/* sizes.c: the size of an image after an op, and which sizes are allowed. */
 #include <math.h>
 
 #include "plan.h"
@@ -14,15 +14,15 @@ int hrn_check_sides(uint32_t width, uint32_t height, hrn_status *status) {
   return HRN_OK;
 }
 
-/* torchvision's center_crop: the padding of a too small side rounds down on the left, the offset
- * in a too large one rounds half to even. */
+/* torchvision's center_crop: if the side is too small, the padding rounds down on the left; if it
+ * is too large, the offset rounds half to even. */
 int32_t hrn_centre(int32_t length, int32_t crop) {
   if (crop > length) return -((crop - length) / 2);
   return (int32_t)rint((length - crop) / 2.0);
 }
 
-/* torchvision: int(size * long / short) in Python, a true division; then, where that exceeds
- * max_size, int(max_size * new_short / new_long). */
+/* torchvision computes int(size * long / short) in Python, with a true division. If that exceeds
+ * max_size, it then computes int(max_size * new_short / new_long). */
 static int shorter(const hrn_op_shorter *s, int32_t *width, int32_t *height, hrn_status *status) {
   const int32_t wide = *width > *height;
   const int32_t shorter = wide ? *height : *width, longer = wide ? *width : *height;

@@ -1,13 +1,13 @@
-/* stage.c: runs one stage: nothing but a window, a resize with a filter, or a gather where every
- * output pixel has one source (nearest, padding). All three hand finished rows to the sink.
- */
+/* stage.c: runs one stage, which is only a window, a resize with a filter, or a gather, in which
+ * every output pixel has one source (nearest, padding). All three give finished rows to the
+ * sink. */
 #include <string.h>
 
 #include "../decode/decode.h"
 #include "plan.h"
 
-/* Pillow's affine nearest path for one axis: the positions of pixel centres are summed up, not
- * multiplied out, and truncated. table[i] is the source of resized pixel first + i. Up to
+/* Pillow's affine nearest path for one axis: the positions of pixel centres are added up, not
+ * multiplied, and truncated. table[i] is the source of resized pixel first + i. Up to
  * HRN_MAX_LENGTH the sum's error stays below half a step, so the last source is inside. */
 static void nearest_table(const hrn_axis *axis, int32_t first, int32_t count, int32_t *table) {
   const double step = (double)((float)axis->to - (float)axis->from) / axis->resized;
@@ -16,8 +16,8 @@ static void nearest_table(const hrn_axis *axis, int32_t first, int32_t count, in
   for (int32_t i = 0; i < count; i++, at += step) table[i] = (int32_t)at;
 }
 
-/* The window along one axis. Without padding it is contiguous: a run of `count` from `first`. With
- * padding, `map` (one entry an output) is filled as well, counted from `first`. */
+/* Finds the window along one axis. Without padding it is contiguous: `count` pixels from `first`.
+ * With padding, `map` (one entry an output) is filled as well, counted from `first`. */
 static void axis_window(const hrn_axis *axis, int pads, int32_t mode, int32_t *map, int32_t *first,
                         int32_t *count) {
   if (map == NULL || !pads) {
@@ -57,8 +57,8 @@ static void axis_nearest(const hrn_axis *axis, int32_t *map, int32_t *table, int
   *count = table[*count - 1] - start + 1;
 }
 
-/* The pixels of the input that the box of an axis touches, from the first on, and the box in them.
- */
+/* The pixels of the input that the box of an axis touches, from *first on, and where the box lies
+ * in them. */
 static hrn_scaling scaling_of(const hrn_axis *axis, int32_t denominator, int32_t *first) {
   const int32_t end = axis->box_start + axis->box_length;
   const double scale = 1.0 / denominator; /* a power of two: all of this is exact */
@@ -69,7 +69,7 @@ static hrn_scaling scaling_of(const hrn_axis *axis, int32_t denominator, int32_t
                        .to = (axis->box_start + axis->to) * scale - *first};
 }
 
-/* `reaches`: only to say what is needed of the input, without the weights of a resize. */
+/* With `reaches` it only finds what is needed of the input, and makes no weights for a resize. */
 static int prepare(hrn_context *context, const hrn_stage *stage, int reaches, hrn_ready *ready,
                    hrn_status *status) {
   const hrn_axis *x = &stage->x, *y = &stage->y;
@@ -124,7 +124,7 @@ static int prepare(hrn_context *context, const hrn_stage *stage, int reaches, hr
   }
   ready->input.left += x->box_start;
   ready->input.top += y->box_start;
-  /* A gather may look at rows in any order; without one they are copied, each by itself. */
+  /* A gather may look at rows in any order. Without one, rows are copied one by one. */
   ready->at_once = ready->gathers ? ready->input.height : HRN_STRIP_ROWS;
   return HRN_OK;
 }
@@ -141,8 +141,8 @@ int hrn_stage_reach(hrn_context *context, const hrn_stage *stage, hrn_box *input
   return status->code;
 }
 
-/* Output rows made of single source pixels. A row that shows the same source row as the one
- * before it is not built again. */
+/* Makes output rows of single source pixels. A row that shows the same source row as the one before
+ * it is not built again. */
 static int gather(hrn_context *context, const hrn_ready *ready, const hrn_image *image,
                   const hrn_sink *sink, hrn_status *status) {
   const int32_t width = ready->stage->x.length, height = ready->stage->y.length;
@@ -174,7 +174,7 @@ static int resample(hrn_context *context, const hrn_ready *ready, hrn_rows *inpu
   return hrn_reduce_run(context, stage->across, stage->down, input, sink, status);
 }
 
-/* A resized region as an image, for the padding that follows it. */
+/* Resizes a region into an image, for the padding that follows. */
 static int resize_to_region(hrn_context *context, const hrn_ready *ready, hrn_rows *input,
                             hrn_image *region, hrn_status *status) {
   const int32_t width = ready->resize.output.width, height = ready->resize.output.height;

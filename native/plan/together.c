@@ -1,10 +1,10 @@
 /* together.c: decides which views of a sample are decoded together.
  *
- * Decoding a box that holds two windows costs their union, and decoding each of them its own area
- * and the way to it. Which is less depends on the file: where the entropy data has to be read from
- * the start for every window one decode is nearly always cheaper; with seek points two small
- * windows in opposite corners are better read apart. So windows are put together, always the two
- * that save most, as long as that saves anything. The pixels are the same in any case.
+ * Decoding one box that holds two windows costs their union. Decoding them one by one costs each
+ * area and the way to it. Which is cheaper depends on the file. If the entropy data has to be read
+ * from the start for every window, one decode is nearly always cheaper. With seek points, two small
+ * windows in opposite corners are better decoded one by one. So the two windows that save most are
+ * joined, again and again, as long as that saves anything. The pixels are the same in any case.
  */
 #include "../decode/decode.h"
 #include "plan.h"

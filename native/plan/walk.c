@@ -1,9 +1,9 @@
-/* walk.c: goes through a plan's ops for one image: draws each, folds geometry into stages, and adds
- * ops on pixels to the current stage.
+/* walk.c: goes through a plan's ops for one image. It draws each op, folds geometry into stages,
+ * and adds ops on pixels to the current stage.
  *
- * Ops are one flat list; a group is an op that says how many of those after it are its own. A
- * draw is keyed by the op's number in that list, so a group's decision changes no draw inside it.
- */
+ * Ops are one flat list. A group is an op that says how many of the ops behind it belong to it. A
+ * draw is keyed by the op's number in that list, so a group's decision changes no draw inside
+ * it. */
 #include <string.h>
 
 #include "plan.h"
@@ -12,14 +12,14 @@ typedef struct walk {
   const hrn_plan *plan;
   const hrn_key *key;
   hrn_program *program;
-  /* Where what was drawn is written down, NULL for no such wish. */
+  /* Where the drawn ops are noted, for a replay. NULL: nowhere. */
   hrn_drawn *drawn;
   int32_t capacity, *count;
 } walk;
 
 static int walk_ops(const walk *w, int32_t first, int32_t end, hrn_status *status);
 
-/* All ops of one APPLY group, or none. */
+/* Does all ops of one APPLY group, or none. */
 static int walk_apply(const walk *w, int32_t index, hrn_status *status) {
   const hrn_op *op = &w->plan->ops[index];
   hrn_draws draws = hrn_draws_of(w->key, index);
@@ -27,7 +27,7 @@ static int walk_apply(const walk *w, int32_t index, hrn_status *status) {
   return walk_ops(w, index + 1, index + hrn_op_span(op), status);
 }
 
-/* The members of a CHOICE or an ORDER. */
+/* Finds the members of a CHOICE or an ORDER. */
 static int32_t members(const walk *w, int32_t index, int32_t member[HRN_MAX_OPS]) {
   const hrn_op *ops = w->plan->ops;
   const int32_t end = index + hrn_op_span(&ops[index]);
@@ -69,8 +69,8 @@ static int walk_order(const walk *w, int32_t index, hrn_status *status) {
   return HRN_OK;
 }
 
-/* The next of what was drawn: op `index` on the image as it is now, with its arguments as they are
- * in the plan. */
+/* Adds an entry to the drawn ops: op `index` on the image as it is now, with its arguments as they
+ * are in the plan. */
 static hrn_drawn *next_drawn(const walk *w, int32_t index, hrn_status *status) {
   if (*w->count == w->capacity) {
     hrn_fail(status, HRN_LIMIT, -1, "more than %d ops were drawn", w->capacity);
@@ -86,7 +86,7 @@ static hrn_drawn *next_drawn(const walk *w, int32_t index, hrn_status *status) {
   return drawn;
 }
 
-/* `op` draws no size any more. */
+/* `op` must not draw a size any more. */
 static int record_geometry(const walk *w, const hrn_op *op, int32_t index, hrn_status *status) {
   hrn_drawn *drawn = next_drawn(w, index, status);
   if (drawn == NULL) return status->code;
@@ -141,7 +141,7 @@ static int walk_crops(const walk *w, int32_t index, hrn_status *status) {
   return hrn_crops_add(w->program, &w->plan->ops[index], status);
 }
 
-/* Behind a warp that has changed the image's size, geometry begins anew. */
+/* Geometry begins anew behind a warp that has changed the image's size. */
 static int resume(hrn_program *program, int32_t first, int32_t index, hrn_status *status) {
   if (program->pixels.count == first) return HRN_OK;
   const hrn_pixel_op *last = &program->pixels.op[program->pixels.count - 1];
@@ -155,7 +155,7 @@ static int resume(hrn_program *program, int32_t first, int32_t index, hrn_status
   return HRN_OK;
 }
 
-/* A crop that was drawn by a sample's boxes; where it was not, the walk ends here. */
+/* A crop that was drawn by a sample's boxes. If it was not drawn yet, the walk ends here. */
 static int walk_iou_crop(const walk *w, int32_t index, hrn_status *status) {
   hrn_program *program = w->program;
   const hrn_stage *now = &program->stages[program->count - 1];
@@ -210,8 +210,8 @@ static int walk_op(const walk *w, int32_t index, hrn_status *status) {
     if (hrn_erase_draw(program, op, index, w->key, status) != HRN_OK) return status->code;
     return w->drawn == NULL ? HRN_OK : record_erasings(w, index, before, status);
   }
-  /* Grey of one channel is that channel: Pillow's weights are 65536 together, and half of one is
-   * added. */
+  /* Grey of one channel is that channel, because Pillow's weights add up to 65536 and it adds one
+   * half. */
   if (index == 0 && op->kind == HRN_OP_PIXEL && op->pixel.kind == HRN_PIXEL_GREY &&
       w->plan->output.source_grey && w->drawn == NULL) {
     return HRN_OK;

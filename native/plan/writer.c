@@ -1,4 +1,5 @@
-/* writer.c: where the rows of a stage go: into an image, or finished to where they belong. */
+/* writer.c: where the rows of a stage go: into an image, or as finished values to where they
+ * belong. */
 #include <string.h>
 
 #include "../core/times.h"
@@ -49,8 +50,8 @@ hrn_writer hrn_finished_writer(const hrn_format *format, int32_t width, int32_t 
                       .height = height};
 }
 
-/* A row of 224 pixels is written in about 100 ns, and a look at the clock takes 25 to 50. So one
- * row of sixteen is timed, and stands for all. */
+/* A row of 224 pixels is written in about 100 ns, and reading the clock takes 25 to 50. So one row
+ * of sixteen is timed, and its time is counted for all of them. */
 enum { ROWS_A_LOOK = 16 };
 
 static void write_timed(const hrn_sink *sink, int32_t row, const uint8_t *pixels) {
