@@ -1,10 +1,10 @@
-/* baseline.c: a progressive or arithmetic-coded JPEG written anew as baseline, losing nothing.
+/* baseline.c: rewrites a progressive or arithmetic-coded JPEG as baseline, without loss.
  *
- * Its quantised coefficients are read and written, never its pixels, so every decoder gives the
- * same pixels of both. What jpegtran does, less its editing. A file that this could change in any
- * way is left alone: progressive data that never sent some coefficients (the library smooths over
- * the gaps when it knows that they are gaps), warnings, and markers between the scans, which would
- * come to stand before the frame and might mean something else there.
+ * It reads and writes quantised coefficients, never pixels, so every decoder gives the same pixels
+ * for both files. jpegtran does the same, and can edit as well. A file that this could change in
+ * any way is left alone. Such a file is progressive and never sent some coefficients (libjpeg
+ * smooths over the gaps if it knows that they are gaps), or has warnings, or has markers between
+ * its scans. Those would have to stand before the frame, where they might mean something else.
  */
 #include "decoder.h"
 
@@ -12,8 +12,8 @@ static bool is_metadata(int marker) {
   return marker == JPEG_COM || (marker >= JPEG_APP0 && marker <= JPEG_APP0 + 15);
 }
 
-/* A marker behind the first scan: nobody knows where it belongs in a file of one scan. The status
- * is that of a file without one. */
+/* A marker behind the first scan: nobody knows where it belongs in a file of one scan. The file is
+ * left alone, and the status is that of a file without one. */
 static boolean leave_alone(j_decompress_ptr info) {
   longjmp(((hrn_jpeg *)info->client_data)->escape, 1);
   return FALSE;
@@ -24,8 +24,9 @@ static void refuse_markers(j_decompress_ptr info) {
   for (int i = 0; i < 16; i++) jpeg_set_marker_processor(info, JPEG_APP0 + i, leave_alone);
 }
 
-/* Those before the first scan, in their order. Not jpeg_save_markers: for each of them it walks
- * over all that it has, and their memory is not counted; a hostile file has millions. */
+/* Copies the markers before the first scan, in their order. jpeg_save_markers is not used: for each
+ * marker it walks over all that it has saved, and does not count their memory. A hostile file has
+ * millions. */
 static void copy_markers(j_compress_ptr to, const hrn_jpeg *from) {
   hrn_jpeg_segment s;
   size_t at = HRN_JPEG_FIRST_SEGMENT;
@@ -34,7 +35,7 @@ static void copy_markers(j_compress_ptr to, const hrn_jpeg *from) {
   }
 }
 
-/* Under the caller's setjmp. */
+/* The caller must have called setjmp. */
 static void write_coefficients(hrn_context *context, jvirt_barray_ptr *coefficients) {
   struct jpeg_decompress_struct *from = &context->jpeg->info;
   hrn_encoder *encoder = &context->jpeg->encoder;
@@ -42,20 +43,20 @@ static void write_coefficients(hrn_context *context, jvirt_barray_ptr *coefficie
   hrn_encoder_open(context);
   jpeg_copy_critical_parameters(from, to);
   to->arith_code = FALSE;
-  to->optimize_coding = TRUE; /* tables of the file's own: progressive ones do not fit */
-  /* Both are among the markers saved, to the byte; a file without them is guessed at by its
-   * component numbers, which are copied. */
+  to->optimize_coding = TRUE; /* own tables: those of a progressive file do not fit */
+  /* Both markers are among those that are copied byte for byte. For a file without them, libjpeg
+   * guesses the colours by the component numbers, which are copied. */
   to->write_JFIF_header = FALSE;
   to->write_Adobe_marker = FALSE;
   jpeg_write_coefficients(to, coefficients);
   copy_markers(to, context->jpeg);
   jpeg_finish_compress(to);
-  /* Whatever stands behind EOI is no business of a decoder, and the file's all the same. */
+  /* What stands behind EOI does not concern a decoder, but it belongs to the file. */
   hrn_encoder_append(encoder, context->jpeg->source.next_input_byte,
                      context->jpeg->source.bytes_in_buffer);
 }
 
-/* *made says whether the encoder holds a file. Everything that lives across the setjmp is in the
+/* *made says whether the encoder holds a file. Everything that must survive the jump is in the
  * context. */
 static int convert(hrn_context *context, bool *made, hrn_status *status) {
   hrn_jpeg *jpeg = context->jpeg;

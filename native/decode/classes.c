@@ -1,4 +1,4 @@
-/* classes.c: a mask that is a file: a PNG whose pixels are classes. */
+/* classes.c: reads a mask that is a file: a PNG whose pixels are classes. */
 #include "decoder.h"
 
 int hrn_decode_mask(hrn_context *context, const uint8_t *bytes, size_t length, int32_t width,

@@ -1,9 +1,9 @@
-/* context.c: makes and frees a context: the scratch, and what each decoder keeps. */
+/* context.c: makes and frees a context: its scratch memory, and what each decoder keeps. */
 #include <stdlib.h>
 
 #include "decoder.h"
 
-/* Zeroed memory is a right state for every part: no scratch, no decoder open, no tables. */
+/* Zeroed memory is a valid state of every part: no scratch memory, no open decoder, no tables. */
 hrn_context *hrn_context_new(const hrn_limits *limits) {
   hrn_context *context = calloc(1, sizeof *context);
   if (context == NULL) return NULL;
@@ -14,7 +14,7 @@ hrn_context *hrn_context_new(const hrn_limits *limits) {
   return NULL;
 }
 
-/* NULL is fine, and so is a context in which a decoder was left open by an error. */
+/* `context` may be NULL, and an error may have left a decoder open in it. */
 void hrn_context_free(hrn_context *context) {
   if (context == NULL) return;
   hrn_jpeg_free(context);

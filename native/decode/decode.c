@@ -1,10 +1,11 @@
-/* decode.c: the one door to the decoders: what kind the bytes are, and who decodes them. */
+/* decode.c: the one entry to the decoders: finds what kind the bytes are, and calls their
+ * decoder. */
 #include "../core/crc32c.h"
 #include "decoder.h"
 
 #include <math.h>
 
-/* Whatever the last record left open is closed first, for its bytes may be gone. */
+/* Whatever the last record left open is closed first, because its bytes may be gone. */
 int hrn_decode_begin(hrn_context *context, const uint8_t *bytes, size_t length,
                      hrn_status *status) {
   hrn_jpeg_begin(context);
@@ -42,7 +43,7 @@ static int read_header(hrn_context *context, uint8_t codec, hrn_status *status) 
   }
 }
 
-/* Adds what a call took to what the sample's decoding takes, where somebody wants to know. */
+/* Adds the time that a call took to the sample's time for decoding, if that is measured. */
 static int timed_since(hrn_context *context, int64_t began, int code) {
   hrn_times *times = hrn_times_of(context);
   if (times != NULL) times->decode += hrn_now() - began;
@@ -92,8 +93,8 @@ bool hrn_learned(hrn_context *context, const uint8_t **seek, size_t *length, uin
 
 int32_t hrn_decode_fast(hrn_context *context, int32_t denominator) {
   context->record->fast = true;
-  /* A reduced inverse DCT is libjpeg's; other formats and lossless JPEGs have nothing to leave out.
-   */
+  /* Only libjpeg has a reduced inverse DCT. Other formats and lossless JPEGs have nothing to leave
+   * out. */
   const bool reduces = context->record->codec == HRN_CODEC_JPEG && !context->jpeg->lossless;
   context->jpeg->denominator = reduces ? (uint32_t)denominator : 1;
   return (int32_t)context->jpeg->denominator;
@@ -117,19 +118,19 @@ void hrn_decode_size(const hrn_context *context, uint32_t *width, uint32_t *heig
   *height = context->record->height;
 }
 
-/* Nanoseconds of CPU, as measured over 60 photographs of 0.57 bytes a pixel, and 24 of them as
- * progressive files and as PNG; only the proportions count. */
+/* Nanoseconds of CPU time, measured with 60 photographs of 0.57 bytes a pixel, and with 24 of them
+ * as progressive files and as PNG. Only the proportions matter. */
 #define COST_CALL 8000.0  /* a header, tables, and the first rows */
 #define COST_ENTROPY 2.0  /* a pixel whose entropy data is read */
 #define COST_PIXELS 3.0   /* a pixel that is made: inverse DCT, upsampling, colours */
 #define COST_SCANS 11.0   /* a pixel of a file of several scans, wherever the window is */
-#define COST_INFLATE 25.0 /* a pixel of a PNG, or of another kind, up to the window's last row */
+#define COST_INFLATE 25.0 /* a pixel of a PNG or another format, up to the window's last row */
 
 static bool is_copied(uint8_t codec) { return codec == HRN_CODEC_PPM || codec == HRN_CODEC_RAW; }
 
 double hrn_decode_cost(const hrn_context *context, const hrn_box *box, int32_t denominator) {
   const double area = (double)box->width * box->height;
-  /* A large union would need memory that its windows, one after the other, do not. */
+  /* A large union would need memory that its windows, decoded one after the other, do not need. */
   if (4 * area > (double)context->limits.max_decoder_bytes / 4) return INFINITY;
   if (is_copied(context->record->codec)) return area;
   const double scale = denominator,
@@ -147,15 +148,15 @@ static uint64_t reduced(const hrn_context *context, uint32_t side) {
   return ((uint64_t)side + context->jpeg->denominator - 1) / context->jpeg->denominator;
 }
 
-/* The caller's geometry is ours as well, so a window outside is our mistake and not the file's; it
- * is refused all the same, in 64 bits, before a decoder sees it. */
+/* The caller's geometry is our code as well, so a window outside of the image is our mistake and
+ * not the file's. It is refused anyway, in 64 bits, before a decoder sees it. */
 static bool inside(const hrn_context *context, const hrn_box *box) {
   return box->left >= 0 && box->top >= 0 && box->width >= 1 && box->height >= 1 &&
          (uint64_t)box->left + (uint64_t)box->width <= reduced(context, context->record->width) &&
          (uint64_t)box->top + (uint64_t)box->height <= reduced(context, context->record->height);
 }
 
-/* Of all but JPEGs, whose rows come as they are asked for. */
+/* Decodes a window of any format but JPEG, whose rows come as they are asked for. */
 static int whole_window(hrn_context *context, const hrn_box *box, hrn_image *image,
                         hrn_status *status) {
   switch (context->record->codec) {
@@ -176,8 +177,8 @@ static int whole_window(hrn_context *context, const hrn_box *box, hrn_image *ima
   }
 }
 
-/* hrn_jpeg_read under a clock: in its place where somebody wants to know, so that it costs nothing
- * where nobody does. */
+/* hrn_jpeg_read with its time measured. It takes that function's place if somebody wants the time,
+ * so it costs nothing if nobody does. */
 static int timed_read(hrn_context *context, uint8_t *first, size_t stride, uint32_t count,
                       hrn_status *status) {
   const int64_t began = hrn_now();
@@ -205,7 +206,7 @@ static int begin_rows(hrn_context *context, const hrn_box *box, int32_t at_once,
                      .box = *box,
                      .source = context,
                      .read = hrn_times_of(context) != NULL ? timed_read : hrn_jpeg_read};
-  /* A window consumes libjpeg's place in the record. A second one begins again. */
+  /* A window moves libjpeg's position in the record, so a second one begins again. */
   if (!context->jpeg->created) {
     int code = read_header(context, context->record->codec, status);
     if (code != HRN_OK) return code;

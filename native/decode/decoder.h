@@ -1,4 +1,4 @@
-/* decoder.h: what the files behind decode.h share. */
+/* decoder.h: what the files of this package share. */
 #ifndef HEADRACE_DECODE_DECODER_H
 #define HEADRACE_DECODE_DECODER_H
 
@@ -24,7 +24,7 @@ typedef struct hrn_record {
   uint8_t codec; /* enum hrn_codec, unknown until a header was read */
   bool fast;     /* hrn_decode_fast was asked for */
   hrn_ppm ppm;
-  hrn_raw raw; /* of HRN_CODEC_RAW */
+  hrn_raw raw; /* for HRN_CODEC_RAW */
   hrn_webp webp;
   hrn_bmp bmp;
   hrn_gif gif;
@@ -34,7 +34,7 @@ typedef struct hrn_record {
 /* decode.c: starts work on a record. */
 int hrn_decode_begin(hrn_context *context, const uint8_t *bytes, size_t length, hrn_status *status);
 
-/* sniff.c: HRN_OK with JPEG, PNG or PPM, HRN_UNSUPPORTED or HRN_BAD. */
+/* sniff.c: HRN_OK with a codec that is decoded, HRN_UNSUPPORTED, HRN_TRUNCATED or HRN_BAD. */
 int hrn_sniff(const uint8_t *bytes, size_t length, uint8_t *codec, hrn_status *status);
 
 /* ppm.c */

@@ -1,9 +1,9 @@
-// Package decode finds out an encoded image's format from its content, inspects it for damage, and calls
-// the decoder of its format for the pixels.
+// Package decode finds an encoded image's format from its content, inspects it for damage, and
+// calls the decoder of its format for the pixels.
 //
-// sniff.c detects the format. decode.c calls the decoders' packages, ppm.c or raw.c. inspect.c reads an
-// image for its facts and verdict without making pixels. baseline.c recodes a progressive JPEG
-// losslessly. context.c makes what a thread keeps from image to image.
+// sniff.c detects the format. decode.c calls the decoders' packages, ppm.c or raw.c. inspect.c
+// reads an image for its facts and verdict without making pixels. baseline.c recodes a progressive
+// JPEG losslessly. context.c makes what a thread keeps from image to image.
 package decode
 
 /*

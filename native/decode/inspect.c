@@ -1,4 +1,4 @@
-/* inspect.c: what a record is, and whether it is good, without making pixels. */
+/* inspect.c: finds what a record is, and whether it is good, without making pixels. */
 #include <pthread.h>
 #include <string.h>
 
@@ -10,7 +10,8 @@ static int inspect(hrn_context *context, const uint8_t *bytes, size_t length, in
                    uint32_t seek_step, hrn_facts *facts, hrn_status *status) {
   hrn_status_clear(status);
   memset(facts, 0, sizeof *facts);
-  /* Before any verdict: whatever a record is, its checksum says whether it is still the same. */
+  /* The checksum comes before any verdict: whatever a record is, it says whether the record is
+   * still the same. */
   facts->crc32c = hrn_crc32c(0, bytes, length);
   if (hrn_decode_begin(context, bytes, length, status) != HRN_OK) return status->code;
   context->jpeg->seek_step = seek_step;
@@ -54,7 +55,7 @@ int hrn_inspect_seek(hrn_context *context, const uint8_t *bytes, size_t length, 
 #define STRING(x) #x
 #define EXPANDED(x) STRING(x)
 
-/* Static archives: what was compiled against is what is linked. */
+/* The libraries are static archives, so the versions of the headers are those that are linked. */
 #define VERSIONS "libjpeg-turbo " EXPANDED(LIBJPEG_TURBO_VERSION) ", zlib " ZLIB_VERSION
 
 static char versions[200];

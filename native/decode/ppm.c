@@ -1,9 +1,9 @@
-/* ppm.c: reads binary PPM and PGM (P6, P5) of 8 bits: pixels that were decoded when the dataset was
- * packed. Only the bytes of the window are read.
+/* ppm.c: reads binary PPM and PGM (P6, P5) of 8 bits, which hold pixels that were decoded when the
+ * dataset was packed. Only the bytes of the window are read.
  *
  * The header is what Pillow's PpmImagePlugin reads: white space between numbers of at most ten
- * characters, comments from # to the end of a line, one white-space byte before the pixels; bytes
- * behind these are ignored. Other than there, a number is digits alone.
+ * characters, comments from # to the end of a line, and one white-space byte before the pixels.
+ * Bytes behind the pixels are ignored. Unlike in Pillow, a number consists of digits alone.
  */
 #include "decoder.h"
 
@@ -11,7 +11,7 @@
 
 #include "spread.h"
 
-/* Where in the header, and why not further. */
+/* Where reading is in the header, and the orientation that was found. */
 typedef struct cursor {
   const uint8_t *bytes;
   size_t length, at;
@@ -20,10 +20,10 @@ typedef struct cursor {
 
 static bool is_space(uint8_t byte) { return byte == ' ' || (byte >= '\t' && byte <= '\r'); }
 
-/* What PPM has no field for: hrn_to_ppm writes it so. */
+/* PPM has no field for the orientation. hrn_to_ppm writes it as this comment. */
 static const char orientation_is[] = HRN_PPM_ORIENTATION;
 
-/* Over a comment and the end of its line; `at` is behind the #. */
+/* Skips a comment and the end of its line. `at` is behind the #. */
 static void skip_comment(cursor *c) {
   const size_t said = sizeof orientation_is - 1;
   if (c->length - c->at > said && memcmp(c->bytes + c->at, orientation_is, said) == 0) {
@@ -34,8 +34,8 @@ static void skip_comment(cursor *c) {
   if (c->at < c->length) c->at++;
 }
 
-/* The next number, and the byte behind it. A comment inside of one does not end it, as in Pillow.
- */
+/* Reads the next number, and the byte behind it. As in Pillow, a comment inside a number does not
+ * end it. */
 static int read_number(cursor *c, const char *what, uint64_t *number, hrn_status *status) {
   int digits = 0;
   *number = 0;
@@ -84,7 +84,7 @@ int hrn_ppm_header(hrn_context *context, uint32_t *width, uint32_t *height, hrn_
   if (columns <= UINT32_MAX) ppm->width = (uint32_t)columns;
   if (rows <= UINT32_MAX) ppm->height = (uint32_t)rows;
   if (hrn_check_pixels(context, columns, rows, status) != HRN_OK) return status->code;
-  /* Both are below 10^10, but the limit that bounds their product can be set to anything. */
+  /* Both are below 10^10, but the limit for their product can be set to anything. */
   if (columns > UINT32_MAX || rows > UINT32_MAX ||
       __builtin_mul_overflow(columns * rows, (uint64_t)ppm->channels, &pixels)) {
     return hrn_fail(status, HRN_LIMIT, -1, "the image is %llu x %llu pixels",
@@ -102,7 +102,8 @@ int hrn_ppm_header(hrn_context *context, uint32_t *width, uint32_t *height, hrn_
   return HRN_OK;
 }
 
-/* Facts as far as they were read; there is no coded data, so the header is the whole verdict. */
+/* Fills the facts as far as they were read. There is no coded data, so the header decides the
+ * verdict. */
 int hrn_ppm_inspect(hrn_context *context, hrn_facts *facts, hrn_status *status) {
   uint32_t width, height;
   hrn_ppm_header(context, &width, &height, status);
@@ -126,7 +127,7 @@ int hrn_ppm_window(hrn_context *context, const hrn_box *box, hrn_image *image, h
   }
   uint8_t *pixels = hrn_scratch(context, HRN_SCRATCH_DECODE, bytes, status);
   if (pixels == NULL) return status->code;
-  /* Inside the record: the header compared its length with all rows. */
+  /* The pixels are inside the record, because hrn_ppm_header compared its length with all rows. */
   const uint8_t *from = ppm->pixels + (size_t)box->top * row + (size_t)box->left * ppm->channels;
   for (int32_t y = 0; y < box->height; y++, from += row) {
     uint8_t *to = pixels + (size_t)y * stride;

@@ -1,13 +1,12 @@
-/* raw.c: an image of an array of pixels. There is nothing to decode: values are brought to where
- * the stages want them, from whatever order of axes they have.
- */
+/* raw.c: reads an image of an array of pixels. There is nothing to decode: values are only moved to
+ * where the stages want them, whatever the order of the array's axes. */
 #include "decoder.h"
 
 #include <string.h>
 
 #include "spread.h"
 
-/* `low` and `high` moved by `count` - 1 steps, to whichever side those go. */
+/* Moves `low` or `high` by `count` - 1 steps, depending on the direction of the steps. */
 static bool reach(int64_t step, uint32_t count, int64_t *low, int64_t *high) {
   int64_t whole;
   if (count == 0 || __builtin_mul_overflow(step, (int64_t)count - 1, &whole)) return false;
@@ -41,7 +40,7 @@ int hrn_decode_raw(hrn_context *context, const uint8_t *bytes, size_t length, co
   return HRN_OK;
 }
 
-/* One row of any array: each value by itself. */
+/* Makes one row of any array, value by value. */
 static void gather(const hrn_raw *raw, const uint8_t *from, int32_t count, uint8_t *to) {
   const int64_t green = raw->channels == 1 ? 0 : raw->channel, blue = 2 * green;
   for (int32_t x = 0; x < count; x++, from += raw->pixel, to += 4) {
@@ -52,8 +51,8 @@ static void gather(const hrn_raw *raw, const uint8_t *from, int32_t count, uint8
   }
 }
 
-/* The same where pixels of a channel are neighbours: without steps that the compiler does not know
- * it is a loop of vectors. */
+/* Makes a row whose channels each have their pixels side by side. All steps are known to the
+ * compiler, so it makes a loop of vectors. */
 static void interleave(const uint8_t *red, const uint8_t *green, const uint8_t *blue, int32_t count,
                        uint8_t *restrict to) {
   for (int32_t x = 0; x < count; x++) {
@@ -87,7 +86,7 @@ int hrn_raw_window(hrn_context *context, const hrn_box *box, hrn_image *image, h
   }
   uint8_t *pixels = hrn_scratch(context, HRN_SCRATCH_DECODE, bytes, status);
   if (pixels == NULL) return status->code;
-  /* Inside the record: hrn_decode_raw has looked at the corners. */
+  /* All values are inside the record, because hrn_decode_raw has checked the corners. */
   const uint8_t *from = context->bytes + raw->origin + box->top * raw->row + box->left * raw->pixel;
   for (int32_t y = 0; y < box->height; y++) {
     bring_row(raw, spread, from + y * raw->row, box->width, pixels + (size_t)y * stride);

@@ -1,8 +1,9 @@
-/* sniff.c: what kind of file the bytes are, by content, never by name.
+/* sniff.c: finds what kind of file the bytes are, by content, never by name.
  *
- * Data sets hold PNGs named .JPEG, web pages saved as .jpg and archives nobody unpacked. JPEG, PNG,
- * WebP, GIF, BMP, TIFF and binary PPM are decoded; a type that is recognised but not read is
- * *unsupported* and says its name, so that a user knows what to convert; the rest is *bad*.
+ * Datasets hold PNGs named .JPEG, web pages saved as .jpg, and archives that nobody unpacked. JPEG,
+ * PNG, WebP, GIF, BMP, TIFF and binary PPM are decoded. A type that is recognised but not read is
+ * *unsupported*, and the error names it so that a user knows what to convert. Everything else is
+ * *bad*.
  */
 #include "decoder.h"
 
@@ -16,7 +17,10 @@ typedef struct signature {
   const char *name;
 } signature;
 
-/* The first that fits wins, so longer ones stand before those that they contain. */
+/* The first signature that fits wins, so longer ones stand before those that they contain. The list
+ * is searched only if the file is of no type that is read, so its length costs nothing. It names
+ * types that image folders and archives were seen to hold, only for the error, never to decode
+ * them. */
 static const signature signatures[] = {
     {8, 4, "WAVE", "WAV"},
     {8, 4, "AVI ", "AVI"},
@@ -61,15 +65,13 @@ static const signature signatures[] = {
     {0, 5, "<html", "HTML"},
 };
 
-/* The list is walked only for what is neither JPEG nor PNG, so its length costs nothing. It names
- * what image folders and archives were seen to hold, never to decode it. */
 /* memcmp that does not look behind the end. */
 static bool starts(const uint8_t *bytes, size_t length, size_t offset, const void *with,
                    size_t count) {
   return length >= offset + count && memcmp(bytes + offset, with, count) == 0;
 }
 
-/* Netpbm: P1 to P7 and white space. Two letters alone are too little to name a type by. */
+/* Netpbm: P1 to P7 and white space. Two letters alone are not enough to recognise a type. */
 static bool netpbm(const uint8_t *bytes, size_t length) {
   return length > 2 && bytes[0] == 'P' && bytes[1] >= '1' && bytes[1] <= '7' &&
          (bytes[2] == ' ' || (bytes[2] >= '\t' && bytes[2] <= '\r'));
@@ -82,7 +84,7 @@ static bool begins(const uint8_t *bytes, size_t length, const char *signature, s
   return length < whole && memcmp(bytes, signature, length) == 0;
 }
 
-/* Nothing, or less than the signature of one of the types that are read. */
+/* Fails if the file is empty, or ends inside the signature of JPEG, PNG or PPM. */
 static int cut_in_signature(const uint8_t *bytes, size_t length, hrn_status *status) {
   size_t expected = 0;
   if (length == 0) {
@@ -97,10 +99,10 @@ static int cut_in_signature(const uint8_t *bytes, size_t length, hrn_status *sta
                   expected, length);
 }
 
-/* JPEG and PNG first, for nearly all files are one of them. */
+/* JPEG and PNG come first, because nearly all files are one of them. */
 int hrn_sniff(const uint8_t *bytes, size_t length, uint8_t *codec, hrn_status *status) {
   *codec = HRN_CODEC_UNKNOWN;
-  /* Three bytes, as Pillow asks: SOI and the start of a marker. */
+  /* Three bytes, as Pillow demands: SOI and the start of a marker. */
   if (starts(bytes, length, 0, "\xFF\xD8\xFF", 3)) {
     *codec = HRN_CODEC_JPEG;
     return HRN_OK;

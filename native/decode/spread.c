@@ -1,4 +1,4 @@
-/* spread.c: RGB as files have it to the RGBX of the stages. */
+/* spread.c: turns the RGB of files into the RGBX of the stages. */
 #include "spread.h"
 
 #include <string.h>
@@ -13,8 +13,9 @@ void hrn_spread_scalar(const uint8_t *rgb, int32_t count, uint8_t *rgbx) {
 #if defined(__x86_64__)
 #include <immintrin.h>
 
-/* Eight pixels a step, from two overlapping loads. The second ends four bytes behind its pixels, so
- * the last two pixels of a row are left to the scalar loop: nothing behind the record is read. */
+/* Eight pixels a step, from two overlapping loads. The second load ends four bytes behind its
+ * pixels, so the last two pixels of a row are left to the scalar loop. Nothing behind the record is
+ * read. */
 __attribute__((target("avx2"))) void hrn_spread_avx2(const uint8_t *rgb, int32_t count,
                                                      uint8_t *rgbx) {
   const __m256i order =

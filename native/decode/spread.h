@@ -1,4 +1,4 @@
-/* spread.h: RGB as files have it to the RGBX of the stages. */
+/* spread.h: turns the RGB of files into the RGBX of the stages. */
 #ifndef HEADRACE_DECODE_SPREAD_H
 #define HEADRACE_DECODE_SPREAD_H
 
@@ -6,7 +6,7 @@
 
 #include "../core/cpu.h"
 
-/* `count` pixels of 3 bytes to 4 bytes each. Reads nothing beyond 3 * count bytes. */
+/* Turns `count` pixels of 3 bytes into pixels of 4 bytes. Reads nothing beyond 3 * count bytes. */
 typedef void (*hrn_spread_kernel)(const uint8_t *rgb, int32_t count, uint8_t *rgbx);
 
 void hrn_spread_scalar(const uint8_t *, int32_t, uint8_t *);
