@@ -1,9 +1,9 @@
-/* arrange.c: a filter's weights split into what AVX2 multiplies: integers of 16 bits. */
+/* arrange.c: splits a filter's weights into what AVX2 multiplies, integers of 16 bits. */
 #include "resize.h"
 
 #if defined(__x86_64__)
 
-/* Chosen by the weights that there are, not by the filter: bilinear and box weights are never
+/* The choice depends on the weights, not on the filter: bilinear and box weights are never
  * negative, and the bytes kernel needs that. */
 static hrn_split split_for(const hrn_taps *taps, int horizontal) {
   const size_t weights = (size_t)taps->count * (size_t)taps->stride;
@@ -12,13 +12,13 @@ static hrn_split split_for(const hrn_taps *taps, int horizontal) {
     if (taps->weight[k] < least) least = taps->weight[k];
     if (taps->weight[k] > greatest) greatest = taps->weight[k];
   }
-  /* Normalised weights reach +-16 only where a filter's lobes all but cancel at an edge. */
+  /* Normalised weights reach +-16 only if a filter's lobes nearly cancel at an edge. */
   if (least < -(1 << 26) || greatest >= 1 << 26) return HRN_SPLIT_NONE;
   return horizontal || least < 0 || taps->most > HRN_BYTE_TAPS ? HRN_SPLIT_WORDS : HRN_SPLIT_BYTES;
 }
 
-/* weight = high * 2^11 + low. >> of a negative value is arithmetic in every compiler this builds
- * with (C11 6.5.7 leaves it to them): floor, so that low is never negative. */
+/* weight = high * 2^11 + low. >> of a negative value is arithmetic in every compiler that builds
+ * this (C11 6.5.7 leaves it to them). So it is a floor, and low is never negative. */
 static void split_words(const hrn_taps *taps, size_t weights, size_t group) {
   for (size_t k = 0; k < weights; k++) {
     int16_t *out = taps->halves + k / group * (2 * group) + k % group;
@@ -27,9 +27,9 @@ static void split_words(const hrn_taps *taps, size_t weights, size_t group) {
   }
 }
 
-/* weight = high * 2^15 + low. 2^22 is a tap of weight 1, alone or beside ones that round away
- * anyway, where 2^22 - 1 gives the same: v - v / 2^22 + 1/2 rounds down to v. It is the one
- * weight whose high part would need an eighth bit. */
+/* weight = high * 2^15 + low. A weight of 2^22 is replaced by 2^22 - 1, because it alone would need
+ * an eighth bit for its high part. Such a tap has weight 1, and stands alone or beside taps that
+ * round away. 2^22 - 1 gives the same result: v - v / 2^22 + 1/2 rounds down to v. */
 static void split_bytes(const hrn_taps *taps, size_t weights) {
   const int32_t most = (1 << HRN_COEFFICIENT_BITS) - 1;
   for (size_t k = 0; k < weights; k += 2) {
@@ -42,7 +42,8 @@ static void split_bytes(const hrn_taps *taps, size_t weights) {
   }
 }
 
-/* Weights of at most +-2, which all but a filter's lobes at an odd edge are, lose nothing here. */
+/* Weights of at most +-2 lose nothing here. Only those of a filter's lobes at an odd edge are
+ * larger. */
 static hrn_split split_fast(const hrn_taps *taps, size_t weights) {
   for (size_t k = 0; k < weights; k++) {
     const int32_t high = taps->weight[k] >> (HRN_COEFFICIENT_BITS - HRN_FAST_BITS);

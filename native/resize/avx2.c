@@ -1,8 +1,8 @@
-/* avx2.c: the two passes with 256-bit vectors, to the same bytes as scalar.c.
+/* avx2.c: the two passes with 256-bit vectors, with the same bytes as scalar.c.
  *
  * AVX2 multiplies 16-bit integers two at a time and adds the products (vpmaddwd), at the price of
  * one 32-bit multiply. A 22-bit coefficient does not fit, so it is split into two halves, and the
- * exact 32-bit sum is put together from both: nothing is approximated.
+ * exact 32-bit sum is computed from both. Nothing is approximated.
  */
 #include "resize.h"
 
@@ -13,20 +13,21 @@
 #define HRN_AVX2 __attribute__((target("avx2,fma,f16c")))
 #define HRN_AVX2_INLINE static inline __attribute__((always_inline, target("avx2,fma,f16c")))
 
-/* Two neighbouring 16-bit coefficients in every 32-bit lane. */
+/* Copies two neighbouring 16-bit coefficients to every 32-bit lane. */
 HRN_AVX2_INLINE __m256i pair_of(const int16_t *coefficients) {
   int32_t pair;
   memcpy(&pair, coefficients, 4);
   return _mm256_set1_epi32(pair);
 }
 
-/* Bytes R0 . R1 . G0 . G1 . ..., zero-extended: what vpmaddwd wants side by side. */
+/* Bytes R0 . R1 . G0 . G1 . ..., zero-extended, so that vpmaddwd finds side by side what it
+ * adds. */
 #define TAPS_0_1 0, -1, 4, -1, 1, -1, 5, -1, 2, -1, 6, -1, 3, -1, 7, -1
 #define TAPS_2_3 8, -1, 12, -1, 9, -1, 13, -1, 10, -1, 14, -1, 11, -1, 15, -1
 
-/* One output of two rows at once, row 0 in the low lane, row 1 in the high one: R, G, B, X as
- * 32-bit sums shifted down to pixel values, not yet clipped. Four taps a step; with `two`, one
- * step of which only the first two taps count. */
+/* One output of two rows at once, with row 0 in the low lane and row 1 in the high one: R, G, B, X
+ * as 32-bit sums shifted down to pixel values, not yet clipped. Four taps a step. With `two` there
+ * is one step, and only its first two taps count. */
 HRN_AVX2_INLINE __m256i weigh(const uint8_t *row0, const uint8_t *row1, const int16_t *halves,
                               int32_t steps, int two) {
   const __m256i first = _mm256_setr_epi8(TAPS_0_1, TAPS_0_1);
@@ -68,8 +69,7 @@ HRN_AVX2_INLINE __m256i weigh_fast(const uint8_t *row0, const uint8_t *row1, con
   return _mm256_srai_epi32(sum, HRN_FAST_BITS);
 }
 
-/* `steps`, `two` and `fast` are constants in each call below, so the loop in weigh is unrolled
- * away. */
+/* `steps`, `two` and `fast` are constants in each call below, so the loop in weigh is unrolled. */
 HRN_AVX2_INLINE void horizontal(const hrn_taps *taps, const uint8_t *row0, const uint8_t *row1,
                                 uint8_t *out0, uint8_t *out1, int32_t steps, int two, int fast) {
   const int16_t *halves = taps->halves;
@@ -117,7 +117,7 @@ HRN_AVX2 void hrn_horizontal_avx2(const hrn_taps *taps, const uint8_t *row0, con
   }
 }
 
-/* Any filter: 32 bytes of each row, two rows interleaved to 16-bit pairs. */
+/* For any filter: takes 32 bytes of each row, and interleaves two rows to 16-bit pairs. */
 HRN_AVX2_INLINE void vertical_words(const int16_t *halves, int32_t length, const uint8_t *first,
                                     size_t stride, uint8_t *out, size_t bytes) {
   const __m256i zero = _mm256_setzero_si256();
@@ -150,9 +150,9 @@ HRN_AVX2_INLINE void vertical_words(const int16_t *halves, int32_t length, const
   }
 }
 
-/* Filters without negative weights, at most HRN_BYTE_TAPS taps: weight = high * 2^15 + low. The
- * highs add up to at most 2^7, so their sum of products stays inside int16 and needs no widening
- * (vpmaddubsw); with S the sum of the lows' products and one half,
+/* For filters without negative weights and with at most HRN_BYTE_TAPS taps: weight = high * 2^15 +
+ * low. The highs add up to at most 2^7, so their sum of products stays inside int16 and needs no
+ * widening (vpmaddubsw). With S the sum of the lows' products and one half,
  *   (A * 2^15 + S) >> 22 == (A + (S >> 15)) >> 7, and A + (S >> 15) <= 255.5 * 2^7 < 2^15. */
 HRN_AVX2_INLINE void vertical_bytes(const int16_t *halves, int32_t length, const uint8_t *first,
                                     size_t stride, uint8_t *out, size_t bytes) {
@@ -183,7 +183,7 @@ HRN_AVX2_INLINE void vertical_bytes(const int16_t *halves, int32_t length, const
   }
 }
 
-/* Weights of HRN_FAST_BITS: the loop of vertical_words with half of its multiplies. */
+/* For weights of HRN_FAST_BITS: the loop of vertical_words with half of its multiplies. */
 HRN_AVX2_INLINE void vertical_fast(const int16_t *weights, int32_t length, const uint8_t *first,
                                    size_t stride, uint8_t *out, size_t bytes) {
   const __m256i zero = _mm256_setzero_si256();

@@ -1,9 +1,9 @@
-/* avx512.c: the two passes with 512-bit vectors, to the same bytes as scalar.c.
+/* avx512.c: the two passes with 512-bit vectors, with the same bytes as scalar.c.
  *
  * vpdpbusd multiplies four unsigned bytes with four signed ones and adds all four products to a
- * 32-bit lane: four taps of a channel in one instruction, with pixels as they are. A 22-bit weight
- * is three signed digits, weight = (d2 * 2^8 + d1) * 2^8 + d0, and the exact sum is put together by
- * Horner's rule. Partial sums may wrap; whole ones never do.
+ * 32-bit lane. So one instruction takes four taps of a channel, with pixels as they are. A 22-bit
+ * weight is three signed digits, weight = (d2 * 2^8 + d1) * 2^8 + d0, and the exact sum is computed
+ * by Horner's rule. Partial sums may wrap; whole sums never do.
  */
 #include "resize.h"
 
@@ -18,24 +18,26 @@
 /* One half, before the two shifts by 8 of Horner's rule. */
 #define HALF (1 << (HRN_COEFFICIENT_BITS - 1 - 16))
 
-/* A digit is a signed byte. The highest takes what is left: below this it is one, too. */
+/* A digit is a signed byte. The highest digit takes what is left. Below this weight it is a signed
+ * byte as well. */
 #define MOST_WEIGHT (127 << 16)
 
-/* Bytes of a step of 4 taps: for 4 outputs across, for 1 output down. */
+/* Bytes of a step of 4 taps: for 4 outputs of a row, and for 1 output row. */
 #define ACROSS_STEP (3 * 64)
 #define DOWN_STEP 12
 
 /* ---- weights ---- */
 
-/* The lowest digit of each lane, rounded so that the rest is whole; *weights becomes the rest. */
+/* Takes the lowest digit of each lane, rounded so that the rest is an integer. *weights becomes the
+ * rest. */
 HRN_AVX512_INLINE __m512i take_digit(__m512i *weights) {
   const __m512i digit = _mm512_srai_epi32(_mm512_slli_epi32(*weights, 24), 24);
   *weights = _mm512_srai_epi32(_mm512_sub_epi32(*weights, digit), 8);
   return digit;
 }
 
-/* Four outputs of four taps each to 64 bytes a digit, highest first: a lane of 16 bytes an output,
- * its four digits once for each channel. */
+/* Stores the weights of four outputs with four taps each, 64 bytes a digit, the highest digit
+ * first. An output has a lane of 16 bytes: its four digits, once for each channel. */
 HRN_AVX512_INLINE void store_digits(__m512i weights, int8_t *to) {
   const __m512i lowest_bytes = _mm512_set1_epi32(0x0C080400);
   for (int digit = 2; digit >= 0; digit--) {
@@ -44,9 +46,9 @@ HRN_AVX512_INLINE void store_digits(__m512i weights, int8_t *to) {
   }
 }
 
-/* Each group of 4 outputs: which bytes of the 64 from the first output's first pixel on are its
- * taps, R0 R1 R2 R3 G0 ... X3 a lane; then the digits, step by step. False where the 4 lie too far
- * apart for one load. */
+/* For each group of 4 outputs, stores which of the 64 bytes from the first output's first pixel on
+ * are its taps, R0 R1 R2 R3 G0 ... X3 a lane. The digits follow, step by step. False if the 4
+ * outputs are too far apart for one load. */
 HRN_AVX512_INLINE int arrange_across(hrn_taps *taps) {
   const __m512i lanes = _mm512_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3);
   const __m512i order =
@@ -78,7 +80,7 @@ HRN_AVX512_INLINE int arrange_across(hrn_taps *taps) {
   return 1;
 }
 
-/* Each output: three digits of four taps, highest digit first, step by step. */
+/* For each output, stores three digits of four taps, the highest digit first, step by step. */
 HRN_AVX512_INLINE void arrange_down(hrn_taps *taps) {
   int8_t *to = (int8_t *)taps->halves;
   const size_t weights = (size_t)taps->count * (size_t)taps->stride;
@@ -110,8 +112,8 @@ HRN_AVX512 void hrn_arrange_avx512(hrn_taps *taps, int horizontal) {
 
 /* ---- across ---- */
 
-/* Four outputs: their sums shifted down to pixel values, not yet clipped, a lane of R, G, B, X
- * each. `steps` is a constant where it is small. */
+/* Computes four outputs: their sums shifted down to pixel values, not yet clipped, each in a lane
+ * of R, G, B, X. `steps` is a constant if it is small. */
 HRN_AVX512_INLINE __m512i four_outputs(const int8_t *group, const uint8_t *row, int32_t steps) {
   const __m512i order = _mm512_load_si512(group);
   const int8_t *digits = group + 64;
@@ -137,7 +139,7 @@ HRN_AVX512_INLINE __m512i four_outputs(const int8_t *group, const uint8_t *row, 
   return _mm512_srai_epi32(sum, HRN_COEFFICIENT_BITS);
 }
 
-/* 16 outputs a turn. */
+/* Computes 16 outputs in each iteration. */
 HRN_AVX512_INLINE void across(const hrn_taps *taps, const uint8_t *row0, const uint8_t *row1,
                               uint8_t *out0, uint8_t *out1, int32_t steps) {
   /* Packing leaves lane j with output j of each of four groups. */
@@ -181,7 +183,7 @@ HRN_AVX512_INLINE __m512i digits_of(const int8_t *digits) {
   return _mm512_set1_epi32(four);
 }
 
-/* 64 bytes of four rows to one lane of 4 taps a byte. */
+/* Interleaves 64 bytes of four rows: each lane gets the 4 taps of one byte. */
 HRN_AVX512_INLINE void interleave(const uint8_t *a, const uint8_t *b, const uint8_t *c,
                                   const uint8_t *d, __m512i pixels[4]) {
   const __m512i ra = _mm512_loadu_si512(a), rb = _mm512_loadu_si512(b);
@@ -212,7 +214,7 @@ HRN_AVX512 void hrn_vertical_avx512(const hrn_taps *taps, int32_t output, const 
       (const int8_t *)taps->halves + (size_t)output * ((size_t)taps->stride / 4) * DOWN_STEP;
   const __m512i half = _mm512_set1_epi32(HALF);
   if (length <= 4) {
-    /* Rows that there are not have weight 0: any row will do. */
+    /* Rows that do not exist have weight 0, so any row will do. */
     const uint8_t *a = first, *b = length > 1 ? a + stride : a, *c = length > 2 ? b + stride : a,
                   *d = length > 3 ? c + stride : a;
     const __m512i d2 = digits_of(digits), d1 = digits_of(digits + 4), d0 = digits_of(digits + 8);

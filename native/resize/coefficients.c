@@ -1,7 +1,8 @@
-/* coefficients.c: filters, supports and weights, in the order of operations that makes
- * every double, and so every rounded weight, Pillow's.
+/* coefficients.c: filters, supports and weights. The order of operations makes every double, and so
+ * every rounded weight, equal to Pillow's.
  *
- * Compiled with -ffp-contract=off: one fused multiply-add changes weights, and so bytes.
+ * This must be compiled with -ffp-contract=off: one fused multiply-add changes weights, and so
+ * bytes.
  */
 #include <math.h>
 #include <string.h>
@@ -27,7 +28,7 @@ static double filter_support(int filter) {
   }
 }
 
-/* sin from the C library, as Pillow: a polynomial of our own would round other weights. */
+/* sin is the C library's, as in Pillow. A polynomial of our own would give other weights. */
 static double sinc(double x) {
   if (x == 0.0) return 1.0;
   x *= M_PI;
@@ -36,7 +37,7 @@ static double sinc(double x) {
 
 static double filter_value(int filter, double x) {
   if (filter == HRN_LANCZOS) return x >= -3.0 && x < 3.0 ? sinc(x) * sinc(x / 3.0) : 0.0;
-  /* Box alone is asymmetric: a tap exactly between two outputs belongs to one of them. */
+  /* Only the box is asymmetric: a tap exactly between two outputs belongs to one of them. */
   if (filter == HRN_BOX) return x > -0.5 && x <= 0.5 ? 1.0 : 0.0;
   x = fabs(x);
   if (filter == HRN_BILINEAR || filter == HRN_TENSOR_BILINEAR) return x < 1.0 ? 1.0 - x : 0.0;
@@ -70,8 +71,8 @@ static span span_of(const hrn_scaling *a, int filter) {
   return s;
 }
 
-/* The first input of output i, and how many. Truncation, not floor: values below zero are clamped
- * to zero anyway. */
+/* The first input of output i, and how many inputs it has. Pillow truncates instead of taking the
+ * floor; values below zero become zero anyway. */
 static int32_t first_tap(const span *s, int32_t i, int32_t *length) {
   const double centre = s->from + (i + 0.5) * s->scale;
   int32_t first = (int32_t)(centre - s->support + 0.5);
@@ -95,8 +96,8 @@ size_t hrn_taps_bytes(const hrn_scaling *scaling, int filter, int32_t count) {
   const size_t stride = (size_t)round_up(most_taps(&s), 4);
   const size_t outputs = (size_t)round_up(count, HRN_TAPS_GROUP);
   size_t weights, bytes;
-  /* One int32 a weight and its arranged form, two int32 an output, one row of doubles to work in,
-   * and five pieces rounded up to cache lines. */
+  /* One int32 a weight and its arranged form, two int32 an output, one row of doubles for
+   * intermediate values, and five pieces rounded up to cache lines. */
   if (__builtin_mul_overflow(stride, outputs, &weights) ||
       __builtin_mul_overflow(weights, (size_t)(4 + HRN_ARRANGED_WEIGHT), &bytes) ||
       __builtin_add_overflow(bytes, outputs * (8 + HRN_ARRANGED_OUTPUT) + stride * 8 + 5 * 64,
@@ -113,9 +114,9 @@ static void *carve(uint8_t **memory, size_t bytes) {
   return piece;
 }
 
-/* The filter's values for one output, and what each is to be divided by. Who needs the quotients
- * divides where it uses them: as a loop of its own that division is made for two at once, which
- * waits for the single values to have left the store buffer, 5 us an image. */
+/* Computes the filter's values for one output. Returns what each must be divided by. A caller
+ * divides where it uses a quotient. In a loop of its own the compiler would divide two values at
+ * once. That waits until the single values have left the store buffer, 5 us an image. */
 static double values_of(const span *s, int filter, int32_t i, int32_t first, int32_t length,
                         double *work) {
   const double centre = s->from + (i + 0.5) * s->scale;
@@ -128,7 +129,8 @@ static double values_of(const span *s, int filter, int32_t i, int32_t first, int
   return sum == 0.0 ? 1.0 : sum;
 }
 
-/* Normalised weights of one output as fixed point of `bits` bits, rounded half away from zero. */
+/* Computes the normalised weights of one output as fixed point with `bits` bits, rounded half away
+ * from zero. */
 static void weigh(const span *s, int filter, int bits, int32_t i, int32_t first, int32_t length,
                   double *work, int32_t *weight) {
   const double sum = values_of(s, filter, i, first, length, work);
@@ -138,8 +140,8 @@ static void weigh(const span *s, int filter, int bits, int32_t i, int32_t first,
   }
 }
 
-/* How many bits torch holds an axis's weights with: as many as its largest weight, of all outputs,
- * leaves in an int16, 22 at most (pytorch/pytorch, aten/src/ATen/native/cpu/UpSampleKernel.cpp). */
+/* How many bits torch gives an axis's weights: as many as the largest weight of all outputs leaves
+ * in an int16, but at most 22 (pytorch/pytorch, aten/src/ATen/native/cpu/UpSampleKernel.cpp). */
 static int tensor_bits(const span *s, int filter, int32_t outputs, double *work) {
   double largest = 0.0;
   for (int32_t i = 0; i < outputs; i++) {
@@ -155,8 +157,8 @@ static int tensor_bits(const span *s, int filter, int32_t outputs, double *work)
   return bits;
 }
 
-/* With so few bits rounding would show as a change of brightness: the largest weight makes up for
- * what all of them together lack. */
+/* With HRN_FAST_BITS the rounding would change the brightness visibly. So the largest weight takes
+ * what all weights together lack. */
 static void complete(int bits, int32_t length, int32_t *weight) {
   int32_t sum = 0, largest = 0;
   for (int32_t k = 0; k < length; k++) {
@@ -166,7 +168,7 @@ static void complete(int bits, int32_t length, int32_t *weight) {
   weight[largest] += (1 << bits) - sum;
 }
 
-/* The scalar kernels know one precision, so the rest is zeros. */
+/* The scalar kernels know only one precision, so the missing bits are zeros. */
 static void widen(int bits, int32_t length, int32_t *weight) {
   for (int32_t k = 0; k < length; k++) weight[k] *= 1 << (HRN_COEFFICIENT_BITS - bits);
 }
@@ -213,7 +215,7 @@ void hrn_taps_build(hrn_taps *taps, const hrn_scaling *scaling, int filter, int 
     int32_t moved = 0;
     taps->start[i] = first - taps->input_start;
     if (horizontal) {
-      /* Two taps have a kernel that looks at two only; all others look at whole strides. */
+      /* For two taps there is a kernel that looks at two only. All others look at whole strides. */
       const int32_t last = taps->input_length - (most <= 2 ? 2 : taps->stride);
       const int32_t start = taps->start[i] < last ? taps->start[i] : last > 0 ? last : 0;
       moved = taps->start[i] > start ? taps->start[i] - start : 0;
@@ -224,7 +226,7 @@ void hrn_taps_build(hrn_taps *taps, const hrn_scaling *scaling, int filter, int 
     if (bits < HRN_COEFFICIENT_BITS) widen(bits, taps->length[i], weight + moved);
     if (horizontal) taps->length[i] = taps->stride;
   }
-  /* Groups of outputs are computed whole; the ones past the end read what is there. */
+  /* Groups of outputs are computed as a whole. Outputs past the end read what is there. */
   for (int32_t i = count; i < outputs; i++) {
     taps->start[i] = taps->start[count - 1];
     taps->length[i] = 0;

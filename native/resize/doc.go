@@ -1,8 +1,9 @@
-// Package resize resizes images with the same bytes as Pillow: with its coefficients, its rounding and its
-// order of passes.
+// Package resize resizes images with the same bytes as Pillow: with its coefficients, its rounding
+// and its order of passes.
 //
-// coefficients.c computes the weights, and arrange.c lays them out for an instruction set. scalar.c,
-// avx2.c and avx512.c are the kernels. resize.c goes down the image.
+// coefficients.c computes the weights, and arrange.c arranges them for an instruction set.
+// scalar.c, avx2.c and avx512.c are the kernels. resize.c orders the passes and runs them down the
+// image.
 package resize
 
 /*

@@ -1,8 +1,7 @@
-/* reduce.c: the mean of whole boxes of pixels, as Pillow's Image.reduce makes it: sums are
- * multiplied by the reciprocal of their count, which is held in 24 bits behind the point and was
- * made in single precision (python-pillow/Pillow, src/libImaging/Reduce.c and division_UINT32 of
- * ImagingUtils.h).
- */
+/* reduce.c: the mean of whole boxes of pixels, as Pillow's Image.reduce makes it. A sum is
+ * multiplied by the reciprocal of its count. The reciprocal has 24 bits behind the point and was
+ * computed in single precision (python-pillow/Pillow, src/libImaging/Reduce.c and division_UINT32
+ * of ImagingUtils.h). */
 #include <string.h>
 
 #include "resize.h"
@@ -18,8 +17,8 @@ hrn_box hrn_reduce_reach(int32_t across, int32_t down, int32_t width, int32_t he
                    .height = (int32_t)((bottom < height ? bottom : height) - top)};
 }
 
-/* A sum of `count` bytes by their mean, rounded as Pillow rounds it. All is modulo 2^32, as there:
- * a box of more than 2^24 pixels has a mean of nothing. */
+/* Writes the means of sums of `count` bytes, rounded as Pillow rounds them. All arithmetic is
+ * modulo 2^32, as there, so the mean of a box of more than 2^24 pixels is meaningless. */
 static void write_means(const uint32_t *sums, int32_t width, int32_t across, int32_t last,
                         int32_t rows, uint8_t *out) {
   for (int32_t x = 0; x < width; x++) {

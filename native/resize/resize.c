@@ -1,14 +1,14 @@
-/* resize.c: which pass comes first, which rows are between them, and who gets the result.
+/* resize.c: orders the two passes, keeps the rows between them, and gives the result to the sink.
  *
- * The two passes run interleaved: as soon as the rows that one output row needs have gone through
- * the first pass, the second one consumes them, while they are still in the nearest cache.
+ * The two passes run interleaved. As soon as the rows that one output row needs have gone through
+ * the first pass, the second pass uses them, while they are still in the nearest cache.
  */
 #include "resize.h"
 
 #include <string.h>
 
-/* Rows of the intermediate image that are kept beyond those one output needs: a move of the
- * overlap to the front then costs one row in this many. */
+/* How many rows of the intermediate image are kept beyond those that one output needs. The overlap
+ * is then moved to the front only once in this many rows. */
 enum { SLACK_ROWS = 24 };
 
 /* Row buffers are whole groups of 16 pixels, so kernels may store whole vectors. */
@@ -21,7 +21,7 @@ static int changes(const hrn_scaling *axis) {
 void hrn_resize_reach(const hrn_scaling *x, const hrn_scaling *y, int filter, const hrn_box *window,
                       hrn_resize *resize) {
   memset(resize, 0, sizeof *resize);
-  /* A pass that is skipped needs just the window of its axis. */
+  /* A pass that is skipped needs only the window of its axis. */
   resize->output = resize->input = *window;
   hrn_box *input = &resize->input;
   resize->horizontal = changes(x);
@@ -34,8 +34,8 @@ void hrn_resize_reach(const hrn_scaling *x, const hrn_scaling *y, int filter, co
   }
 }
 
-/* Of filters of tensors the horizontal pass is always the first. 64 bits: the sides may be anything
- * up to 2^24, the factors must not overflow. */
+/* For filters of tensors the horizontal pass is always the first. The arithmetic has 64 bits,
+ * because sides may be up to 2^24 and the factors must not overflow. */
 static int begins_vertically(const hrn_scaling *x, const hrn_scaling *y, int filter, int passes) {
   const int64_t dy = (int64_t)y->input - y->output;
   const int64_t dx = (int64_t)x->input - x->output;
@@ -49,7 +49,7 @@ int hrn_resize_prepare(hrn_context *context, const hrn_scaling *x, const hrn_sca
   hrn_resize_reach(x, y, filter, window, resize);
   resize->vertical_first = begins_vertically(x, y, filter, passes);
 
-  /* Both axes in one scratch buffer, the second at a cache line. */
+  /* Both axes are in one scratch buffer. The second begins at a cache line. */
   size_t x_bytes = 0, y_bytes = 0, bytes;
   if (resize->horizontal) x_bytes = hrn_taps_bytes(x, filter, window->width);
   if (resize->vertical) y_bytes = hrn_taps_bytes(y, filter, window->height);
@@ -78,10 +78,10 @@ int32_t hrn_resize_at_once(const hrn_resize *resize) {
   return whole ? resize->input.height : HRN_STRIP_ROWS;
 }
 
-/* The four orders of passes. Rows go through the horizontal kernel in pairs, since that is what
- * fills a 256-bit register: an odd last row is paired with itself. */
+/* The four orders of passes follow. Rows go through the horizontal kernel in pairs, because two
+ * rows fill a 256-bit register. An odd last row is paired with itself. */
 
-/* Rows two at a time through the horizontal kernel, straight to the sink. */
+/* Sends rows, two at a time, through the horizontal kernel and straight to the sink. */
 static int horizontal_only(hrn_context *context, const hrn_resize *resize, hrn_rows *input,
                            const hrn_sink *sink, hrn_status *status) {
   const hrn_resize_kernels *kernels = hrn_resize_kernels_chosen();
@@ -99,7 +99,7 @@ static int horizontal_only(hrn_context *context, const hrn_resize *resize, hrn_r
   return HRN_OK;
 }
 
-/* The kernel reads the image where it lies: a vertical pass looks at whole rows. */
+/* The kernel reads the image where it is, because a vertical pass needs whole rows. */
 static int vertical_only(hrn_context *context, const hrn_resize *resize, hrn_rows *input,
                          const hrn_sink *sink, hrn_status *status) {
   const hrn_resize_kernels *kernels = hrn_resize_kernels_chosen();
@@ -114,7 +114,7 @@ static int vertical_only(hrn_context *context, const hrn_resize *resize, hrn_row
   return HRN_OK;
 }
 
-/* Two rows of the first pass are all that exists between the passes. */
+/* Only two rows of the first pass exist between the passes. */
 static int vertical_then_horizontal(hrn_context *context, const hrn_resize *resize, hrn_rows *input,
                                     const hrn_sink *sink, hrn_status *status) {
   const hrn_resize_kernels *kernels = hrn_resize_kernels_chosen();
@@ -140,7 +140,8 @@ static int vertical_then_horizontal(hrn_context *context, const hrn_resize *resi
 }
 
 /* Supports of neighbouring outputs overlap, so rows of the first pass are kept in a buffer that
- * slides down the image. It is linear rather than a ring: kernels address rows by a stride. */
+ * slides down the image. The buffer is linear and not a ring, because kernels address rows by a
+ * stride. */
 static int horizontal_then_vertical(hrn_context *context, const hrn_resize *resize, hrn_rows *input,
                                     const hrn_sink *sink, hrn_status *status) {
   const hrn_resize_kernels *kernels = hrn_resize_kernels_chosen();
@@ -149,8 +150,8 @@ static int horizontal_then_vertical(hrn_context *context, const hrn_resize *resi
   for (int32_t y = 0; y < resize->y.count; y++) {
     if (resize->y.length[y] > most) most = resize->y.length[y];
   }
-  /* A pair may end one row beyond what is needed, and begin where the buffer is full but for one.
-   */
+  /* A pair may end one row beyond what is needed, and may begin when the buffer has one row
+   * left. */
   const int32_t capacity = most + 2 + SLACK_ROWS;
   size_t bytes;
   if (__builtin_mul_overflow(stride, (size_t)capacity, &bytes)) {
@@ -164,7 +165,7 @@ static int horizontal_then_vertical(hrn_context *context, const hrn_resize *resi
   int32_t base = 0, ready = 0; /* middle holds input rows [base, ready) */
   for (int32_t y = 0; y < resize->output.height; y++) {
     const int32_t start = resize->y.start[y], end = start + resize->y.length[y];
-    /* Rounding can leave an input row between two outputs' supports: nobody needs it. */
+    /* Rounding can leave an input row between two outputs' supports. It is not needed. */
     if (ready < start) ready = base = start;
     while (ready < end) {
       if (ready + 2 - base > capacity) {
@@ -188,7 +189,7 @@ static int horizontal_then_vertical(hrn_context *context, const hrn_resize *resi
 int hrn_resize_run(hrn_context *context, const hrn_resize *resize, hrn_rows *input,
                    const hrn_sink *sink, hrn_status *status) {
   if (!resize->horizontal && !resize->vertical) {
-    /* A crop that was decoded at just the size it is to have. */
+    /* The crop was decoded at the size that it is resized to. */
     for (int32_t y = 0; y < input->image.height; y++) {
       if (hrn_rows_need(input, y, y + 1, status) != HRN_OK) return status->code;
       sink->row(sink, y, hrn_row(input, y));

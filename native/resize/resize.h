@@ -1,10 +1,10 @@
-/* resize.h: Pillow 13's resampling, split into coefficients, kernels and the driver that orders
- * the passes. The arithmetic is fixed: 22-bit coefficients, 32-bit sums that start at one half,
- * an 8-bit intermediate (python-pillow/Pillow, src/libImaging/Resample.c).
+/* resize.h: Pillow 13's resampling, split into coefficients, kernels, and the driver that orders
+ * the passes. The arithmetic is fixed: 22-bit coefficients, 32-bit sums that start at one half, an
+ * 8-bit intermediate (python-pillow/Pillow, src/libImaging/Resample.c).
  *
- * torch's of tensors of bytes is Pillow's but for two things: an axis's weights have as many bits
- * as its largest leaves in an int16, and the horizontal pass is always the first
- * (pytorch/pytorch, aten/src/ATen/native/cpu/UpSampleKernel.cpp).
+ * torch's resampling of tensors of bytes differs from Pillow's in two things only. An axis's
+ * weights have as many bits as its largest weight leaves in an int16, and the horizontal pass is
+ * always the first (pytorch/pytorch, aten/src/ATen/native/cpu/UpSampleKernel.cpp).
  */
 #ifndef HEADRACE_RESIZE_RESIZE_H
 #define HEADRACE_RESIZE_RESIZE_H
@@ -12,15 +12,15 @@
 #include "../core/cpu.h"
 #include "../core/image.h"
 
-/* 32 bits less 8 for the pixel and 2 for filters that overshoot. */
+/* 32 bits, minus 8 for the pixel and 2 for filters that overshoot. */
 #define HRN_COEFFICIENT_BITS 22
 
-/* What HRN_FAST leaves of them: a weight then fits 16 bits, and one multiply is enough. */
+/* The bits under HRN_FAST: a weight then fits 16 bits, and one multiply is enough. */
 #define HRN_FAST_BITS 14
 
 /* One axis: [from, to) of a line of `input` pixels becomes `output` pixels. A box that was decoded
- * at a fraction of its size need not begin or end between two pixels; weights reach no further than
- * the line, as with the `box` of Pillow's resize. */
+ * at a fraction of its size may begin or end inside a pixel. Weights reach no further than the
+ * line, as with the `box` of Pillow's resize. */
 typedef struct hrn_scaling {
   int32_t input, output;
   double from, to;
@@ -29,8 +29,8 @@ typedef struct hrn_scaling {
 /* Outputs are computed in whole groups: 16 pixels are the widest vector. */
 #define HRN_TAPS_GROUP 16
 
-/* Bytes of the widest arranged form: 3 digits of 4 channels a weight, an order of 64 bytes for 4
- * outputs. */
+/* Bytes of the widest arranged form: 3 digits for 4 channels a weight, and an order of 64 bytes for
+ * 4 outputs. */
 #define HRN_ARRANGED_WEIGHT 12
 #define HRN_ARRANGED_OUTPUT 16
 
@@ -38,7 +38,7 @@ static inline int hrn_is_of_tensors(int filter) {
   return filter == HRN_TENSOR_BILINEAR || filter == HRN_TENSOR_BICUBIC;
 }
 
-/* How weights are also held for kernels that multiply narrow integers. */
+/* How weights are stored a second time, for kernels that multiply narrow integers. */
 typedef enum hrn_split {
   HRN_SPLIT_NONE = 0,  /* some weight is too large to split */
   HRN_SPLIT_WORDS = 1, /* weight = high * 2^11 + low, 0 <= low < 2^11, both int16 */
@@ -51,9 +51,9 @@ typedef enum hrn_split {
 #define HRN_BYTE_TAPS 128
 
 /* The coefficients of outputs [output_start, output_start + count) along one axis. Output i is the
- * weighted sum of length[i] inputs from start[i] on; start counts from input_start, so that a
- * buffer holding only [input_start, input_start + input_length) can be addressed directly. The
- * arrays go on to a whole group of 16 outputs with outputs that are safe to compute. */
+ * weighted sum of length[i] inputs from start[i] on. start counts from input_start, so that a
+ * buffer that holds only [input_start, input_start + input_length) can be addressed directly. The
+ * arrays go on to a whole group of 16 outputs. Those outputs are safe to compute. */
 typedef struct hrn_taps {
   int32_t count, output_start;
   int32_t input_start, input_length;
@@ -61,8 +61,8 @@ typedef struct hrn_taps {
   int32_t stride; /* weights an output, `most` rounded up to 4; unused ones are 0 */
   int32_t *start, *length;
   int32_t *weight; /* 22-bit fixed point */
-  int32_t bits;    /* behind the point that may differ from 0; the rest are zeros */
-  hrn_split split; /* from here on: what an instruction set's hrn_arrange_kernel made of it */
+  int32_t bits;    /* bits behind the point that may differ from 0; the others are 0 */
+  hrn_split split; /* this and `halves` are made by an instruction set's hrn_arrange_kernel */
   /* 2 * stride an output, in the order in which kernels load them. Horizontal: 4 highs, 4 lows,
    * and so on. Vertical: 2 highs, 2 lows, and so on; under HRN_SPLIT_BYTES the two highs are the
    * four bytes h0 h1 h0 h1. Under HRN_SPLIT_FAST: stride highs an output. Under
@@ -73,28 +73,28 @@ typedef struct hrn_taps {
 /* Bytes that hrn_taps_build needs, 0 where they exceed the address space. */
 size_t hrn_taps_bytes(const hrn_scaling *scaling, int filter, int32_t count);
 
-/* Computes outputs [output_start, output_start + count) of a resize in `memory` (64-byte aligned),
- * with weights of `bits` bits behind the point: HRN_COEFFICIENT_BITS or HRN_FAST_BITS. Instead of
- * HRN_COEFFICIENT_BITS a filter of tensors has as many as torch gives the axis. For the
- * horizontal pass all outputs get the same number of taps, by moving starts left, so that its
- * kernels need no count per output. */
+/* Computes the weights of outputs [output_start, output_start + count) of a resize in `memory`
+ * (64-byte aligned), with `bits` bits behind the point: HRN_COEFFICIENT_BITS or HRN_FAST_BITS. A
+ * filter of tensors gets as many bits as torch gives the axis, instead of HRN_COEFFICIENT_BITS. For
+ * the horizontal pass all outputs get the same number of taps, by moving starts left, so its
+ * kernels need no count for each output. */
 void hrn_taps_build(hrn_taps *taps, const hrn_scaling *scaling, int filter, int bits,
                     int32_t output_start, int32_t count, int horizontal, void *memory);
 
-/* What inputs those outputs depend on. */
+/* Which inputs those outputs depend on. */
 void hrn_taps_reach(const hrn_scaling *scaling, int filter, int32_t output_start, int32_t count,
                     int32_t *input_start, int32_t *input_length);
 
-/* Holds the weights that were built once more, as the kernels of an instruction set want them. */
+/* Stores the weights a second time, as the kernels of an instruction set need them. */
 typedef void (*hrn_arrange_kernel)(hrn_taps *taps, int horizontal);
 
-/* out[x] for every output of `taps`, for two rows at a time (row1 may be row0). Reads may run
- * over the row's end by less than HRN_ROW_PADDING bytes. Writes whole groups of 16 pixels. */
+/* Computes out[x] for every output of `taps`, for two rows at a time (row1 may be row0). Reads may
+ * run over the row's end by less than HRN_ROW_PADDING bytes. Writes whole groups of 16 pixels. */
 typedef void (*hrn_horizontal_kernel)(const hrn_taps *taps, const uint8_t *row0,
                                       const uint8_t *row1, uint8_t *out0, uint8_t *out1);
 
-/* One output row: the weighted sum of rows `first`, `first` + stride, ... of `bytes` bytes each.
- * Reads and writes may run over the end by less than HRN_ROW_PADDING bytes. */
+/* Computes one output row: the weighted sum of rows `first`, `first` + stride, ... of `bytes` bytes
+ * each. Reads and writes may run over the end by less than HRN_ROW_PADDING bytes. */
 typedef void (*hrn_vertical_kernel)(const hrn_taps *taps, int32_t output, const uint8_t *first,
                                     size_t stride, uint8_t *out, size_t bytes);
 
@@ -124,8 +124,8 @@ static inline const hrn_resize_kernels *hrn_resize_kernels_chosen(void) {
   return &hrn_resize_kernels_of[hrn_cpu_level()];
 }
 
-/* A resize of which only a window of the output is wanted. A pass that changes no length is
- * skipped: its taps are absent (count 0) and the window is copied through. */
+/* A resize of which only a window of the output is wanted. A pass that does not change the length
+ * is skipped: it has no taps (count 0), and the window is copied. */
 typedef struct hrn_resize {
   int horizontal, vertical; /* which passes run */
   int vertical_first;
@@ -134,20 +134,20 @@ typedef struct hrn_resize {
   hrn_box input;  /* the part of the image that it depends on */
 } hrn_resize;
 
-/* Which pass of a resize comes first, as versions of Pillow have it. */
+/* Which pass of a resize comes first. Versions of Pillow differ in that. */
 enum hrn_passes {
-  HRN_PASSES_CHEAPER = 0, /* 13: the vertical one where it saves twice what the other does */
-  HRN_PASSES_TALL = 1,    /* 12.2: that one where an image over 100 times as high as wide shrinks */
-  HRN_PASSES_HORIZONTAL = 2 /* before: the horizontal one */
+  HRN_PASSES_CHEAPER = 0, /* 13: the vertical one if it saves more than twice what the other does */
+  HRN_PASSES_TALL = 1,    /* 12.2: the vertical one if the height shrinks and is over 100 widths */
+  HRN_PASSES_HORIZONTAL = 2 /* before 12.2: the horizontal one */
 };
 
-/* Plans both axes and computes the coefficients in HRN_SCRATCH_COEFFICIENTS; `bits` as above,
- * `passes` of enum hrn_passes. */
+/* Plans both axes and computes the coefficients in HRN_SCRATCH_COEFFICIENTS. `bits` is as above,
+ * `passes` is an enum hrn_passes. */
 int hrn_resize_prepare(hrn_context *context, const hrn_scaling *x, const hrn_scaling *y, int filter,
                        int bits, int passes, const hrn_box *window, hrn_resize *resize,
                        hrn_status *status);
 
-/* Plans the same as far as output and input, without coefficients. */
+/* Only finds the output and input of such a plan, without coefficients. */
 void hrn_resize_reach(const hrn_scaling *x, const hrn_scaling *y, int filter, const hrn_box *window,
                       hrn_resize *resize);
 
@@ -158,27 +158,27 @@ struct hrn_sink {
   void (*row)(const hrn_sink *sink, int32_t row, const uint8_t *pixels);
 };
 
-/* Rows of the input that must be there together: those of the whole image where the vertical pass
- * reads them, a pair where the horizontal one does. */
+/* How many rows of the input must be in memory together: all of them if the vertical pass reads the
+ * input, two if the horizontal one does. */
 int32_t hrn_resize_at_once(const hrn_resize *resize);
 
-/* Runs it on `input`, whose rows are exactly those of resize->input. */
+/* Runs the resize on `input`, whose rows are exactly those of resize->input. */
 int hrn_resize_run(hrn_context *context, const hrn_resize *resize, hrn_rows *input,
                    const hrn_sink *sink, hrn_status *status);
 
-/* reduce.c: Pillow's reduction by whole factors, at most so large. */
+/* reduce.c: Pillow's reduction by whole factors. This is the largest factor. */
 enum { HRN_MAX_FACTOR = 1 << 16 };
 
 static inline int32_t hrn_divide_up(int32_t length, int32_t factor) {
   return length / factor + (length % factor != 0);
 }
 
-/* The pixels of an image of width x height that a window of the reduced one is made of. */
+/* The pixels of an image of width x height that a window of the reduced image is made of. */
 hrn_box hrn_reduce_reach(int32_t across, int32_t down, int32_t width, int32_t height,
                          const hrn_box *window);
 
-/* Each pixel that goes to the sink is the mean of across x down of `input`, those of its last
- * column and row of as many as there are. */
+/* Gives the sink pixels that are each the mean of across x down pixels of `input`. In the last
+ * column and row a mean is of as many pixels as there are. */
 int hrn_reduce_run(hrn_context *context, int32_t across, int32_t down, hrn_rows *input,
                    const hrn_sink *sink, hrn_status *status);
 

@@ -12,7 +12,8 @@ static void horizontal(const hrn_taps *taps, const uint8_t *row, uint8_t *out) {
   for (int32_t i = 0; i < taps->count; i++) {
     const int32_t *weight = taps->weight + (size_t)i * (size_t)taps->stride;
     const uint8_t *pixel = row + 4 * (size_t)taps->start[i];
-    /* Unsigned: partial sums of filters with negative lobes may wrap, whole ones never do. */
+    /* The sums are unsigned, because partial sums of filters with negative lobes may wrap. Whole
+     * sums never do. */
     uint32_t sum[3];
     sum[0] = sum[1] = sum[2] = 1u << (HRN_COEFFICIENT_BITS - 1);
     const int32_t room = taps->input_length - taps->start[i];
