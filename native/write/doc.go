@@ -1,8 +1,8 @@
 // Package write turns pixels into the finished values of a sample: scale, normalise, cast, layout.
 //
-// The kernels of each instruction set are in write_*.c; weigh_*.c add two samples by weight (MixUp),
-// move_*.c write an image of an array whose pixels are only moved, and plane_*.c a row of one of its
-// channels. kernels.c has the table of them.
+// The kernels of each instruction set are in write_*.c. weigh_*.c add two samples by weight
+// (MixUp), move_*.c write an image of an array whose pixels are only moved, and plane_*.c write a
+// row of one of its channels. kernels.c has the table of kernels.
 package write
 
 /*

@@ -1,4 +1,4 @@
-/* kernels.c: the kernels that end a sample, by instruction set. */
+/* kernels.c: the kernels that finish a sample, by instruction set. */
 #include "write.h"
 
 const hrn_write_kernels hrn_write_kernels_of[HRN_LEVELS] = {

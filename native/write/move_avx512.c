@@ -1,20 +1,22 @@
-/* move_avx512.c: an image of an array whose pixels are moved, 16 columns of a row at a time, with
- * 512-bit vectors: whatever is cut off, padded or flipped, as masks and permutations of bytes. An
- * image of 32 x 32 took 288 calls of the kernels for rows, most of its time.
+/* move_avx512.c: writes an image of an array whose pixels are only moved, 16 columns of a row at a
+ * time, with 512-bit vectors. Cutting off, padding and flipping are masks and permutations of
+ * bytes. Before that, an image of 32 x 32 took 288 calls of the kernels for rows, which were most
+ * of its time.
  *
- * Columns go by sixteens, and each sixteen by its rows: the masks are those of all of them.
+ * The image is done in groups of 16 columns, and a group row by row, so its masks are the same for
+ * all rows.
  */
 #include "write.h"
 
 #if defined(__x86_64__)
 #include "values_avx512.h"
 
-/* Sixteen columns of the output, those from number x on. */
+/* Sixteen columns of the output, from number x on. */
 typedef struct columns {
   int32_t x;
-  __mmask16 lanes; /* those that there are */
-  __mmask64 bytes; /* those of the pixels that are seen, as they lie in memory */
-  int64_t first;   /* of a row of pixels, to the first of these bytes, seen or not */
+  __mmask16 lanes; /* the columns that exist */
+  __mmask64 bytes; /* bytes of the pixels that are shown, as they lie in memory */
+  int64_t first;   /* from a row's beginning to the first of these bytes, shown or not */
 } columns;
 
 /* Bits [from, to) of 64. */
@@ -27,7 +29,7 @@ static inline int32_t within(int32_t value, int32_t most) {
   return value < 0 ? 0 : value > most ? most : value;
 }
 
-/* `size` bytes a pixel, 1 or 3; `step` is that or its negative. */
+/* A pixel has `size` bytes, 1 or 3; `step` is that or its negative. */
 HRN_AVX512_INLINE columns columns_of(const hrn_moved *m, int32_t x, int64_t step, int32_t size) {
   const int32_t from = within(m->left - x, 16), to = within(m->right - x, 16);
   const int32_t low = step > 0 ? from : 16 - to, high = step > 0 ? to : 16 - from;
@@ -38,20 +40,20 @@ HRN_AVX512_INLINE columns columns_of(const hrn_moved *m, int32_t x, int64_t step
                    .first = column * step};
 }
 
-/* What is at an address that may lie beside the image's bytes: those of the mask do not, and
- * others are not read. */
+/* Loads bytes from an address that may lie beside the image's bytes. Those of the mask are inside;
+ * the others are not read. */
 HRN_AVX512_INLINE __m512i bytes_at(const uint8_t *from, int64_t at, __mmask64 mask, __m512i fill) {
   return _mm512_mask_loadu_epi8(fill, mask, (const void *)((intptr_t)from + at));
 }
 
-/* Where channel c of pixel i is among these bytes, for the low byte of lane i. */
+/* Where channel c of pixel i is among these bytes, as the low byte of lane i. */
 HRN_AVX512_INLINE __m512i places_of(int64_t step, int32_t size, int c) {
   const __m512i up = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
   const __m512i pixel = step > 0 ? up : _mm512_sub_epi32(_mm512_set1_epi32(15), up);
   return _mm512_add_epi32(_mm512_mullo_epi32(pixel, _mm512_set1_epi32(size)), _mm512_set1_epi32(c));
 }
 
-/* One byte a lane, the others 0. */
+/* Puts one byte into each lane; its other bytes are 0. */
 HRN_AVX512_INLINE __m512i lanes_of(__m512i bytes, __m512i places) {
   return _mm512_maskz_permutexvar_epi8(0x1111111111111111u, places, bytes);
 }
@@ -65,8 +67,8 @@ HRN_AVX512_INLINE void put(uint8_t *out, const columns *at, __m512i bytes, const
   }
 }
 
-/* `step`, `dtype` and `channels` are numbers where this is inlined. Of pixels of three bytes all
- * channels come from the same bytes, else each from its own. */
+/* `step`, `dtype` and `channels` are constants where this is inlined. With pixels of three bytes,
+ * all channels come from the same bytes; otherwise each channel has its own. */
 HRN_AVX512_INLINE void move_pixels(const hrn_format *format, const hrn_moved *m, uint8_t *to,
                                    int64_t step, int32_t dtype, int channels) {
   const int32_t size = step > 0 ? (int32_t)step : (int32_t)-step;
@@ -79,7 +81,7 @@ HRN_AVX512_INLINE void move_pixels(const hrn_format *format, const hrn_moved *m,
     places[c] = places_of(step, size, size == 3 ? c : 0);
     fill[c] = _mm512_set1_epi8((char)m->fill[c]);
   }
-  if (size == 3) { /* pixel after pixel */
+  if (size == 3) { /* the fill's channels alternate */
     uint8_t pixels[64];
     for (int i = 0; i < 64; i++) pixels[i] = m->fill[i % 3];
     fill[0] = _mm512_loadu_si512(pixels);
@@ -126,7 +128,8 @@ HRN_AVX512_INLINE void move_steps(const hrn_format *format, const hrn_moved *m, 
   }
 }
 
-/* Planes of bytes, float32 and float16, of pixels without gaps. All else goes by rows. */
+/* This file writes planes of bytes, float32 and float16, from pixels without gaps. Everything else
+ * goes by rows. */
 static int is_ours(const hrn_format *format, const hrn_moved *m) {
   const int planes = m->pixel == 1 || m->pixel == -1;
   const int pixels = (m->pixel == 3 || m->pixel == -3) && m->channel == 1 && format->channels == 3;

@@ -1,7 +1,8 @@
-/* move_rows.c: an image of an array whose pixels are moved, row by row of each channel. */
+/* move_rows.c: writes an image of an array whose pixels are only moved, row by row of each
+ * channel. */
 #include "write.h"
 
-enum { LONGEST = 1 << 30 }; /* of a row, so that a few columns more are an int32, too */
+enum { LONGEST = 1 << 30 }; /* pixels of a row, so that a few more still fit an int32 */
 
 hrn_moved hrn_moved_as_rows(const hrn_moved *image) {
   hrn_moved rows = *image;
@@ -26,7 +27,7 @@ static inline void move_rows(const hrn_format *format, const hrn_moved *image, u
     for (int32_t y = 0; y < m.height; y++, out += row) {
       const int seen = y >= m.top && y < m.bottom && m.left < m.right;
       const int32_t left = seen ? m.left : 0, right = seen ? m.right : 0;
-      /* The fill, by a step of 0. */
+      /* With a step of 0 the fill is written. */
       if (left > 0) write(format, (int)c, &m.fill[c], 0, left, out, apart);
       if (right < m.width) {
         write(format, (int)c, &m.fill[c], 0, m.width - right, out + (size_t)right * apart, apart);

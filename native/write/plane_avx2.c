@@ -1,13 +1,12 @@
-/* plane_avx2.c: bytes of one channel to finished values with 256-bit vectors, 8 at a time, where
- * they are 1 or 3 bytes apart, forwards or backwards. values_avx2.h has the arithmetic.
- */
+/* plane_avx2.c: turns bytes of one channel into finished values with 256-bit vectors, 8 at a time,
+ * if they are 1 or 3 bytes apart, forwards or backwards. values_avx2.h has the arithmetic. */
 #include "write.h"
 
 #if defined(__x86_64__)
 #include "values_avx2.h"
 
-/* 8 bytes, one a lane. Of those that are 3 apart, 22 bytes are read in two loads: no byte is read
- * that lies outside of the 8 and between. */
+/* 8 bytes, one a lane. If they are 3 apart, two loads read 22 bytes: no byte is read but the 8 and
+ * those between them. */
 HRN_AVX2_INLINE __m256i bytes_of(const uint8_t *from, int64_t step) {
   if (step == 1) return _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)from));
   if (step == -1) {
@@ -28,7 +27,7 @@ HRN_AVX2_INLINE __m256i bytes_of(const uint8_t *from, int64_t step) {
       _mm_or_si128(_mm_shuffle_epi8(low, of_low), _mm_shuffle_epi8(high, of_high)));
 }
 
-/* `step` and `dtype` are numbers where this is inlined. */
+/* `step` and `dtype` are constants where this is inlined. */
 HRN_AVX2_INLINE void write_plane(const hrn_format *format, int c, const uint8_t *from, int64_t step,
                                  int32_t count, uint8_t *to, int32_t dtype) {
   const factors f = {_mm256_set1_ps(format->scale_high), _mm256_set1_ps(format->scale_low),

@@ -1,9 +1,10 @@
-/* plane_scalar.c: bytes of one channel to finished values, by the tables that define these. */
+/* plane_scalar.c: turns bytes of one channel into finished values, with the tables that define
+ * them. */
 #include <string.h>
 
 #include "write.h"
 
-/* Inlined with numbers for both distances wherever that is frequent. */
+/* Inlined with constants for both distances in the frequent cases. */
 static inline void look_up(const hrn_format *format, int c, const uint8_t *from, int64_t step,
                            int32_t count, uint8_t *to, size_t apart) {
   if (format->element == 4) {

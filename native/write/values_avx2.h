@@ -1,9 +1,9 @@
 /* values_avx2.h: finished values in 256-bit vectors, 8 at a time, for the kernels that write and
  * weigh them.
  *
- * Looking values up is what AVX2 does worst, and dividing is slow, so float values are computed by
- * multiplying with reciprocals that are held in two floats. Whether that gives exactly the tables'
- * bits has been tried when the format was compiled; where not, the scalar writer looks them up.
+ * Lookups are what AVX2 does worst, and division is slow. So float values are multiplied with
+ * reciprocals that are held in two floats. When a format is compiled, it is tested whether that
+ * gives exactly the tables' bits. If it does not, the scalar writer looks the values up.
  */
 #ifndef HEADRACE_WRITE_VALUES_AVX2_H
 #define HEADRACE_WRITE_VALUES_AVX2_H
@@ -29,7 +29,7 @@ HRN_AVX2_INLINE __m256 value_of(__m256i bytes, const factors *f) {
   return _mm256_fmadd_ps(d, f->inverse_high, _mm256_mul_ps(d, f->inverse_low));
 }
 
-/* bfloat16 bits: just under one half is added, and one more where the kept part is odd. */
+/* bfloat16 bits: adds just under one half, and one more if the kept part is odd. */
 HRN_AVX2_INLINE __m128i bfloat16s(__m256 value) {
   const __m256i bits = _mm256_castps_si256(value);
   const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
@@ -47,7 +47,7 @@ HRN_AVX2_INLINE __m128i narrowed(__m256 value, int32_t dtype) {
   return dtype == HRN_FLOAT16 ? _mm256_cvtps_ph(value, HRN_TO_NEAREST) : bfloat16s(value);
 }
 
-/* 8 values cast and stored, 16 or 32 bytes. */
+/* Casts and stores 8 values, 16 or 32 bytes. */
 HRN_AVX2_INLINE void store(void *out, __m256 value, int32_t dtype) {
   if (dtype == HRN_FLOAT32) {
     _mm256_storeu_ps(out, value);
@@ -60,13 +60,13 @@ HRN_AVX2_INLINE __m256 rounded(__m256 value, int32_t dtype) {
   return dtype == HRN_FLOAT32 ? value : widened(narrowed(value, dtype), dtype);
 }
 
-/* What two finished values are multiplied by. */
+/* The factors of two finished values that are mixed. */
 typedef struct shares {
   __m256 own, other;
 } shares;
 
-/* torch's mul_ and add_: each product and the sum are rounded to the dtype, the sum when it is
- * stored. Not contracted. */
+/* As torch's mul_ and add_: each product and the sum are rounded to the dtype, the sum when it is
+ * stored. There is no fused multiply-add. */
 HRN_AVX2_INLINE __m256 weighed(__m256 own, __m256 other, const shares *s, int32_t dtype) {
   return _mm256_add_ps(rounded(_mm256_mul_ps(own, s->own), dtype),
                        rounded(_mm256_mul_ps(other, s->other), dtype));

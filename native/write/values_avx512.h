@@ -12,7 +12,7 @@
 #define HRN_AVX512 __attribute__((target(TARGET)))
 #define HRN_AVX512_INLINE static inline __attribute__((always_inline, target(TARGET)))
 
-/* Of one channel. */
+/* The factors of one channel. */
 typedef struct factors {
   __m512 scale_high, scale_low, mean, inverse_high, inverse_low;
 } factors;
@@ -34,7 +34,7 @@ HRN_AVX512_INLINE __m256i halves(__m512 value) {
   return _mm512_cvtps_ph(value, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 }
 
-/* The lanes of 16 finished values, cast to float32 or float16. */
+/* Stores the given lanes of 16 finished values, cast to float32 or float16. */
 HRN_AVX512_INLINE void store(uint8_t *out, __mmask16 lanes, __m512 value, int32_t dtype) {
   if (dtype == HRN_FLOAT32) {
     _mm512_mask_storeu_ps(out, lanes, value);

@@ -6,8 +6,8 @@
 #include <stdint.h>
 
 /* out[k] = own[k] * own_share + other[k] * other_share for `count` values of a float dtype. The two
- * products and the sum are each rounded to the dtype, which is what mul_ and add_ leave in a tensor
- * of it: there is no fused multiply-add. `out` overlaps neither. */
+ * products and the sum are each rounded to the dtype, as by mul_ and add_ on a tensor of that
+ * dtype: there is no fused multiply-add. `out` overlaps neither input. */
 typedef void (*hrn_weigh_kernel)(int32_t dtype, const void *own, const void *other, float own_share,
                                  float other_share, size_t count, void *out);
 

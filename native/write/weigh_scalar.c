@@ -1,4 +1,4 @@
-/* weigh_scalar.c: weighted sums in plain C, which define what the others give. */
+/* weigh_scalar.c: weighted sums in plain C. They define the results of the other kernels. */
 #include <string.h>
 
 #include "weigh.h"
@@ -14,12 +14,12 @@ static float float_of_bits(uint32_t bits) {
   return value;
 }
 
-/* IEEE 754 binary16 to float32, which holds every one of its values. */
+/* IEEE 754 binary16 to float32, which can hold all its values. */
 static float float_of_half(uint16_t half) {
   const uint32_t sign = (uint32_t)(half & 0x8000) << 16, mantissa = half & 0x3ff;
   const uint32_t exponent = (half >> 10) & 0x1f;
   if (exponent == 0x1f) return float_of_bits(sign | 0x7f800000 | mantissa << 13);
-  if (exponent == 0) { /* a whole number of 2^-24 */
+  if (exponent == 0) { /* a multiple of 2^-24 */
     const float magnitude = (float)mantissa * 0x1p-24f;
     return sign != 0 ? -magnitude : magnitude;
   }

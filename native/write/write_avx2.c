@@ -1,12 +1,11 @@
-/* write_avx2.c: the writers of one row, and of two that are weighed, with 256-bit vectors, 8 pixels
- * at a time. values_avx2.h has the arithmetic.
- */
+/* write_avx2.c: writes one row, or the weighted sum of two, with 256-bit vectors, 8 pixels at a
+ * time. values_avx2.h has the arithmetic. */
 #include "write.h"
 
 #if defined(__x86_64__)
 #include "values_avx2.h"
 
-/* 8 pixels, the last one first where the row is flipped. */
+/* Loads 8 pixels, the last one first if the row is flipped. */
 HRN_AVX2_INLINE __m256i load(const uint8_t *pixels, int32_t count, int32_t x, int flip) {
   if (!flip) return _mm256_loadu_si256((const __m256i *)(pixels + 4 * (size_t)x));
   const __m256i backwards = _mm256_setr_epi32(7, 6, 5, 4, 3, 2, 1, 0);
@@ -14,7 +13,7 @@ HRN_AVX2_INLINE __m256i load(const uint8_t *pixels, int32_t count, int32_t x, in
   return _mm256_permutevar8x32_epi32(_mm256_loadu_si256((const __m256i *)from), backwards);
 }
 
-/* R G B R G B ... of 8 pixels in the first 24 bytes. */
+/* Puts R G B R G B ... of 8 pixels into the first 24 bytes. */
 HRN_AVX2_INLINE __m256i interleaved(__m256i pixels) {
   const __m256i drop = _mm256_setr_epi8(0, 1, 2, 4, 5, 6, 8, 9, 10, 12, 13, 14, -1, -1, -1, -1, 0,
                                         1, 2, 4, 5, 6, 8, 9, 10, 12, 13, 14, -1, -1, -1, -1);
@@ -24,7 +23,7 @@ HRN_AVX2_INLINE __m256i interleaved(__m256i pixels) {
 
 HRN_AVX2_INLINE void write_bytes(const hrn_format *format, const uint8_t *pixels, int32_t count,
                                  int flip, uint8_t *row, size_t plane) {
-  /* Four pixels of each lane to R R R R G G G G B B B B, then both lanes together. */
+  /* Turns the four pixels of each lane into R R R R G G G G B B B B, then joins both lanes. */
   const __m256i group = _mm256_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, -1, -1, -1, -1, 0,
                                          4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, -1, -1, -1, -1);
   const __m256i join = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
@@ -45,13 +44,13 @@ HRN_AVX2_INLINE void write_bytes(const hrn_format *format, const uint8_t *pixels
   }
 }
 
-/* Where two samples are weighed: the pixels of the other, and what both are multiplied by. */
+/* If two samples are mixed: the pixels of the other one, and the factors of both. */
 typedef struct partner {
   const uint8_t *pixels;
   shares shares;
 } partner;
 
-/* The values of 8 bytes, and of the partner's where there is one. */
+/* The finished values of 8 bytes, mixed with the partner's if there is one. */
 HRN_AVX2_INLINE __m256 finished(__m256i bytes, __m256i others, const factors *f, const partner *p,
                                 int32_t dtype) {
   const __m256 value = value_of(bytes, f);
@@ -59,7 +58,8 @@ HRN_AVX2_INLINE __m256 finished(__m256i bytes, __m256i others, const factors *f,
   return weighed(rounded(value, dtype), rounded(value_of(others, f), dtype), &p->shares, dtype);
 }
 
-/* `p` is NULL or not where this is inlined, as the dtype is: each gets a loop of its own. */
+/* Where this is inlined, the dtype and whether `p` is NULL are constants, so each case gets a loop
+ * of its own. */
 HRN_AVX2_INLINE void write_planes(const hrn_format *format, const uint8_t *pixels, int32_t count,
                                   int flip, const partner *p, uint8_t *row, size_t plane,
                                   int32_t dtype) {
@@ -84,7 +84,7 @@ HRN_AVX2_INLINE void write_planes(const hrn_format *format, const uint8_t *pixel
   }
 }
 
-/* 8 of the 24 bytes, as many words. */
+/* 8 of the 24 bytes, widened to 32 bits. */
 HRN_AVX2_INLINE __m256i third(__m256i bytes, int v) {
   const __m128i front = _mm256_castsi256_si128(bytes);
   if (v == 0) return _mm256_cvtepu8_epi32(front);
@@ -145,7 +145,7 @@ HRN_AVX2_INLINE void write_pixels(const hrn_format *format, const uint8_t *pixel
 HRN_AVX2 void hrn_write_avx2(const hrn_format *format, const uint8_t *pixels, int32_t count,
                              int flip, uint8_t *row, size_t plane) {
   const int32_t whole = format->dtype == HRN_UINT8 || format->arithmetic ? count / 8 * 8 : 0;
-  /* A flipped row begins with the last pixels: those before `rest` are left over at its end. */
+  /* A flipped row begins with the last pixels. The pixels before `rest` are left for its end. */
   const int32_t rest = count - whole;
   const uint8_t *from = flip ? pixels + 4 * (size_t)rest : pixels;
   if (format->dtype == HRN_UINT8) {
@@ -174,7 +174,8 @@ HRN_AVX2 void hrn_mix_avx2(const hrn_format *format, const uint8_t *own, const u
                            const float share[2], int32_t count, uint8_t *row, size_t plane) {
   const shares weights = {_mm256_set1_ps(share[0]), _mm256_set1_ps(share[1])};
   const size_t pixel = format->element * (format->layout == HRN_NHWC ? 3 : 1);
-  /* What is left over at the end is done with pixels before it that have been done already. */
+  /* Pixels that are left over at the end are done together with some before them, which are done
+   * again. */
   const int32_t whole = count / 8 * 8, last = count - 8;
   const partner first = {other, weights}, second = {other + 4 * (size_t)last, weights};
   write_pixels(format, own, whole, 0, &first, row, plane);

@@ -1,7 +1,6 @@
-/* write_avx512.c: planes of float32 and float16, of one row or of two that are weighed, with
- * 512-bit vectors, 16 pixels at a time. A value takes half of AVX2's instructions, which is what
- * writing waits for where two samples are mixed. All else is AVX2's.
- */
+/* write_avx512.c: writes planes of float32 and float16, of one row or of the weighted sum of two,
+ * with 512-bit vectors, 16 pixels at a time. A value takes half of AVX2's instructions, and these
+ * are what writing waits for when two samples are mixed. AVX2 does everything else. */
 #include "write.h"
 
 #if defined(__x86_64__)
@@ -11,14 +10,14 @@ HRN_AVX512_INLINE __m512 rounded(__m512 value, int32_t dtype) {
   return dtype == HRN_FLOAT32 ? value : _mm512_cvtph_ps(halves(value));
 }
 
-/* Where two samples are weighed: the pixels of the other, and what both are multiplied by. */
+/* If two samples are mixed: the pixels of the other one, and the factors of both. */
 typedef struct partner {
   const uint8_t *pixels;
   __m512 own_share, share;
 } partner;
 
-/* The values of 16 bytes, and of the partner's where there is one. Not contracted: each product is
- * rounded. */
+/* The finished values of 16 bytes, mixed with the partner's if there is one. There is no fused
+ * multiply-add: each product is rounded. */
 HRN_AVX512_INLINE __m512 finished(__m512i bytes, __m512i others, const factors *f, const partner *p,
                                   int32_t dtype) {
   const __m512 value = value_of(bytes, f);
@@ -28,7 +27,7 @@ HRN_AVX512_INLINE __m512 finished(__m512i bytes, __m512i others, const factors *
   return _mm512_add_ps(rounded(own, dtype), rounded(other, dtype));
 }
 
-/* Up to 16 of the pixels from number x on, the last one first where the row is flipped. */
+/* Loads up to 16 pixels from number x on, the last one first if the row is flipped. */
 HRN_AVX512_INLINE __m512i load(const uint8_t *pixels, int32_t count, int32_t x, int32_t some,
                                __mmask16 lanes, int flip) {
   if (!flip) return _mm512_maskz_loadu_epi32(lanes, pixels + 4 * (size_t)x);
@@ -44,9 +43,9 @@ HRN_AVX512_INLINE void write_planes(const hrn_format *format, const uint8_t *pix
   for (int c = 0; c < 3; c++) f[c] = factors_of(format, c);
   const size_t element = dtype == HRN_FLOAT32 ? 4 : 2;
   const __m512i byte = _mm512_set1_epi32(255);
-  /* The first vector ends where a whole one of its size may begin, for a patch of CutMix begins
-   * anywhere, and stores that lie in two cache lines took twice as long. The other planes are
-   * aligned alike where a plane is a number of lines, as that of 224 x 224 is. */
+  /* The first vector ends where a whole one of its size may begin. A patch of CutMix may begin
+   * anywhere, and stores across two cache lines took twice as long. The other planes are aligned in
+   * the same way if a plane is a whole number of lines, as that of 224 x 224 is. */
   const int32_t first = 16 - (int32_t)((uintptr_t)row / element % 16);
   for (int32_t x = 0, some; x < count; x += some) {
     some = x == 0 ? first : 16;
@@ -65,7 +64,7 @@ HRN_AVX512_INLINE void write_planes(const hrn_format *format, const uint8_t *pix
   }
 }
 
-/* The other forms are AVX2's. */
+/* AVX2 writes the other formats. */
 static int is_ours(const hrn_format *format) {
   return format->arithmetic && format->layout == HRN_NCHW &&
          (format->dtype == HRN_FLOAT32 || format->dtype == HRN_FLOAT16);

@@ -14,8 +14,9 @@ static uint32_t bits_of(float value) {
   return bits;
 }
 
-/* float32 to bfloat16, to nearest, ties to even. The only NaN that reaches this is that of infinity
- * times 0 in a weighted sum, whose mantissa has no bits to carry. Infinity stays infinity. */
+/* float32 to bfloat16, to nearest, ties to even. The only NaN that gets here is that of infinity
+ * times 0 in a weighted sum, and its mantissa has no bits that could carry. Infinity stays
+ * infinity. */
 static uint16_t bfloat16_of(float value) {
   const uint32_t bits = bits_of(value);
   return (uint16_t)((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
@@ -24,7 +25,7 @@ static uint16_t bfloat16_of(float value) {
 /* float32 to IEEE 754 binary16, to nearest, ties to even. */
 static uint16_t float16_of(float value) {
   const uint32_t bits = bits_of(value), sign = (bits >> 16) & 0x8000, rest = bits & 0x7fffffff;
-  if (rest > 0x7f800000) return (uint16_t)(sign | 0x7e00);  /* no number */
+  if (rest > 0x7f800000) return (uint16_t)(sign | 0x7e00);  /* NaN */
   if (rest >= 0x47800000) return (uint16_t)(sign | 0x7c00); /* 2^16 and above, infinity */
   uint32_t mantissa = rest & 0x7fffff, shift = 13, base;
   if (rest >= 0x38800000) { /* 2^-14: a normal half; rebias 127 to 15 */
@@ -38,7 +39,8 @@ static uint16_t float16_of(float value) {
   }
   const uint32_t half = 1u << (shift - 1), low = mantissa & ((1u << shift) - 1);
   uint32_t result = base + (mantissa >> shift);
-  /* A carry out of the mantissa is the next exponent, up to infinity: the encoding is ordered. */
+  /* A carry out of the mantissa gives the next exponent, up to infinity, because the encoding is
+   * ordered. */
   if (low > half || (low == half && (result & 1))) result++;
   return (uint16_t)(sign | result);
 }
@@ -63,13 +65,13 @@ void hrn_format_store(const hrn_format *format, float value, uint8_t *to) {
   }
 }
 
-/* 1 / divisor as the sum of two floats, good to about 48 bits. */
+/* 1 / divisor as the sum of two floats, accurate to about 48 bits. */
 static void reciprocal(double divisor, float *high, float *low) {
   *high = (float)(1.0 / divisor);
   *low = (float)(1.0 / divisor - (double)*high);
 }
 
-/* Whether multiplying gives the bits of all 256 values of a channel. */
+/* Whether multiplying gives the right bits for all 256 values of a channel. */
 static int multiplies(const hrn_format *format, int c) {
   for (int v = 0; v < 256; v++) {
     const float f = (float)v;
@@ -81,11 +83,11 @@ static int multiplies(const hrn_format *format, int c) {
   return 1;
 }
 
-/* Divides by multiplying: d * (high + low) with one fused rounding. It is correctly rounded unless
- * the quotient lies within about 2^-24 of its last place from a tie, and overflow, underflow and
- * signed zeros have ways of their own: so all 768 values are compared, bit by bit. Where one is so
- * near to a tie, as -0.2133333 / 0.24, a last place more or less of `low` puts it right, and is far
- * from any other value's tie. */
+/* Tries to divide by multiplying: d * (high + low) with one fused rounding. The result is correctly
+ * rounded unless the quotient lies within about 2^-24 of its last place from a tie. Overflow,
+ * underflow and signed zeros behave differently as well. So all 768 values are compared, bit by
+ * bit. If one of them is that near to a tie, as -0.2133333 / 0.24 is, a last place more or less of
+ * `low` makes it right, and is far from the tie of any other value. */
 static void try_arithmetic(hrn_format *format, const hrn_output *output) {
   enum { PLACES = 4 };
   if (output->scale == HRN_SCALE_DIV) {
@@ -139,7 +141,7 @@ void hrn_reverse_scalar(const uint8_t *pixels, int32_t count, uint8_t *out) {
   }
 }
 
-/* `channels` is 1 or 3 where this is inlined: each gets a loop of its own. */
+/* `channels` is the constant 1 or 3 where this is inlined, so each gets a loop of its own. */
 static inline void write_channels(const hrn_format *format, const uint8_t *pixels, int32_t count,
                                   int flip, uint8_t *row, size_t plane, size_t channels) {
   const size_t element = format->element;
