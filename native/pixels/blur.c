@@ -1,11 +1,11 @@
-/* blur.c: a Gaussian blur as torchvision's functional.gaussian_blur gives it for PIL images, which
- * it blurs as tensors: single precision, the image mirrored at its edges without repeating the
- * edge, rounded half to even.
+/* blur.c: a Gaussian blur as torchvision's functional.gaussian_blur makes it for PIL images, which
+ * it blurs as tensors: in single precision, with the image mirrored at its edges without repeating
+ * the edge, rounded half to even.
  *
  * torch convolves with a two-dimensional kernel, one fused multiply-add after the other in the
- * order of rows. Two one-dimensional passes add up in another order, and are ten times faster for a
- * kernel of 23x23. So they go first, and where their result lies so close to a tie that the other
- * order might round it to the other side, and only there, the sum is made again as torch makes it.
+ * order of rows. Two one-dimensional passes add in another order, and are ten times faster for a
+ * kernel of 23x23. So they go first. Only where their result is so close to a tie that the other
+ * order might round it to the other side, the sum is made again as torch makes it.
  */
 #include <float.h>
 #include <math.h>
@@ -14,14 +14,14 @@
 #include "kernels.h"
 #include "pixels.h"
 
-/* Half the distance of a float to the next, for numbers from 1 to 2. */
+/* Half the distance from one float to the next, for numbers from 1 to 2. */
 #define UNIT 0x1p-24
 
-/* One value in eight is made anew at most. */
+/* At most one value in eight is made again. */
 #define MOST_MARGIN 0.0625
 
-/* torch's sum of a vector of floats: 4 accumulators take turns, of one lane below 8 values, else of
- * 8 lanes; what is left over is added one by one, before the lanes. */
+/* torch's sum of a vector of floats: 4 accumulators take turns. Each has one lane below 8 values,
+ * else 8 lanes. What is left over is added one by one, before the lanes. */
 static float torch_sum(const float *value, int32_t count) {
   const int32_t lanes = count < 8 ? 1 : 8, vectors = count / lanes, turns = vectors / 4;
   float sums[4][8] = {{0}};
@@ -39,11 +39,11 @@ static float torch_sum(const float *value, int32_t count) {
   return total;
 }
 
-/* Weights of one axis, which add up to one but for rounding. The exponential is the double's
- * rounded; torch's own (MKL's) is another float in one case of two hundred.
+/* Computes the weights of one axis, which add up to one except for rounding. The exponential is a
+ * double's, rounded. torch's own (MKL's) is another float in one case of two hundred.
  *
- * A weight below the least normal number changes no sum that rounds to a byte above 0, but each of
- * its products takes a CPU a hundred cycles: 30 ms an image of 224 x 224. So it is set to 0. */
+ * A weight below the least normal number changes no sum that rounds to a byte above 0. But each of
+ * its products takes a CPU a hundred cycles: 30 ms for an image of 224 x 224. So it is set to 0. */
 static void weigh(float *weight, int32_t size, double sigma) {
   const float half = (float)(size - 1) * 0.5f;
   for (int32_t k = 0; k < size; k++) {
@@ -57,8 +57,8 @@ static void weigh(float *weight, int32_t size, double sigma) {
   }
 }
 
-/* The middle of a kernel, without so many weights at both ends as come to less than UNIT / 8. What
- * they would add to a sum of values up to 255 is counted as an error of the two passes. */
+/* The middle of a kernel. At both ends as many weights are left out as add up to less than UNIT /
+ * 8. What they would add to a sum of values up to 255 is counted as an error of the two passes. */
 static const float *middle(const float *weight, int32_t *size) {
   float left_out = 0;
   while (*size > 1 && (left_out += 2 * weight[0]) < UNIT / 8) {
@@ -68,13 +68,14 @@ static const float *middle(const float *weight, int32_t *size) {
   return weight;
 }
 
-/* How far the two orders of one sum can lie apart, as a part of the sum and a part that is the same
- * for all. A fused addition errs by at most UNIT of what it has come to, which is neither more than
- * the whole sum nor than 255 times the weights so far; and, where that is less, by what it adds. An
- * addition of the passes errs by UNIT of the sum for itself and once for its product. */
+/* How far the two orders of one sum can be apart, as a part that is proportional to the sum and a
+ * constant part. A fused addition errs by at most UNIT times what it has reached. That is not more
+ * than the whole sum, and not more than 255 times the weights so far. If what it adds is less, it
+ * errs by no more than that. An addition of the passes errs by UNIT times the sum, once for itself
+ * and once for its product. */
 static hrn_blur_doubt doubt_of(const float *across, int32_t width, const float *down,
                                int32_t height, int32_t in_passes) {
-  enum { USUAL = 96 }; /* a sum at which both parts are the least together */
+  enum { USUAL = 96 }; /* a sum at which both parts together are the least */
   double reached = 0, slope = (in_passes + 3) * UNIT, all = (2 * 255 / 8.0 + 4) * UNIT;
   for (int32_t j = 0; j < height; j++) {
     for (int32_t i = 0; i < width; i++) {
@@ -90,7 +91,7 @@ static hrn_blur_doubt doubt_of(const float *across, int32_t width, const float *
   }
   slope *= 1.01;
   all *= 1.01;
-  /* Of a kernel of ten thousand weights too many sums would be made twice. */
+  /* For a kernel of ten thousand weights too many sums would be made twice. */
   if (255 * slope + all > MOST_MARGIN) return (hrn_blur_doubt){0, 1};
   return (hrn_blur_doubt){(float)slope, (float)(0.5 - all)};
 }
@@ -163,12 +164,12 @@ static const float *trimmed(const float *weight, int32_t *size) {
   return weight;
 }
 
-/* So many sums are made again at a time. */
+/* How many sums are made again at a time. */
 #define TOGETHER 8
 
-/* What one blur holds: a line of an image with half a kernel on either side, its sums across for as
- * many rows as a kernel has, both kernels and their product, the sums that are added up, and which
- * are to be made again of one row, and of all. */
+/* The memory of one blur: a line of an image with half a kernel on either side; its sums across,
+ * for as many rows as a kernel has; both kernels and their product; the rows of sums that are added
+ * up; which sums of one row must be made again, and which of all rows. */
 typedef struct room {
   float *line, *sums, *across, *down, *both;
   const float **row;
@@ -198,7 +199,7 @@ static int take_room(hrn_context *context, int32_t width, int32_t rows, int32_t 
   return HRN_OK;
 }
 
-/* The product of both kernels. */
+/* Multiplies both kernels. */
 static void multiply(const float *across, int32_t width, const float *down, int32_t height,
                      int32_t step, float *both) {
   memset(both, 0, (size_t)step * (size_t)height * sizeof *both);
@@ -210,7 +211,7 @@ static void multiply(const float *across, int32_t width, const float *down, int3
   }
 }
 
-/* The sums across one row of an image, which is mirrored at both ends of the line. */
+/* Makes the sums across one row of an image. The row is mirrored at both ends of the line. */
 static void sum_across(const hrn_pixel_kernels *kernels, const uint8_t *pixels, size_t width,
                        const float *weight, int32_t size, float *line, float *sums) {
   const size_t half = (size_t)size / 2;
@@ -251,7 +252,7 @@ int hrn_gaussian_blur(hrn_context *context, const hrn_pixel_blur *blur, const hr
   const hrn_blur_doubt doubt = doubt_of(all_x, across, all_y, down, passed_x + passed_y);
   const size_t values = 3 * (size_t)width;
   size_t waiting = 0;
-  int32_t summed = 0; /* rows, of which the last ones are kept */
+  int32_t summed = 0; /* number of rows summed; the last ones are kept */
   for (int32_t y = 0; y < height; y++) {
     for (; summed < height && summed <= y + passed_y / 2; summed++) {
       sum_across(kernels, image->pixels + (size_t)summed * image->stride, (size_t)width, weight_x,

@@ -1,7 +1,6 @@
 /* blur_avx2.c: the loops of blur.c with 256-bit vectors. Each sum adds the same products in the
- * same order: in the two passes with a rounding for the product and one for the sum, in sums that
- * are made again with one for both.
- */
+ * same order. The two passes round the product and then the sum. Sums that are made again are
+ * rounded once for both. */
 #include "kernels.h"
 
 #if defined(__x86_64__)
@@ -10,7 +9,7 @@
 #define HRN_AVX2 __attribute__((target("avx2,fma,f16c")))
 #define HRN_AVX2_INLINE static inline __attribute__((always_inline, target("avx2,fma,f16c")))
 
-/* Eight pixels at a time. */
+/* Takes eight pixels at a time. */
 HRN_AVX2 void hrn_blur_open_avx2(const uint8_t *pixels, size_t count, float *line) {
   const __m256i three = _mm256_setr_epi8(0, 1, 2, 4, 5, 6, 8, 9, 10, 12, 13, 14, -1, -1, -1, -1, 0,
                                          1, 2, 4, 5, 6, 8, 9, 10, 12, 13, 14, -1, -1, -1, -1);
@@ -27,7 +26,7 @@ HRN_AVX2 void hrn_blur_open_avx2(const uint8_t *pixels, size_t count, float *lin
   hrn_blur_open_scalar(pixels, count - x, line);
 }
 
-/* Adds weight times value to so many vectors of sums, which do not wait for each other. */
+/* Adds weight times value to `vectors` vectors of sums, which do not wait for each other. */
 HRN_AVX2_INLINE void add(const float *value, const float *weight, __m256 *sum, int vectors) {
   const __m256 w = _mm256_broadcast_ss(weight);
   for (int part = 0; part < vectors; part++) {
@@ -57,7 +56,8 @@ HRN_AVX2 void hrn_blur_across_avx2(const float *line, const float *weight, int32
   }
 }
 
-/* Eight pixels, of whose values `first` is the first; how many of them are in doubt. */
+/* Finishes eight pixels, whose first value has number `first`. Returns how many of the values are
+ * in doubt. */
 HRN_AVX2_INLINE size_t finish(const __m256 *sum, size_t first, hrn_blur_doubt doubt, uint8_t *out,
                               uint32_t *doubtful) {
   const __m256 sign = _mm256_set1_ps(-0.0f), slope = _mm256_set1_ps(doubt.slope);
@@ -65,7 +65,7 @@ HRN_AVX2_INLINE size_t finish(const __m256 *sum, size_t first, hrn_blur_doubt do
   size_t doubts = 0;
   __m256i whole[3];
   for (int part = 0; part < 3; part++) {
-    /* Rounded half to even, as rintf does. */
+    /* This rounds half to even, as rintf does. */
     whole[part] = _mm256_cvtps_epi32(sum[part]);
     const __m256 off = _mm256_sub_ps(sum[part], _mm256_cvtepi32_ps(whole[part]));
     const __m256 far = _mm256_add_ps(_mm256_andnot_ps(sign, off), _mm256_mul_ps(slope, sum[part]));
@@ -90,7 +90,7 @@ HRN_AVX2 size_t hrn_blur_down_avx2(const float *const *row, const float *weight,
                                    uint32_t *doubtful) {
   size_t doubts = 0, x = first;
   for (; x + 8 <= count; x += 8) {
-    /* Of sixteen pixels, where there are so many. */
+    /* Takes sixteen pixels if there are so many. */
     const int pairs = x + 16 <= count;
     __m256 sum[6];
     for (int part = 0; part < 6; part++) sum[part] = _mm256_setzero_ps();
@@ -113,12 +113,12 @@ HRN_AVX2_INLINE __m256i mirrored(__m256i at, int32_t length) {
   return _mm256_min_epi32(positive, _mm256_sub_epi32(twice_last, positive));
 }
 
-/* Of eight values: where their kernels begin, and the bits by which their channels are moved. */
+/* For eight values: where their kernels begin, and by how many bits their channels are shifted. */
 typedef struct starts {
   int32_t x[8], y[8], bits[8];
 } starts;
 
-/* Their sums, each in a lane of its own. Offsets in pixels have to fit into 31 bits. */
+/* The sums of these values, each in a lane of its own. Offsets in pixels must fit 31 bits. */
 HRN_AVX2_INLINE __m256 sum_of_mirrored(const hrn_blur_window *window, const starts *from) {
   const __m256i byte = _mm256_set1_epi32(255);
   const __m256i shift = _mm256_loadu_si256((const __m256i *)from->bits);
@@ -141,8 +141,8 @@ HRN_AVX2_INLINE __m256 sum_of_mirrored(const hrn_blur_window *window, const star
   return sum;
 }
 
-/* The same where all rows and columns are inside, also those of the weights of 0 behind each row:
- * four pixels of each value are loaded at once, where a gather loads one. */
+/* The same if all rows and columns are inside, including those for the weights of 0 behind each
+ * row. Four pixels of each value are loaded at once, where a gather would load one. */
 HRN_AVX2_INLINE __m256 sum_of_inner(const hrn_blur_window *window, const starts *from) {
   const __m256i byte = _mm256_set1_epi32(255);
   const __m256i shift = _mm256_loadu_si256((const __m256i *)from->bits);

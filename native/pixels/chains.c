@@ -1,13 +1,12 @@
 /* chains.c: AugMix (Hendrycks et al., 2020): chains of ops that all start from one image, and whose
  * results are blended by weight. In the list of pixel ops the chains follow each other, between a
- * beginning and an end.
- */
+ * beginning and an end. */
 #include <string.h>
 
 #include "pixels.h"
 
-/* Adds the image to the sums: single precision, the product rounded before it is added, as arrays
- * of NumPy and torch do it. */
+/* Adds the image to the sums in single precision. The product is rounded before it is added, as
+ * NumPy and torch do with arrays. */
 static void add(const hrn_image *image, float weight, float *sums) {
   for (int32_t y = 0; y < image->height; y++) {
     const uint8_t *row = image->pixels + (size_t)y * image->stride;
@@ -32,7 +31,8 @@ static void restore(const uint8_t *original, const hrn_image *image) {
   }
 }
 
-/* The sums as bytes, cut off and not rounded; blended with the image as it was. */
+/* Turns the sums into bytes, truncated and not rounded. They may be blended with the image as it
+ * was. */
 static void finish(const hrn_image *image, const float *sums, float blend) {
   for (int32_t y = 0; y < image->height; y++) {
     uint8_t *row = image->pixels + (size_t)y * image->stride;

@@ -1,9 +1,10 @@
 // Package pixels runs one op with fixed parameters on an image.
 //
-// pixels.c chooses the function: point.c (one value of a channel to another), enhance.c, hue.c,
-// sharpen.c, blur.c, pillowblur.c, warp.c with the neighbours of filter.c, noise.c, tensorops.c (as
-// torchvision does them to tensors); user.c calls the program's own function, and chains.c blends the
-// results of several ops. The inner loops of an instruction set (*_avx2.c) are listed in kernels.h.
+// pixels.c chooses the function. The ops are in point.c (each value of a channel becomes another
+// one), enhance.c, hue.c, sharpen.c, blur.c, pillowblur.c, warp.c with the neighbours of filter.c,
+// noise.c, elastic.c and tensorops.c (as torchvision does them to tensors). user.c calls the
+// program's own function, and chains.c blends the results of several ops. The inner loops of an
+// instruction set (*_avx2.c) are listed in kernels.h.
 package pixels
 
 /*

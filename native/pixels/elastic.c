@@ -1,11 +1,11 @@
-/* elastic.c: the displacements of torchvision's ElasticTransform: uniform noise for each pixel,
- * blurred, and scaled; and what they make of an image.
+/* elastic.c: torchvision's ElasticTransform: its displacements, which are uniform noise for each
+ * pixel, blurred and scaled, and their effect on an image.
  *
- * The noise is a function of a key and of the pixel's place, in floats of 24 bits as torch.rand has
- * them. The blur goes down and then across, in single precision, which torch does at once: a
- * displacement lies some units in its last place beside torch's. Each one is a function of its
- * place alone, so labels ask for those under their corners, and get the numbers that the image was
- * moved by.
+ * The noise is a function of a key and of the pixel's place, in floats of 24 bits as from
+ * torch.rand. The blur goes down and then across, in single precision. torch does both at once, so
+ * a displacement differs from torch's by some units in the last place. Each displacement is a
+ * function of its place alone. So labels can ask for those under their corners, and get the numbers
+ * by which the image was moved.
  */
 #include <math.h>
 #include <string.h>
@@ -14,17 +14,17 @@
 #include "kernels.h"
 #include "pixels.h"
 
-enum { VALUES = 8 }; /* from one block of four words */
+enum { VALUES = 8 }; /* values from one block of four words */
 enum { AXES = 2 };   /* across and down */
 
-/* How the noise of one axis is blurred: `side` weights across and as many down; 0: not at all. */
+/* How the noise of one axis is blurred: `side` weights across and as many down. 0: not at all. */
 typedef struct smoothing {
   int32_t side;
   float weight[AXES][HRN_MAX_BLUR];
 } smoothing;
 
-/* torchvision's: the side follows from the axis's own sigma, the weights across from the first one
- * and those down from the second, for the noise of both axes. */
+/* As in torchvision: the side follows from the axis's own sigma. The weights across follow from the
+ * first sigma and those down from the second, for the noise of both axes. */
 static void smoothing_of(const hrn_pixel_elastic *elastic, int axis, smoothing *found) {
   const double *sigma = elastic->sigma;
   found->side = 0;
@@ -39,19 +39,19 @@ static void smoothing_of(const hrn_pixel_elastic *elastic, int axis, smoothing *
     }
     for (int32_t n = 0; n < found->side; n++) {
       const float share = (float)(weight[n] / sum);
-      found->weight[k][n] = share < 0x1p-126f ? 0 : share; /* products of less are slow */
+      found->weight[k][n] = share < 0x1p-126f ? 0 : share; /* products of smaller ones are slow */
     }
   }
 }
 
-/* Words of row y and axis `axis`: a counter that no other row has. */
+/* The words of row y and axis `axis`, from a counter that no other row has. */
 static hrn_philox_block words_of(const hrn_pixel_elastic *elastic, int axis, int32_t y,
                                  int32_t number) {
   const uint64_t counter[4] = {(uint64_t)number, (uint64_t)y, (uint64_t)axis, 0};
   return hrn_philox(counter, elastic->key);
 }
 
-/* torch.rand() * 2 - 1, of half a word. */
+/* torch.rand() * 2 - 1, from half a word. */
 static float uniform_of(const hrn_philox_block *block, int32_t place) {
   const uint64_t word = block->word[place / 2];
   const uint32_t half = (uint32_t)(place % 2 ? word >> 32 : word);
@@ -72,7 +72,7 @@ static float noise_at(const hrn_pixel_elastic *elastic, int axis, int32_t x, int
   return uniform_of(&block, x % VALUES);
 }
 
-/* From pixels to a share of half the image's length, in which torch's grids count. */
+/* Turns pixels into shares of half the image's length, which is the unit of torch's grids. */
 static float scaled(const hrn_pixel_elastic *elastic, int axis, float noise, int32_t length) {
   return noise * (float)elastic->alpha[axis] / (float)length;
 }
@@ -108,7 +108,8 @@ int hrn_displacement_at(const hrn_pixel_elastic *elastic, int32_t width, int32_t
   return HRN_OK;
 }
 
-/* The sum of rows by their weights, mirrored over both of its ends; `line` begins there. */
+/* Writes the weighted sum of rows, with both ends mirrored. `line` begins with the left mirrored
+ * end. */
 static void sum_down(const float *noise, const smoothing *s, int32_t width, int32_t height,
                      int32_t y, float *line) {
   const int32_t half = s->side / 2;
@@ -134,7 +135,7 @@ static void sum_across(const float *line, const smoothing *s, int32_t width, flo
 }
 
 size_t hrn_displacement_room(int32_t width, int32_t height) {
-  /* Sides of at most 2^24: no product here is beyond 2^52. */
+  /* Sides are at most 2^24, so no product here is beyond 2^52. */
   const size_t pixels = (size_t)width * (size_t)height;
   return 3 * pixels + 2 * (size_t)width + HRN_MAX_BLUR;
 }

@@ -1,7 +1,6 @@
-/* enhance.c: Pillow's ImageEnhance without tables, and what else looks at one pixel's three
- * channels together, without colour spaces. The loops here are the definition; enhance_avx2.c has
- * the same bytes.
- */
+/* enhance.c: Pillow's ImageEnhance without tables, and other ops that look at a pixel's three
+ * channels together without a colour space. The loops here are the definition; enhance_avx2.c gives
+ * the same bytes. */
 #include "kernels.h"
 #include "pixels.h"
 
@@ -32,7 +31,7 @@ static uint8_t *row_of(const hrn_image *image, int32_t y) {
   return image->pixels + (size_t)y * image->stride;
 }
 
-/* The mean of the grey image as ImageEnhance.Contrast rounds it. A sum of bytes over 2^48 pixels
+/* The mean of the grey image, rounded as by ImageEnhance.Contrast. A sum of bytes over 2^48 pixels
  * still fits. */
 static int32_t mean_grey(const hrn_image *image) {
   const hrn_pixel_kernels *kernels = hrn_pixel_kernels_chosen();
@@ -47,7 +46,8 @@ static int32_t mean_grey(const hrn_image *image) {
 static void blend(hrn_image *image, int32_t from, float factor) {
   const hrn_pixel_kernels *kernels = hrn_pixel_kernels_chosen();
   const size_t width = (size_t)image->width, height = (size_t)image->height;
-  /* Rows without a gap are one long one, which the scalar loop makes its table for once. */
+  /* Rows without gaps are treated as one long row, so that the scalar loop makes its table only
+   * once. */
   if (image->stride == 4 * width) {
     kernels->blend(image->pixels, width * height, from, factor);
     return;
@@ -60,10 +60,10 @@ static void blend(hrn_image *image, int32_t from, float factor) {
 /* ImageEnhance.Brightness: from black (factor 0) to the image (factor 1) and beyond. */
 void hrn_brightness(hrn_image *image, float factor) { blend(image, 0, factor); }
 
-/* ImageEnhance.Contrast: the same from the mean's grey. */
+/* ImageEnhance.Contrast: the same, but from the mean's grey. */
 void hrn_contrast(hrn_image *image, float factor) { blend(image, mean_grey(image), factor); }
 
-/* ImageEnhance.Color: the same from the grey image. */
+/* ImageEnhance.Color: the same, but from the grey image. */
 void hrn_saturation(hrn_image *image, float factor) {
   const hrn_pixel_kernels *kernels = hrn_pixel_kernels_chosen();
   for (int32_t y = 0; y < image->height; y++) {

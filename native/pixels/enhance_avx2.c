@@ -1,9 +1,9 @@
 /* enhance_avx2.c: the loops of enhance.c, point.c and sharpen.c with 256-bit vectors, 8 pixels at a
  * time.
  *
- * Blending is single precision, cut off: the same operations in the same order as hrn_blend, none
- * of them contracted. Grey and the smoothed image are whole numbers.
- */
+ * Blending is in single precision, truncated. It has the same operations in the same order as
+ * hrn_blend, without fused multiply-adds. Grey and the smoothed image are computed with
+ * integers. */
 #include "kernels.h"
 
 #if defined(__x86_64__)
@@ -13,8 +13,8 @@
 #define HRN_AVX2 __attribute__((target("avx2,fma,f16c")))
 #define HRN_AVX2_INLINE static inline __attribute__((always_inline, target("avx2,fma,f16c")))
 
-/* hrn_blend's value before it is cut off at 0 and made a byte: what is below 0 saturates when it is
- * packed. Cut off at 255 first, for beyond int32 the conversion gives its least value. */
+/* hrn_blend's value before it is limited to 0 and made a byte: what is below 0 saturates when it is
+ * packed. It is limited to 255 first, because beyond int32 the conversion gives the least int32. */
 HRN_AVX2_INLINE __m256i blended(__m256i from, __m256i to, __m256 factor) {
   const __m256 way = _mm256_cvtepi32_ps(_mm256_sub_epi32(to, from));
   const __m256 value = _mm256_add_ps(_mm256_cvtepi32_ps(from), _mm256_mul_ps(factor, way));
@@ -33,15 +33,15 @@ HRN_AVX2_INLINE __m256i widened(const uint8_t *bytes) {
   return _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)bytes));
 }
 
-/* 32 values of 32 bits, in order, to bytes. */
+/* Packs 32 values of 32 bits into bytes, in order. */
 HRN_AVX2_INLINE __m256i packed(__m256i a, __m256i b, __m256i c, __m256i d) {
   const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
   return _mm256_permutevar8x32_epi32(
       _mm256_packus_epi16(_mm256_packs_epi32(a, b), _mm256_packs_epi32(c, d)), order);
 }
 
-/* hrn_grey of 8 pixels. 38470, green's weight, does not fit 16 bits; its halves are spread over
- * both products. */
+/* hrn_grey of 8 pixels. 38470, the weight of green, does not fit 16 bits, so each of the two
+ * products gets half of it. */
 HRN_AVX2_INLINE __m256i grey_of(__m256i pixels) {
   const __m256i red_green =
       _mm256_setr_epi8(0, -1, 1, -1, 4, -1, 5, -1, 8, -1, 9, -1, 12, -1, 13, -1, 0, -1, 1, -1, 4,
@@ -100,7 +100,7 @@ HRN_AVX2 uint64_t hrn_sum_grey_avx2(const uint8_t *pixels, size_t count) {
   __m256i sum = _mm256_setzero_si256();
   size_t x = 0;
   for (; x + 8 <= count; x += 8, pixels += 32) {
-    /* Bytes with zeros between them: vpsadbw adds up eight of them into 64 bits. */
+    /* These are bytes with zeros between them; vpsadbw adds eight of them into 64 bits. */
     const __m256i eight = _mm256_sad_epu8(grey_of(load(pixels)), _mm256_setzero_si256());
     sum = _mm256_add_epi64(sum, eight);
   }
@@ -121,7 +121,7 @@ HRN_AVX2 void hrn_extremes_avx2(const uint8_t *pixels, size_t count, uint8_t low
     most = _mm256_max_epu8(most, load(pixels));
   }
   if (x > 0) {
-    /* Eight pixels are left, whose extremes are those of all. */
+    /* Eight pixels are left. Their extremes are those of all pixels. */
     uint8_t found[2][32];
     store(found[0], least);
     store(found[1], most);
@@ -135,10 +135,11 @@ HRN_AVX2_INLINE __m256i words(const uint8_t *bytes) {
   return _mm256_cvtepu8_epi16(_mm_loadu_si128((const __m128i *)bytes));
 }
 
-/* Pillow's SMOOTH of 4 pixels, 16 values of 16 bits. Its single-precision sum of N / 13 + 0.5, N
- * the neighbours and five times the pixel, is within 0.0002 of the true one, which is at least 1/26
- * from a whole number: N is whole and 13 is odd. So (N + 6) / 13 is its value; as a product with
- * 5042 / 65536, which is equal for every N up to 13 * 255. */
+/* Pillow's SMOOTH of 4 pixels, 16 values of 16 bits. Its single-precision sum of N / 13 + 0.5,
+ * where N is the sum of the neighbours and five times the pixel, is within 0.0002 of the exact
+ * value. The exact value is at least 1/26 from an integer, because N is an integer and 13 is odd.
+ * So the result is (N + 6) / 13. It is computed as a product with 5042 / 65536, which is equal for
+ * every N up to 13 * 255. */
 HRN_AVX2_INLINE __m256i smoothed(const uint8_t *above, const uint8_t *here, const uint8_t *below,
                                  __m256i middle) {
   const __m256i upper = _mm256_add_epi16(_mm256_add_epi16(words(above - 4), words(above)),
@@ -161,7 +162,7 @@ HRN_AVX2 void hrn_sharpen_avx2(const uint8_t *above, const uint8_t *here, const 
     for (int k = 0; k < 2; k++) {
       const __m256i middle = words(here + 16 * k);
       const __m256i from = smoothed(above + 16 * k, here + 16 * k, below + 16 * k, middle);
-      /* Values 0-3 and 8-11, then 4-7 and 12-15: packing puts them back in order. */
+      /* These are values 0-3 and 8-11, then 4-7 and 12-15. Packing puts them back in order. */
       const __m256i low =
           blended(_mm256_unpacklo_epi16(from, zero), _mm256_unpacklo_epi16(middle, zero), f);
       const __m256i high =

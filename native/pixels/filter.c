@@ -1,6 +1,5 @@
-/* filter.c: one pixel of several around a place, as Pillow's Image.transform makes it: in double
- * precision, cut off. filter_avx2.c has the same bytes.
- */
+/* filter.c: makes one pixel from several around a place, as Pillow's Image.transform does: in
+ * double precision, truncated. filter_avx2.c gives the same bytes. */
 #include <math.h>
 
 #include "kernels.h"
@@ -46,7 +45,7 @@ static void bicubic(const hrn_places *image, double x, double y, uint8_t *out) {
   size_t at[4];
   for (int32_t k = 0; k < 4; k++) at[k] = 4 * (size_t)clamped(left + k, image->width);
   for (size_t c = 0; c < 3; c++) {
-    /* A row that is missing below or above is the one before it. */
+    /* A row that is missing below or above is replaced by the one before it. */
     double v[4];
     for (int32_t k = 0; k < 4; k++) {
       if (k > 0 && !(top + k >= 0 && top + k < image->height)) {

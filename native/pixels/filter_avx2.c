@@ -1,8 +1,6 @@
-/* filter_avx2.c: the loops of filter.c with 256-bit vectors: the channels of a pixel are the lanes,
- * and each lane goes through the same operations in the same order, none of them contracted.
- * Pixels near the border,
- * where neighbours are missing, are filter.c's.
- */
+/* filter_avx2.c: the loops of filter.c with 256-bit vectors. The channels of a pixel are the lanes,
+ * and each lane goes through the same operations in the same order, without fused multiply-adds.
+ * filter.c does the pixels near the border, where neighbours are missing. */
 #include "kernels.h"
 
 #if defined(__x86_64__)
@@ -13,12 +11,12 @@
 #define HRN_AVX2 __attribute__((target("avx2,fma,f16c")))
 #define HRN_AVX2_INLINE static inline __attribute__((always_inline, target("avx2,fma,f16c")))
 
-/* A byte in the lowest bits of this one is 2^52 more than its value; so one such number less
- * another is the difference of two bytes. It takes one instruction less of the port that all
- * conversions want. */
+/* A double with this value and a byte in its lowest bits is 2^52 more than the byte. So the
+ * difference of two such doubles is the difference of the two bytes. That takes one instruction
+ * less of the port that all conversions need. */
 #define RAISED 4503599627370496.0
 
-/* A pixel's four bytes, raised. */
+/* A pixel's four bytes, raised by 2^52. */
 HRN_AVX2_INLINE __m256d channels(const uint8_t *pixel) {
   int32_t bytes;
   memcpy(&bytes, pixel, 4);
@@ -30,21 +28,22 @@ HRN_AVX2_INLINE __m256d lowered(__m256d raised) {
   return _mm256_sub_pd(raised, _mm256_set1_pd(RAISED));
 }
 
-/* Values from 0 to 255 cut off to bytes. */
+/* Truncates values from 0 to 255 to bytes. */
 HRN_AVX2_INLINE void store(uint8_t *pixel, __m256d value) {
   const __m128i lowest = _mm_setr_epi8(0, 4, 8, 12, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1);
   const int32_t bytes = _mm_cvtsi128_si32(_mm_shuffle_epi8(_mm256_cvttpd_epi32(value), lowest));
   memcpy(pixel, &bytes, 4);
 }
 
-/* Four places: the pixel that is up and left of each, and how far behind its middle they are. */
+/* Four places: the pixel that is up and left of each, and how far the place is behind that pixel's
+ * middle. */
 typedef struct four {
   int32_t left[4], top[4];
   double dx[4], dy[4];
 } four;
 
-/* 0 where one of the places lacks some of `before` pixels on the upper and left side of that pixel,
- * or of `behind` on the others. NaN does. */
+/* 0 if one of the places lacks some of `before` pixels on the upper and left side of that pixel, or
+ * of `behind` pixels on the other sides. 0 for NaN, too. */
 HRN_AVX2_INLINE int locate(const hrn_places *places, size_t k, int32_t before, int32_t behind,
                            four *found) {
   const __m256d half = _mm256_set1_pd(0.5), least = _mm256_set1_pd(before);
@@ -57,7 +56,7 @@ HRN_AVX2_INLINE int locate(const hrn_places *places, size_t k, int32_t before, i
   const __m256d down =
       _mm256_and_pd(_mm256_cmp_pd(y, least, _CMP_GE_OQ), _mm256_cmp_pd(y, bottom, _CMP_LT_OQ));
   if (_mm256_movemask_pd(_mm256_and_pd(across, down)) != 15) return 0;
-  /* Not below 0, so cut off is rounded down. */
+  /* Nothing is below 0 here, so truncating rounds down. */
   const __m128i left = _mm256_cvttpd_epi32(x), top = _mm256_cvttpd_epi32(y);
   _mm_storeu_si128((__m128i *)found->left, left);
   _mm_storeu_si128((__m128i *)found->top, top);
@@ -108,7 +107,7 @@ HRN_AVX2_INLINE __m256d polynomial(__m256d v, __m256d p2, __m256d p3, __m256d q4
   return _mm256_add_pd(v, _mm256_mul_pd(d, outer));
 }
 
-/* Four pixels of a row: all sums are exact. */
+/* Interpolates four pixels of a row. All sums are exact. */
 HRN_AVX2_INLINE __m256d cubic_across(const uint8_t *row, __m256d d) {
   const __m256d v1 = channels(row), v2 = channels(row + 4);
   const __m256d v3 = channels(row + 8), v4 = channels(row + 12);
@@ -117,7 +116,7 @@ HRN_AVX2_INLINE __m256d cubic_across(const uint8_t *row, __m256d d) {
   return polynomial(lowered(v2), _mm256_sub_pd(v3, v1), _mm256_add_pd(rise, sum), sum, d);
 }
 
-/* Four rows: sums are rounded, so they are made in filter.c's order. */
+/* Interpolates four rows. Sums are rounded, so they are made in filter.c's order. */
 HRN_AVX2_INLINE __m256d cubic_down(const __m256d v[4], __m256d d) {
   const __m256d rise = _mm256_sub_pd(v[0], v[1]);
   const __m256d p3 = _mm256_sub_pd(_mm256_add_pd(_mm256_add_pd(rise, rise), v[2]), v[3]);

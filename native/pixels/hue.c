@@ -1,8 +1,8 @@
-/* hue.c: turns the hue as torchvision does on PIL images: to Pillow's 8-bit HSV, a sum that wraps
- * around, and back.
+/* hue.c: turns the hue as torchvision does on PIL images: converts to Pillow's 8-bit HSV, adds with
+ * wrap-around, and converts back.
  *
- * Pillow's conversions (Convert.c) mix single and double precision. The roundings below are its
- * own, step by step; they decide about one value in a few hundred.
+ * Pillow's conversions (Convert.c) mix single and double precision. The roundings below are
+ * Pillow's own, step by step. They decide about one value in a few hundred.
  */
 #include <math.h>
 
@@ -13,7 +13,8 @@ static uint8_t clipped(int32_t value) {
   return (uint8_t)(value < 0 ? 0 : value > 255 ? 255 : value);
 }
 
-/* Hue of a pixel whose channels differ; `high` is the largest, `span` largest minus smallest. */
+/* The hue of a pixel whose channels differ. `high` is the largest channel, `span` the largest minus
+ * the smallest. */
 static uint8_t hue_of(const uint8_t *rgb, int32_t high, float span) {
   const float red = (float)(high - rgb[0]) / span;
   const float green = (float)(high - rgb[1]) / span;
@@ -26,7 +27,7 @@ static uint8_t hue_of(const uint8_t *rgb, int32_t high, float span) {
   } else {
     hue = (float)(4.0 + green - red);
   }
-  /* Between 5/6 and 13/6 + 1, so that the remainder is a subtraction at most twice. */
+  /* `turns` is between 5/6 and 13/6 + 1, so the remainder takes at most two subtractions. */
   double turns = hue / 6.0 + 1.0;
   while (turns >= 1.0) turns -= 1.0;
   return clipped((int32_t)((double)(float)turns * 255.0));
@@ -42,7 +43,7 @@ static void from_hsv(uint8_t *rgb, uint8_t hue, uint8_t saturation, uint8_t valu
   const float rest = (float)(sixths - (double)(float)sector);
   const float share = (float)((double)(float)saturation / 255.0);
   const double v = (double)(float)value;
-  /* round() is away from zero at a half, and nothing here is negative. */
+  /* round() rounds halves away from zero, and nothing here is negative. */
   const uint8_t p = clipped((int32_t)(v * (1.0 - (double)share) + 0.5));
   const uint8_t q = clipped((int32_t)(v * (1.0 - (double)(share * rest)) + 0.5));
   const uint8_t t = clipped((int32_t)(v * (1.0 - (double)share * (1.0 - (double)rest)) + 0.5));
@@ -71,7 +72,7 @@ void hrn_turn_hue_scalar(uint8_t *pixel, size_t count, uint8_t turn) {
 }
 
 void hrn_turn_hue(hrn_image *image, double factor) {
-  /* NumPy's cast of a double to uint8 through int32: cut off, then the lowest eight bits. */
+  /* As NumPy's cast of a double to uint8 through int32: truncated, then the lowest eight bits. */
   const uint8_t turn = (uint8_t)(int32_t)(factor * 255);
   const hrn_pixel_kernels *kernels = hrn_pixel_kernels_chosen();
   for (int32_t y = 0; y < image->height; y++) {

@@ -1,7 +1,7 @@
-/* kernels.h: the inner loops of ops on pixels, of which an instruction set has its own.
+/* kernels.h: the inner loops of ops on pixels. An instruction set has its own.
  *
- * All sets give the same bytes. Pixels are four bytes, of which the fourth means nothing; `count`
- * is of pixels. Nothing beyond them is read or written.
+ * All sets give the same bytes. A pixel has four bytes, of which the fourth means nothing. `count`
+ * is a number of pixels. Nothing beyond them is read or written.
  */
 #ifndef HEADRACE_PIXELS_KERNELS_H
 #define HEADRACE_PIXELS_KERNELS_H
@@ -11,8 +11,8 @@
 
 #include "../core/cpu.h"
 
-/* A map of nearest pixels as Pillow's fixed point has it: output pixel n of a row shows the input's
- * pixel (x + n * step_x, y + n * step_y), in 1/65536, or the fill where that lies outside. */
+/* A map to nearest pixels in Pillow's fixed point. Output pixel n of a row shows the input's pixel
+ * (x + n * step_x, y + n * step_y), in 1/65536, or the fill if that lies outside. */
 typedef struct hrn_nearest_row {
   const uint8_t *pixels; /* of the input */
   size_t stride;
@@ -21,7 +21,7 @@ typedef struct hrn_nearest_row {
   int64_t x, y, step_x, step_y;
 } hrn_nearest_row;
 
-/* An image, and places in it: pixel (c, r) reaches from c to c + 1 and from r to r + 1. */
+/* An image, and places in it. Pixel (c, r) reaches from c to c + 1 and from r to r + 1. */
 typedef struct hrn_places {
   const uint8_t *pixels;
   size_t stride;
@@ -29,15 +29,15 @@ typedef struct hrn_places {
   const double *x, *y;
 } hrn_places;
 
-/* Written so that NaN, which a perspective's horizon gives, is outside. */
+/* This is written so that NaN, which a perspective's horizon gives, is outside. */
 static inline int hrn_inside(const hrn_places *image, double x, double y) {
   return x >= 0.0 && x < image->width && y >= 0.0 && y < image->height;
 }
 
-/* An image, the image that is made of it, and a kernel of `down` rows of `across` weights, around
- * which rows and columns are mirrored. Rows of weights stand `step` apart, a multiple of
- * HRN_BLUR_STEP, with weights of 0 between them. Sums are in the order of rows, with one rounding
- * for a product and its sum. */
+/* An input image, the output image, and a kernel of `down` rows of `across` weights. Rows and
+ * columns are mirrored at the edges. Rows of weights are `step` apart, a multiple of HRN_BLUR_STEP,
+ * with weights of 0 between them. Sums are made in the order of rows, with one rounding for a
+ * product and its sum. */
 #define HRN_BLUR_STEP 4
 typedef struct hrn_blur_window {
   const uint8_t *pixels;
@@ -54,13 +54,13 @@ typedef struct hrn_blur_value {
   uint32_t at;
 } hrn_blur_value;
 
-/* A sum is in doubt where its distance to the nearest whole number and `slope` times itself come to
- * more than `most`. */
+/* A sum is in doubt if its distance to the nearest integer, plus `slope` times the sum, is more
+ * than `most`. */
 typedef struct hrn_blur_doubt {
   float slope, most;
 } hrn_blur_doubt;
 
-/* Where position `at` stands in a line that is mirrored at its ends without repeating them; it is
+/* Where position `at` is in a line that is mirrored at its ends without repeating them. It must be
  * less than a line away. */
 static inline int32_t hrn_mirrored(int32_t at, int32_t length) {
   if (at < 0) at = -at;
@@ -68,28 +68,28 @@ static inline int32_t hrn_mirrored(int32_t at, int32_t length) {
 }
 
 typedef struct hrn_pixel_kernels {
-  /* enhance.c, in place. blend: each value from `from` (factor 0) to itself (factor 1) and beyond;
+  /* enhance.c, in place. blend: from `from` (factor 0) to the value itself (factor 1) and beyond.
    * saturate: the same from the pixel's own grey. */
   void (*blend)(uint8_t *pixels, size_t count, int32_t from, float factor);
   void (*saturate)(uint8_t *pixels, size_t count, float factor);
   void (*turn_grey)(uint8_t *pixels, size_t count);
   uint64_t (*sum_grey)(const uint8_t *pixels, size_t count);
 
-  /* point.c: widens the range of each channel, low to high, by the pixels' values. */
+  /* point.c: widens the range of each channel, low to high, so that it holds the pixels' values. */
   void (*extremes)(const uint8_t *pixels, size_t count, uint8_t low[4], uint8_t high[4]);
 
-  /* hue.c, in place: `turn` of 256. */
+  /* hue.c, in place: turns the hue by `turn` of 256. */
   void (*turn_hue)(uint8_t *pixels, size_t count, uint8_t turn);
 
-  /* sharpen.c: pixels that have neighbours on both sides, and rows above and below. */
+  /* sharpen.c: for pixels that have neighbours on both sides, and rows above and below. */
   void (*sharpen)(const uint8_t *above, const uint8_t *here, const uint8_t *below, size_t count,
                   float factor, uint8_t *out);
 
-  /* blur.c, three values a pixel; weights are added up in order of k, with a rounding for the
-   * product and one for the sum. blur_open: the values of pixels. blur_across: sums[n] of weight[k]
-   * times line[n + 3 * k]. blur_down: the sums of weight[k] times row[k][n] rounded, of the pixels
-   * from `first` up to `count`; which of the row's values are in doubt is written down, and
-   * counted. blur_again: those made again. */
+  /* blur.c, three values a pixel. Products are added in the order of k, with a rounding for the
+   * product and one for the sum. blur_open gives the values of pixels. blur_across gives sums[n],
+   * the sum of weight[k] times line[n + 3 * k]. blur_down gives the rounded sums of weight[k] times
+   * row[k][n], of the pixels from `first` up to `count`. It writes down which of the row's values
+   * are in doubt, and counts them. blur_again makes those values again. */
   void (*blur_open)(const uint8_t *pixels, size_t count, float *line);
   void (*blur_across)(const float *line, const float *weight, int32_t size, size_t count,
                       float *sums);
@@ -100,7 +100,7 @@ typedef struct hrn_pixel_kernels {
   /* warp.c */
   void (*nearest)(const hrn_nearest_row *row, size_t count, uint8_t *out);
 
-  /* filter.c: a pixel for each place; where that lies outside, `out` stays as it is. */
+  /* filter.c: makes a pixel for each place. If the place lies outside, `out` stays as it is. */
   void (*bilinear)(const hrn_places *places, size_t count, uint8_t *out);
   void (*bicubic)(const hrn_places *places, size_t count, uint8_t *out);
 } hrn_pixel_kernels;

@@ -1,10 +1,10 @@
-/* noise.c: normal noise on every value of an image, as torchvision's v2 adds it to tensors of
- * bytes: in single precision, cut off to whole numbers before it is added.
+/* noise.c: adds normal noise to every value of an image, as torchvision's v2 does to tensors of
+ * bytes: in single precision, truncated to an integer before it is added.
  *
- * Words of Philox become pairs of normal values by Box and Muller. Logarithm, sine and cosine are
- * polynomials of our own in single precision: the C library's differ in their last bits from one
- * version and CPU to the next, and are slower. What 24 bits of a word can say ends at 5.8 standard
- * deviations, where torch's generator ends too.
+ * Words of Philox become pairs of normal values by the method of Box and Muller. Logarithm, sine
+ * and cosine are polynomials of our own in single precision. The C library's are slower, and their
+ * last bits differ from one version and CPU to the next. 24 bits of a word reach 5.8 standard
+ * deviations, which is where torch's generator ends, too.
  */
 #include <math.h>
 #include <string.h>
@@ -12,10 +12,10 @@
 #include "../core/philox.h"
 #include "pixels.h"
 
-enum { VALUES = 8 }; /* from one block of four words */
+enum { VALUES = 8 }; /* values from one block of four words */
 
-/* The natural logarithm of 2^-24 to 1, within 2^-22 of it: the exponent apart, the rest from 0.7 to
- * 1.4 by the series of 2 atanh((x - 1) / (x + 1)). */
+/* The natural logarithm of numbers from 2^-24 to 1, within 2^-22. The exponent is taken apart. The
+ * rest, from 0.7 to 1.4, goes into the series of 2 atanh((x - 1) / (x + 1)). */
 static float logarithm(float x) {
   uint32_t bits;
   memcpy(&bits, &x, sizeof bits);
@@ -28,8 +28,8 @@ static float logarithm(float x) {
   return exponent * 0.693147181f + 2 * s * series;
 }
 
-/* Four pairs. The turn's highest two bits are its quarter, the others an angle of less than 45
- * degrees to either side, for which Taylor's series are short. */
+/* Makes four pairs. The highest two bits of the turn are its quarter. The other bits are an angle
+ * of less than 45 degrees to either side, for which Taylor's series are short. */
 static void normals(const hrn_philox_block *block, float value[VALUES]) {
   for (int k = 0; k < VALUES / 2; k++) {
     const uint32_t low = (uint32_t)block->word[k], high = (uint32_t)(block->word[k] >> 32);
@@ -49,7 +49,7 @@ static void normals(const hrn_philox_block *block, float value[VALUES]) {
 }
 
 void hrn_add_noise(const hrn_pixel_noise *noise, const hrn_image *image) {
-  /* The bounds of both keep their sum within 16 bits, as which torchvision adds it. */
+  /* The bounds of mean and deviation keep the sum within 16 bits, in which torchvision adds it. */
   const float mean = (float)(noise->mean * 255), sigma = (float)(noise->deviation * 255);
   const int clip = noise->clip != 0;
   const int32_t values = 3 * image->width;

@@ -1,7 +1,7 @@
 /* pillowblur.c: Pillow's ImageFilter.GaussianBlur, which timm uses: three box blurs across and
- * three down, with a box whose ends count in part (Gwosdek et al., "Theoretical foundations of
- * Gaussian convolution by extended box filtering", 2011). Whole numbers of 24 bits below the point.
- */
+ * three down. The ends of a box count only in part (Gwosdek et al., "Theoretical foundations of
+ * Gaussian convolution by extended box filtering", 2011). The arithmetic is fixed point with 24
+ * bits below the point. */
 #include <math.h>
 #include <string.h>
 
@@ -9,14 +9,15 @@
 
 enum { PASSES = 3 };
 
-/* A box: pixels that count wholly on either side of the middle, their weight, that of the next. */
+/* A box: how many pixels count fully on either side of the middle, their weight, and that of the
+ * next pixel. */
 typedef struct box_filter {
   int32_t radius;
   uint32_t inner, outer;
 } box_filter;
 
-/* The box whose PASSES-fold blur has that standard deviation, in single precision as Pillow has it.
- */
+/* The box whose PASSES-fold blur has that standard deviation, computed in single precision as in
+ * Pillow. */
 static box_filter box_of(float deviation) {
   const float variance = deviation * deviation / PASSES;
   const float length = (float)sqrt(12.0 * (double)variance + 1.0);
@@ -34,7 +35,7 @@ static const uint8_t *at(const uint8_t *line, int32_t length, int32_t place) {
   return line + 4 * (size_t)(place < 0 ? 0 : place < length ? place : length - 1);
 }
 
-/* One box blur of a line of pixels; beyond an end the last pixel goes on. */
+/* Does one box blur of a line of pixels. Beyond an end the last pixel is repeated. */
 static void blur_line(const box_filter *box, const uint8_t *line, int32_t length, uint8_t *out) {
   uint32_t sum[4] = {0, 0, 0, 0};
   for (int32_t x = -box->radius - 1; x < box->radius; x++) {
@@ -52,7 +53,7 @@ static void blur_line(const box_filter *box, const uint8_t *line, int32_t length
   }
 }
 
-/* PASSES blurs of the first of two lines; answers with the line where the result is. */
+/* Blurs the first of two lines PASSES times. Returns the line that holds the result. */
 static uint8_t *blur_passes(const box_filter *box, uint8_t *line[2], int32_t length) {
   for (int pass = 0; pass < PASSES; pass++) {
     blur_line(box, line[pass % 2], length, line[1 - pass % 2]);

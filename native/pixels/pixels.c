@@ -1,10 +1,10 @@
-/* pixels.c: runs one op on an image, in place or by way of the context's spare image. */
+/* pixels.c: runs one op on an image, in place or by way of the context's spare images. */
 #include "pixels.h"
 
 #include "../jpeg/recompress.h"
 
-/* An image for the op to write to. The two spare ones take turns, for a buffer that is asked for
- * again does not keep what is in it. */
+/* Gives an image for the op to write to. The two spare images take turns, because a buffer that is
+ * asked for again loses its contents. */
 static int spare_image(hrn_context *context, const hrn_pixel_op *op, const hrn_image *image,
                        int32_t *turn, hrn_image *spare, hrn_status *status) {
   spare->width = hrn_sets_size(op) ? op->args.affine.size[0] : image->width;
@@ -22,7 +22,7 @@ static int spare_image(hrn_context *context, const hrn_pixel_op *op, const hrn_i
   return HRN_OK;
 }
 
-/* Ops that need no second image; 0 if the op needs one. */
+/* Runs ops that need no second image; 0 if the op needs one. */
 static int run_in_place(const hrn_pixel_op *op, hrn_image *image) {
   const hrn_pixel_args *args = &op->args;
   switch (op->kind) {

@@ -1,14 +1,14 @@
-/* pixels.h: ops on the pixels of an image of fixed size: colour, filters, warps, erasing.
+/* pixels.h: ops on the pixels of an image of fixed size: colour, filters, warps, noise.
  *
- * Each is what torchvision does to a PIL image, for parameters that are already drawn; who draws
- * them is pixel_draw.c. "Pillow" below means Pillow 13.
+ * Each op does what torchvision does to a PIL image, with parameters that are already drawn
+ * (pixel_draw.c draws them). "Pillow" below means Pillow 13.
  */
 #ifndef HEADRACE_PIXELS_PIXELS_H
 #define HEADRACE_PIXELS_PIXELS_H
 
 #include "../core/image.h"
 
-/* Behind each kind: the member of hrn_pixel_args that holds its arguments. */
+/* The comment behind each kind names the member of hrn_pixel_args that holds its arguments. */
 enum hrn_pixel_kind {
   HRN_PIXEL_NOTHING = 0,
   HRN_PIXEL_INVERT,
@@ -30,9 +30,9 @@ enum hrn_pixel_kind {
   HRN_PIXEL_SOLARIZE_ADD, /* solarize_add */
   HRN_PIXEL_PILLOW_BLUR,  /* radius */
   HRN_PIXEL_JPEG,         /* quality */
-  /* Between chains of ops that are mixed; of a drawn list alone. */
-  HRN_PIXEL_MIX_BEGIN, /* weight: that of the image itself */
-  HRN_PIXEL_MIX_CHAIN, /* weight: that of the chain that ends here */
+  /* These stand around chains of ops that are mixed. Only a drawn list has them. */
+  HRN_PIXEL_MIX_BEGIN, /* weight of the image itself */
+  HRN_PIXEL_MIX_CHAIN, /* weight of the chain that ends here */
   HRN_PIXEL_MIX_END,   /* blend */
   HRN_PIXEL_USER,      /* user */
   HRN_PIXEL_NOISE,     /* noise */
@@ -48,15 +48,15 @@ enum hrn_pixel_kind {
   HRN_PIXEL_DISPLACED /* displaced */
 };
 
-/* Arguments. Of two numbers for two axes the one across stands before the one down. Addresses and
- * keys are numbers here, for Go fills them in. */
+/* Arguments. If there is a number for each axis, the horizontal one is the first. Addresses and
+ * keys are plain numbers, because Go fills them in. */
 
 typedef struct hrn_pixel_gamma {
   double gamma, gain;
 } hrn_pixel_gamma;
 
 typedef struct hrn_pixel_solarize_add {
-  int32_t add;       /* 0 to 255, to values below */
+  int32_t add;       /* 0 to 255; added to values below */
   int32_t threshold; /* 0 to 256 */
 } hrn_pixel_solarize_add;
 
@@ -71,24 +71,24 @@ typedef struct hrn_pixel_affine {
 } hrn_pixel_affine;
 
 typedef struct hrn_pixel_user {
-  uint64_t function, context; /* addresses: of a hrn_user_function, and what it is given */
+  uint64_t function, context; /* addresses of a hrn_user_function and of its first argument */
   uint64_t random[4], sample;
 } hrn_pixel_user;
 
 typedef struct hrn_pixel_noise {
-  uint64_t key[2];        /* of its words */
+  uint64_t key[2];        /* of its random words */
   double mean, deviation; /* as shares of 255 */
   int32_t clip;           /* 0: bytes overflow */
 } hrn_pixel_noise;
 
-/* What stands where an image has moved away. */
+/* What is shown where an image has moved away. */
 typedef struct hrn_outside {
   int32_t filled;  /* 1: the fill, 0: it counts as 0 */
-  int32_t version; /* of torchvision, which blends with the fill in two orders */
+  int32_t version; /* of torchvision, whose versions blend with the fill in two ways */
 } hrn_outside;
 
 typedef struct hrn_pixel_tensor_affine {
-  double coefficients[6]; /* from output to input, both from the middle of the image on */
+  double coefficients[6]; /* from output to input, both counted from the image's middle */
   int32_t filled;         /* as above */
 } hrn_pixel_tensor_affine;
 
@@ -99,17 +99,17 @@ typedef struct hrn_pixel_elastic {
 } hrn_pixel_elastic;
 
 typedef struct hrn_pixel_displaced {
-  uint64_t field;        /* the address of displacements as hrn_displace makes them, */
+  uint64_t field;        /* address of displacements as hrn_displace makes them, */
   int32_t width, height; /* for an image of that size */
   hrn_outside outside;
 } hrn_pixel_displaced;
 
 typedef union hrn_pixel_args {
-  int32_t bits;     /* that are kept, 0 to 8 */
-  double threshold; /* values of at least that are inverted */
+  int32_t bits;     /* bits that are kept, 0 to 8 */
+  double threshold; /* values from this one on are inverted */
   double factor;
   hrn_pixel_gamma gamma;
-  int32_t channels[3]; /* which one stands first, second, third */
+  int32_t channels[3]; /* which channel stands first, second, third */
   hrn_pixel_blur blur;
   hrn_pixel_affine affine;
   double perspective[8]; /* coefficients, from output to input */
@@ -125,7 +125,7 @@ typedef union hrn_pixel_args {
   hrn_pixel_displaced displaced;
 } hrn_pixel_args;
 
-/* hr_pixel_function of capi/headrace.h. */
+/* The same as hr_pixel_function of capi/headrace.h. */
 typedef int32_t (*hrn_user_function)(void *context, uint8_t *pixels, int32_t height, int32_t width,
                                      size_t stride, const uint64_t random[4], uint64_t sample);
 
@@ -136,25 +136,25 @@ typedef struct hrn_pixel_op {
   hrn_pixel_args args;
 } hrn_pixel_op;
 
-/* What lasts from one op of a list to the next; zero at first. */
+/* What is kept from one op of a list to the next; zero at first. */
 typedef struct hrn_pixel_state {
   int32_t turn; /* which of the context's two spare images is free */
-  /* Of a mixture: four values a pixel of its sums, and the image that all chains begin at. */
+  /* For a mixture: its sums, four values a pixel, and the image that all chains begin with. */
   float *sums;
   uint8_t *original;
 } hrn_pixel_state;
 
-/* The size of its output: only a warp may have another one than its input. */
+/* Whether the op sets the size of its output. Only a warp may change the size. */
 static inline int hrn_sets_size(const hrn_pixel_op *op) {
   return op->kind == HRN_PIXEL_AFFINE && op->args.affine.size[0] > 0;
 }
 
-/* Runs the op on *image, whose pixels are changed in place, or written to one of the context's two
- * spare images, which *image then is. */
+/* Runs the op on *image. The pixels are changed in place, or written to one of the context's two
+ * spare images, which then becomes *image. */
 int hrn_pixels_run(hrn_context *context, const hrn_pixel_op *op, hrn_image *image,
                    hrn_pixel_state *state, hrn_status *status);
 
-/* Sums of a channel's values: histogram[c][v] pixels have value v in channel c. */
+/* A histogram: histogram[c][v] pixels have value v in channel c. */
 typedef uint32_t hrn_histogram[3][256];
 
 /* One new value for each value of each channel. */
@@ -162,7 +162,8 @@ typedef uint8_t hrn_table[3][256];
 
 /* ---- point.c ----------------------------------------------------------------------------- */
 
-/* The table of HRN_PIXEL_AUTOCONTRAST, _EQUALIZE or _GAMMA; the first two look at the image. */
+/* The table of HRN_PIXEL_AUTOCONTRAST, _EQUALIZE, _GAMMA or _SOLARIZE_ADD. The first two look at
+ * the image. */
 void hrn_table_of(const hrn_pixel_op *op, const hrn_image *image, hrn_table table);
 void hrn_table_apply(hrn_table table, hrn_image *image);
 void hrn_invert(hrn_image *image);
@@ -174,8 +175,8 @@ static inline uint8_t hrn_grey(const uint8_t *pixel) {
   return (uint8_t)((pixel[0] * 19595u + pixel[1] * 38470u + pixel[2] * 7471u + 0x8000u) >> 16);
 }
 
-/* Pillow's Image.blend of one value, from `a` (factor 0) to `b` (factor 1) and beyond: single
- * precision, cut off, not rounded. Without branches, so that compilers make vectors of it. */
+/* Pillow's Image.blend of one value, from `a` (factor 0) to `b` (factor 1) and beyond, in single
+ * precision, truncated and not rounded. It has no branches, so compilers make vectors of it. */
 static inline uint8_t hrn_blend(int32_t a, int32_t b, float factor) {
   const float value = (float)a + factor * (float)(b - a);
   const float positive = value > 0 ? value : 0;
@@ -213,29 +214,29 @@ void hrn_tensor_affine(const hrn_pixel_op *op, const hrn_image *image, const hrn
 
 /* ---- elastic.c ------------------------------------------------------------------------------ */
 #define HRN_MAX_BLUR 1023           /* the side of a kernel */
-#define HRN_MAX_ELASTIC_SIGMA 127.0 /* whose kernel has 1017 */
+#define HRN_MAX_ELASTIC_SIGMA 127.0 /* its kernel has 1017 */
 
-/* The displacements of all pixels, across and down, as torchvision's functional.elastic takes them:
- * in halves of the image's sides. `room` has hrn_displacement_room floats, of which the first
- * 2 * width * height are filled. HRN_ARGUMENT where the image is too small for the blur. */
+/* Computes the displacements of all pixels, across and down, as torchvision's functional.elastic
+ * takes them: in halves of the image's sides. `room` has hrn_displacement_room floats, of which the
+ * first 2 * width * height are the result. HRN_ARGUMENT if the image is too small for the blur. */
 size_t hrn_displacement_room(int32_t width, int32_t height);
 int hrn_displace(const hrn_pixel_elastic *elastic, int32_t width, int32_t height, float *room,
                  hrn_status *status);
-/* The same number for one pixel, which lies inside. */
+/* The same displacement for one pixel, which must lie inside. */
 int hrn_displacement_at(const hrn_pixel_elastic *elastic, int32_t width, int32_t height, int32_t x,
                         int32_t y, float displacement[2], hrn_status *status);
-/* Of an ELASTIC or a DISPLACED; NULL with an error in status. In HRN_SCRATCH_FIELD, or as they were
- * given. */
+/* The displacements of an ELASTIC or a DISPLACED: in HRN_SCRATCH_FIELD, or those that were given.
+ * NULL with an error in status. */
 const float *hrn_displacements(hrn_context *context, const hrn_pixel_op *op, int32_t width,
                                int32_t height, hrn_status *status);
 int hrn_elastic(hrn_context *context, const hrn_pixel_op *op, const hrn_image *image,
                 const hrn_image *out, hrn_status *status);
 
-/* tensorops.c: where a pixel stands in torch's grid of an image that is not moved, from -1 to 1. */
+/* tensorops.c: where a pixel is in torch's grid of an image that is not moved, from -1 to 1. */
 float hrn_identity(int32_t at, int32_t length);
 
-/* Which place of an image a pixel of it is moved to, counted in pixels from the middle of
- * the first one; and all pixels of an image. */
+/* The place that a displaced pixel shows, counted in pixels from the middle of the first one. And
+ * the op for all pixels of an image. */
 void hrn_displaced_place(const float displacement[2], int32_t x, int32_t y, int32_t width,
                          int32_t height, float place[2]);
 void hrn_tensor_displace(const hrn_pixel_op *op, const hrn_outside *outside, const float *field,

@@ -1,14 +1,13 @@
 /* point.c: ops that come down to one table of 256 values a channel, as Pillow computes them
- * (Image.point), and those of its tables that are a few bits' arithmetic.
- */
+ * (Image.point), and ops whose table in Pillow is arithmetic on a few bits. */
 #include <math.h>
 #include <string.h>
 
 #include "kernels.h"
 #include "pixels.h"
 
-/* In two parts that are added up: neighbouring pixels often have the same value, and a count would
- * wait for the one before it. */
+/* Counts in two parts that are added up at the end. Neighbouring pixels often have the same value,
+ * and a count would wait for the one before it. */
 static void count_values(const hrn_image *image, hrn_histogram histogram) {
   hrn_histogram other;
   memset(histogram, 0, sizeof(hrn_histogram));
@@ -37,17 +36,19 @@ void hrn_extremes_scalar(const uint8_t *pixel, size_t count, uint8_t low[4], uin
   }
 }
 
-/* ImageOps.autocontrast without cutoff: the darkest value there is becomes 0, the lightest 255. */
+/* ImageOps.autocontrast without cutoff: the darkest value in the image becomes 0, the lightest
+ * 255. */
 static void stretch(int32_t low, int32_t high, uint8_t table[256]) {
   if (high <= low) return;
   const double scale = 255.0 / (high - low), offset = -low * scale;
   for (int32_t v = 0; v < 256; v++) {
-    const int32_t value = (int32_t)(v * scale + offset); /* int() cuts off towards 0 */
+    const int32_t value = (int32_t)(v * scale + offset); /* int() truncates towards 0 */
     table[v] = (uint8_t)(value < 0 ? 0 : value > 255 ? 255 : value);
   }
 }
 
-/* ImageOps.equalize: whole numbers all along; the step leaves out the lightest value there is. */
+/* ImageOps.equalize: all numbers are integers. The step leaves out the lightest value in the
+ * image. */
 static void equalize(const uint32_t count[256], uint8_t table[256]) {
   uint64_t sum = 0;
   uint32_t last = 0;
@@ -55,7 +56,7 @@ static void equalize(const uint32_t count[256], uint8_t table[256]) {
     sum += count[v];
     if (count[v] != 0) last = count[v];
   }
-  /* One value alone: sum == last, and the step is 0. */
+  /* With only one value, sum == last and the step is 0. */
   const uint64_t step = (sum - last) / 255;
   if (step == 0) return;
   uint64_t n = step / 2;
@@ -66,7 +67,8 @@ static void equalize(const uint32_t count[256], uint8_t table[256]) {
   }
 }
 
-/* torchvision's own list for a gamma; beyond 255 a list is cut off, and so is NaN's stand-in. */
+/* torchvision's own list for a gamma. As Pillow limits a list's entries, values beyond 255 become
+ * 255, and values below 0 become 0. NaN becomes 0, too. */
 static uint8_t gamma_of(const hrn_pixel_gamma *gamma, int32_t v) {
   const double value = (255 + 1 - 1e-3) * gamma->gain * pow(v / 255.0, gamma->gamma);
   return (uint8_t)(value >= 255 ? 255 : value > 0 ? value : 0);
@@ -117,7 +119,8 @@ static int changes_nothing(hrn_table table) {
 }
 
 void hrn_table_apply(hrn_table table, hrn_image *image) {
-  /* As autocontrast's of most photographs, which have black and white already. */
+  /* For example, the table of autocontrast for most photographs, which have black and white
+   * already. */
   if (changes_nothing(table)) return;
   for (int32_t y = 0; y < image->height; y++) {
     uint8_t *pixel = image->pixels + (size_t)y * image->stride;
@@ -129,7 +132,7 @@ void hrn_table_apply(hrn_table table, hrn_image *image) {
   }
 }
 
-/* The three that follow are loops over bytes, which compilers make vectors of. */
+/* The three ops that follow are loops over bytes, which compilers make vectors of. */
 void hrn_invert(hrn_image *image) {
   const size_t bytes = 4 * (size_t)image->width;
   for (int32_t y = 0; y < image->height; y++) {
@@ -149,7 +152,7 @@ void hrn_posterize(hrn_image *image, int32_t bits) {
 
 void hrn_solarize(hrn_image *image, double threshold) {
   if (!(threshold <= 255)) return;
-  /* A whole number is at least the threshold when it is at least the next whole one. */
+  /* An integer is at least the threshold if it is at least the next integer from there on. */
   const uint8_t from = (uint8_t)(threshold > 0 ? ceil(threshold) : 0);
   const size_t bytes = 4 * (size_t)image->width;
   for (int32_t y = 0; y < image->height; y++) {

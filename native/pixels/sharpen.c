@@ -1,8 +1,9 @@
-/* sharpen.c: ImageEnhance.Sharpness: from the smoothed image (factor 0) to the image (factor 1)
- * and beyond.
+/* sharpen.c: ImageEnhance.Sharpness: from the smoothed image (factor 0) to the image (factor 1) and
+ * beyond.
  *
- * Pillow's SMOOTH weighs the pixel 5/13 and its neighbours 1/13, in single precision, row below
- * first, and leaves the border as it is; an image smaller than the kernel is not smoothed.
+ * Pillow's SMOOTH gives the pixel a weight of 5/13 and its neighbours 1/13 each. It works in single
+ * precision, beginning with the row below, and leaves the border as it is. An image smaller than
+ * the kernel is not smoothed.
  */
 #include <string.h>
 

@@ -1,12 +1,13 @@
-/* tensorops.c: torchvision's ops on tensors of bytes, where they differ from its ops on PIL images:
- * they compute in single precision, truncate where Pillow's tables round, keep the image's edges
+/* tensorops.c: torchvision's ops on tensors of bytes, where they differ from its ops on PIL images.
+ * They compute in single precision, truncate where Pillow's tables round, keep the image's edges
  * when smoothing, and blend with the fill at the border of a warp. AugMix uses these ops, because
  * torchvision converts a PIL image to a tensor first.
  *
- * The order of operations is torchvision 0.29's (transforms/_functional_tensor.py); each is rounded
- * by itself, as torch's kernels for one operation do. A product of matrices and the sampling of a
- * grid are one kernel each, whose last bits depend on the CPU in torch: with fused multiply-adds a
- * product is rounded with its sum, else before (docs/exactness.md). Here they are fused on any CPU.
+ * The order of operations is torchvision 0.29's (transforms/_functional_tensor.py). Each operation
+ * is rounded by itself, as torch's kernels for one operation do. A product of matrices and the
+ * sampling of a grid are one kernel each in torch, and their last bits depend on the CPU: with
+ * fused multiply-adds a product is rounded together with its sum, without them before it
+ * (docs/exactness.md). Here they are fused on any CPU.
  */
 #include <string.h>
 
@@ -26,13 +27,13 @@ static uint8_t cut_off(float value) {
   return (uint8_t)(int32_t)(positive < 255 ? positive : 255);
 }
 
-/* From `a` (ratio 1) to `b` (ratio 0): the image comes first here, unlike in Pillow. */
+/* Blends from `a` (ratio 1) to `b` (ratio 0). Unlike in Pillow, the image is the first argument. */
 static uint8_t blend(float a, float b, float ratio, float rest) {
   const float of_a = ratio * a, of_b = rest * b;
   return cut_off(of_a + of_b);
 }
 
-/* rgb_to_grayscale, cut off. */
+/* rgb_to_grayscale, truncated. */
 static float grey_of(const uint8_t *pixel) {
   const float red = 0.2989f * (float)pixel[0], green = 0.587f * (float)pixel[1];
   const float blue = 0.114f * (float)pixel[2], two = red + green;
@@ -50,7 +51,7 @@ static void blend_with_one(hrn_image *image, float other, double factor) {
 
 void hrn_tensor_brightness(hrn_image *image, double factor) { blend_with_one(image, 0, factor); }
 
-/* The mean is of whole numbers, and theirs are summed up exactly up to 2^24 a piece. */
+/* The mean is of integers. The sum of a row is exact up to 2^24. */
 void hrn_tensor_contrast(hrn_image *image, double factor) {
   double sum = 0;
   for (int32_t y = 0; y < image->height; y++) {
@@ -74,7 +75,8 @@ void hrn_tensor_saturation(hrn_image *image, double factor) {
   }
 }
 
-/* Thirteenths, the middle counting five times: never halfway between two bytes. */
+/* A sum of thirteenths, with the middle counted five times. It is never halfway between two
+ * bytes. */
 static float smoothed(const uint8_t *above, const uint8_t *row, const uint8_t *below, size_t at) {
   const int32_t sum = above[at - 4] + above[at] + above[at + 4] + row[at - 4] + 5 * row[at] +
                       row[at + 4] + below[at - 4] + below[at] + below[at + 4];
@@ -111,7 +113,7 @@ void hrn_tensor_autocontrast(hrn_image *image) {
   for (int c = 0; c < 3; c++) {
     const int flat = high[c] <= low[c];
     const float least = flat ? 0 : (float)low[c];
-    /* torch divides a number by a tensor by way of the inverse. */
+    /* torch divides a number by a tensor by multiplying with the inverse. */
     const float inverse = flat ? 1 : 1.0f / (float)(high[c] - low[c]);
     const float scale = flat ? 1 : inverse * 255.0f;
     for (int32_t v = 0; v < 256; v++) table[c][v] = cut_off(((float)v - least) * scale);
@@ -119,26 +121,27 @@ void hrn_tensor_autocontrast(hrn_image *image) {
   hrn_table_apply(table, image);
 }
 
-/* grid_sample with zeros around the image, and one channel more that says how much of a value is
+/* grid_sample with zeros around the image, and one more channel that says how much of a value is
  * from inside. */
 typedef struct sampler {
   const hrn_image *image;
   int32_t filter;
   float fill[3];
-  int filled;  /* else what is outside counts as 0 */
-  int version; /* of torchvision, of whose operations there are two orders */
+  int filled;  /* 0: what is outside counts as 0 */
+  int version; /* of torchvision, whose versions have two orders of operations */
 } sampler;
 
-/* To the nearest whole number, half to even, of what lies below 2^22. */
+/* Rounds a number below 2^22 to the nearest integer, halves to even. */
 static float whole(float value) { return (value + 12582912.0f) - 12582912.0f; }
 
-/* In one rounding, as torch's sampling computes with AVX2, and MKL's matrix products for Intel's
- * CPUs with AVX-512; the double's own is too fine to be seen but for one in 2^29. */
+/* Multiplies and adds with one rounding, as torch's sampling does with AVX2, and MKL's matrix
+ * products on Intel's CPUs with AVX-512. The double's own rounding shows only in one case of
+ * 2^29. */
 static float multiplied_and_added(float a, float b, float c) {
   return (float)((double)a * (double)b + (double)c);
 }
 
-/* One of the four pixels around a place, and its weight. */
+/* Adds one of the four pixels around a place, by its weight. */
 static void add(const sampler *s, int32_t x, int32_t y, float weight, float sums[4]) {
   if (x < 0 || x >= s->image->width || y < 0 || y >= s->image->height) return;
   const uint8_t *pixel = row_of(s->image, y) + 4 * (size_t)x;
@@ -151,7 +154,7 @@ static void add(const sampler *s, int32_t x, int32_t y, float weight, float sums
 static void sample(const sampler *s, float x, float y, uint8_t out[4]) {
   float sums[4] = {0, 0, 0, 0};
   out[3] = 0;
-  /* Also refuses what is no number, before it becomes a whole one. */
+  /* This also refuses NaN, before it becomes an integer. */
   if (x > -1 && x < (float)s->image->width && y > -1 && y < (float)s->image->height) {
     if (s->filter == HRN_NEAREST) {
       add(s, (int32_t)whole(x), (int32_t)whole(y), 1, sums);
@@ -180,7 +183,7 @@ static void sample(const sampler *s, float x, float y, uint8_t out[4]) {
   }
 }
 
-/* Pixel centres count from the middle of the image; places in the grid from -1 to 1. */
+/* Pixel centres are counted from the middle of the image, places in the grid from -1 to 1. */
 void hrn_tensor_affine(const hrn_pixel_op *op, const hrn_image *image, const hrn_image *out) {
   const sampler s = {image,
                      op->filter,
@@ -193,7 +196,7 @@ void hrn_tensor_affine(const hrn_pixel_op *op, const hrn_image *image, const hrn
   for (int axis = 0; axis < 2; axis++) {
     for (int k = 0; k < 3; k++) grid[axis][k] = (float)coefficients[3 * axis + k] / half[axis];
   }
-  /* torch's product of so few numbers rounds each operation (its contraction of below 400). */
+  /* For so few numbers torch's product rounds each operation (its contraction of below 400). */
   const int small = (int64_t)image->width * image->height <= 66;
   for (int32_t y = 0; y < out->height; y++) {
     uint8_t *pixel = row_of(out, y);
@@ -213,7 +216,8 @@ void hrn_tensor_affine(const hrn_pixel_op *op, const hrn_image *image, const hrn
   }
 }
 
-/* torch.linspace((1 - length) / length, (length - 1) / length, length)[at]: from both ends. */
+/* torch.linspace((1 - length) / length, (length - 1) / length, length)[at], which torch computes
+ * from both ends. */
 float hrn_identity(int32_t at, int32_t length) {
   const float start = (float)((1.0 - length) / length), end = (float)((length - 1.0) / length);
   if (length == 1) return start;

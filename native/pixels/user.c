@@ -1,6 +1,6 @@
 /* user.c: calls a function of the program's own on an image's pixels.
  *
- * Its address came from the program itself, through the C ABI, and nothing can check it.
+ * The program gave the function's address through the C ABI. Nothing can check it.
  */
 #include "pixels.h"
 

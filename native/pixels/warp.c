@@ -1,10 +1,10 @@
-/* warp.c: affine and perspective maps of an image onto itself, as Pillow's Image.transform: each
- * output pixel looks up where its centre comes from; what comes from outside is the fill.
+/* warp.c: affine and perspective maps of an image, as Pillow's Image.transform makes them. Each
+ * output pixel looks up where its centre comes from. What comes from outside is the fill.
  *
- * Pillow takes three ways for affine maps with the nearest pixel: tables for a pure scaling, 16.16
- * fixed point, and sums in double precision where fixed point would overflow. They round
- * differently, so all three are here; with a filter there is one way for all maps, and what it
- * makes of a place is in filter.c.
+ * For affine maps with the nearest pixel, Pillow has three ways: tables for a pure scaling, 16.16
+ * fixed point, and sums in double precision if fixed point would overflow. They round differently,
+ * so all three are here. With a filter there is one way for all maps; filter.c makes a pixel from a
+ * place.
  */
 #include <math.h>
 #include <string.h>
@@ -27,7 +27,7 @@ static void nearest_places(const hrn_places *places, size_t count, uint8_t *out)
   }
 }
 
-/* How pixels are made of places. */
+/* Makes pixels from places. */
 typedef void (*lookup)(const hrn_places *places, size_t count, uint8_t *out);
 
 static lookup lookup_of(int32_t filter) {
@@ -41,7 +41,7 @@ static hrn_places places_of(const hrn_image *image, const double *x, const doubl
   return (hrn_places){image->pixels, image->stride, image->width, image->height, x, y};
 }
 
-/* Places that are looked up at a time. */
+/* How many places are looked up at a time. */
 enum { PLACES = 64 };
 
 static void paint(uint8_t *pixel, int32_t count, const uint8_t fill[4]) {
@@ -56,8 +56,8 @@ static void paint_all(const hrn_image *out, const uint8_t fill[4]) {
   }
 }
 
-/* A scaling: one table of columns, filled by summing up. Those inside the image are one run, for
- * the sum goes one way; where nothing is scaled the run is copied. */
+/* A scaling: uses one table of columns, which is filled by adding up. The columns inside the image
+ * are one run, because the sum only goes one way. If nothing is scaled, the run is copied. */
 static int scale_nearest(hrn_context *context, const hrn_pixel_op *op, const hrn_image *image,
                          const hrn_image *out, hrn_status *status) {
   const double *a = op->args.affine.coefficients;

@@ -1,4 +1,4 @@
-/* warp_avx2.c: a row of nearest pixels with 256-bit vectors, 8 pixels at a time. */
+/* warp_avx2.c: makes a row of nearest pixels with 256-bit vectors, 8 pixels at a time. */
 #include "kernels.h"
 
 #if defined(__x86_64__)
@@ -7,7 +7,7 @@
 
 #define HRN_AVX2 __attribute__((target("avx2,fma,f16c")))
 
-/* All places of the row are 32-bit numbers, and so is eight times the step. */
+/* Whether all places of the row fit 32 bits, and eight times the step as well. */
 static int fits(int64_t start, int64_t step, size_t count) {
   const int64_t most = INT32_MAX;
   int64_t way, end;
@@ -18,7 +18,7 @@ static int fits(int64_t start, int64_t step, size_t count) {
 }
 
 HRN_AVX2 void hrn_nearest_avx2(const hrn_nearest_row *row, size_t count, uint8_t *out) {
-  const size_t stride = row->stride / 4; /* pixels: rows begin at whole ones */
+  const size_t stride = row->stride / 4; /* in pixels, because rows begin at whole ones */
   hrn_nearest_row rest = *row;
   size_t x = 0;
   if (fits(row->x, row->step_x, count) && fits(row->y, row->step_y, count) &&
@@ -39,7 +39,7 @@ HRN_AVX2 void hrn_nearest_avx2(const hrn_nearest_row *row, size_t count, uint8_t
         _mm256_add_epi32(_mm256_set1_epi32((int32_t)row->y), _mm256_mullo_epi32(lanes, step_y));
     for (; x + 8 <= count; x += 8, out += 32) {
       const __m256i in_x = _mm256_srai_epi32(at_x, 16), in_y = _mm256_srai_epi32(at_y, 16);
-      /* Unsigned: what is below 0 is beyond the end, too. */
+      /* The comparison is unsigned, so what is below 0 is beyond the end, too. */
       const __m256i inside =
           _mm256_and_si256(_mm256_cmpeq_epi32(_mm256_min_epu32(in_x, last_x), in_x),
                            _mm256_cmpeq_epi32(_mm256_min_epu32(in_y, last_y), in_y));
