@@ -1,10 +1,10 @@
-/* check.c: what the parameters of groups, of random ops on pixels and of erasings must be. */
+/* check.c: checks the parameters of groups, of random ops on pixels and of erasings. */
 #include "check.h"
 #include "pixel_draw.h"
 
 #define TURN 1e6 /* degrees */
 
-/* Of colours: a jitter of 1e9, the greatest one, reaches to 1 more. */
+/* The greatest factor of colours. The greatest jitter, 1e9, reaches 1 more than itself. */
 #define MAX_FACTOR (1e9 + 1)
 
 static int centre(int32_t index, const double *at, hrn_status *status) {
@@ -12,7 +12,7 @@ static int centre(int32_t index, const double *at, hrn_status *status) {
          hrn_within(index, "centre", at[1], -1e9, 1e9, status);
 }
 
-/* Chains of at most `depth` ops, of which 0 stands for 3, must fit in one image's list. */
+/* Chains of at most `depth` ops (0 stands for 3) must fit in one image's list. */
 static int chains(int32_t index, int32_t count, int32_t depth, double alpha, hrn_status *status) {
   return hrn_within(index, "number of chains", count, 1, HRN_MAX_CHAINS, status) &&
          hrn_within(index, "length of a chain", depth, 0, HRN_MAX_PIXEL_OPS, status) &&
@@ -23,7 +23,7 @@ static int chains(int32_t index, int32_t count, int32_t depth, double alpha, hrn
 
 static int timm(const hrn_op *op, int32_t index, hrn_status *status) {
   const hrn_op_timm *t = &op->timm;
-  hrn_op fixed = *op; /* drawn or fixed, a filter is one of a warp's */
+  hrn_op fixed = *op; /* drawn or fixed, the filter is one of a warp's */
   if (op->filter == HRN_FILTER_DRAWN) fixed.filter = HRN_BICUBIC;
   if (!hrn_within(index, "set", t->set, HRN_TIMM_RAND, HRN_TIMM_AUTO_3A, status)) return 0;
   if (t->set == HRN_TIMM_AUGMIX) {

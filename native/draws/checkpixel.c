@@ -1,7 +1,7 @@
-/* checkpixel.c: what the arguments of a fixed op on pixels must be. */
+/* checkpixel.c: checks the arguments of a fixed op on pixels. */
 #include "check.h"
 
-/* Beyond any number that an image has a use for. */
+/* Larger than any number that makes sense for an image. */
 #define HUGE_ARGUMENT 1e9
 
 int hrn_check_kernel(int32_t index, int32_t side, hrn_status *status) {
@@ -24,7 +24,7 @@ int hrn_check_tensor_warp(const hrn_op *op, int32_t index, hrn_status *status) {
          hrn_check_warp(op, index, status);
 }
 
-/* With at most 5.8 deviations the noise fits in 16 bits. */
+/* A normal value is at most 5.8 deviations, so with these bounds the noise fits in 16 bits. */
 int hrn_check_noise(int32_t index, double mean, double deviation, hrn_status *status) {
   return hrn_within(index, "mean", mean, -10, 10, status) &&
          hrn_within(index, "standard deviation", deviation, 0, 10, status);

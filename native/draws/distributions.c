@@ -1,4 +1,4 @@
-/* distributions.c: numbers of other distributions than the uniform, from an op's words. */
+/* distributions.c: numbers of other distributions than the uniform one, from an op's words. */
 #include <math.h>
 
 #include "draws.h"
@@ -18,13 +18,13 @@ double hrn_draw_normal(hrn_draws *draws) {
   return pair[0];
 }
 
-/* The logarithm of a gamma variate: for a small shape the variate itself is no double. Marsaglia
- * and Tsang, "A simple method for generating gamma variables", 2000; a shape below one by way of
- * the next. */
+/* The logarithm of a gamma variate. It is the logarithm because for a small shape the variate
+ * itself does not fit a double. Marsaglia and Tsang, "A simple method for generating gamma
+ * variables", 2000. A shape below one is computed from the shape that is one larger. */
 static double log_gamma_variate(hrn_draws *draws, double shape) {
   const double boost = shape < 1 ? log(1.0 - hrn_uniform(hrn_draw_word(draws))) / shape : 0;
   const double d = (shape < 1 ? shape + 1 : shape) - 1.0 / 3, c = 1 / sqrt(9 * d);
-  for (;;) { /* taken in more than 19 cases of 20 */
+  for (;;) { /* accepted in more than 19 cases of 20 */
     const double x = hrn_draw_normal(draws), root = 1 + c * x, v = root * root * root;
     const double u = 1.0 - hrn_uniform(hrn_draw_word(draws));
     if (root > 0 && log(u) < 0.5 * x * x + d - d * v + d * log(v)) return log(d * v) + boost;

@@ -1,12 +1,12 @@
 /* draws.c: the words that random ops draw.
  *
  * The counter is (block, view and op, draw, sample), the key (seed, epoch). That is a promise:
- * golden vectors in the tests hold it.
+ * golden vectors in the tests check it.
  */
 #include "draws.h"
 
-/* Op and block are in the counter, so ops draw independently of each other and of how many words
- * the ones before took: adding an op at the end changes no draw. */
+/* Op and block are in the counter. So an op's draws do not depend on other ops, nor on how many
+ * words those before it took. Adding an op at the end changes no draw. */
 hrn_philox_block hrn_draw_block(const hrn_key *key, int32_t op, uint64_t block) {
   const uint64_t place = (uint64_t)key->view << 32 | (uint32_t)op;
   const uint64_t counter[4] = {block, place, key->draw, key->sample};

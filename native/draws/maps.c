@@ -1,7 +1,6 @@
 /* maps.c: the coefficients of warps. Formulas and the order of operations are torchvision's
- * (_get_inverse_affine_matrix, _get_perspective_coeffs) and Pillow's (Image.rotate), since a last
- * bit may decide which pixel is nearest.
- */
+ * (_get_inverse_affine_matrix, _get_perspective_coeffs) and Pillow's (Image.rotate), because a last
+ * bit may decide which pixel is nearest. */
 #include <math.h>
 #include <string.h>
 
@@ -50,8 +49,9 @@ void hrn_affine_map(int32_t version, const double centre[2], double angle,
   m[5] += centre[1];
 }
 
-/* Python's round(x, 15) for |x| <= 1: to the nearest decimal of the exact value. The product with
- * 10^15 is rounded to eighths, so only where it shows a tie may the exact one lie beside it. */
+/* Python's round(x, 15) for |x| <= 1, which rounds the exact value to the nearest decimal. The
+ * product with 10^15 is rounded to eighths. So only if it shows a tie, the exact value may lie
+ * beside it. */
 static double rounded(double value) {
   const double scaled = value * 1e15, below = floor(scaled);
   double whole = rint(scaled);
@@ -62,8 +62,8 @@ static double rounded(double value) {
   return whole / 1e15;
 }
 
-/* The smallest whole size that holds the turned image, and the map moved so that it lies in its
- * middle: Image.rotate with expand. */
+/* As Image.rotate with expand: the smallest whole size that holds the turned image, and the map
+ * moved so that the image is in its middle. */
 static void expand_map(int32_t width, int32_t height, double m[6], int32_t size[2]) {
   const double corner[4][2] = {{0, 0}, {width, 0}, {width, height}, {0, height}};
   double low[2] = {INFINITY, INFINITY}, high[2] = {-INFINITY, -INFINITY};
@@ -90,7 +90,7 @@ void hrn_rotation_map(double angle, const double *centre, int expand, int32_t wi
   double turn = fmod(angle, 360.0);
   if (turn < 0) turn += 360.0;
   if (centre == NULL) {
-    /* Quarter turns are transpositions: no filter, and whole coefficients. */
+    /* Quarter turns are transpositions: they need no filter, and have integer coefficients. */
     const double w = width, h = height;
     const double none[6] = {1, 0, 0, 0, 1, 0}, half[6] = {-1, 0, w, 0, -1, h};
     const double left[6] = {0, -1, w, 1, 0, 0}, right[6] = {0, 1, 0, -1, 0, h};
@@ -123,7 +123,7 @@ void hrn_rotation_map(double angle, const double *centre, int expand, int32_t wi
   if (expand) expand_map(width, height, m, size);
 }
 
-/* Solves a * x = b by elimination with the largest pivot; 0 where the matrix is singular. */
+/* Solves a * x = b by elimination with the largest pivot. 0 if the matrix is singular. */
 static int solve(double a[8][9]) {
   for (int column = 0; column < 8; column++) {
     int best = column;

@@ -1,9 +1,9 @@
-/* mixing.c: what MixUp and CutMix draw, as torchvision 0.29 and timm 1.0.31 distribute it.
+/* mixing.c: what MixUp and CutMix draw, distributed as by torchvision 0.29 and timm 1.0.31.
  *
  * The counter is (block, op, begin, place): where the step begins that all ranks take together, and
- * which of its places is meant (0 where one draw serves the batch). As in draw.c, the words taken
- * are a promise that golden vectors hold: of block 0 whether, which, and two for lambda; of block 1
- * those of the box.
+ * which of its places is meant (0 if one draw is for the whole batch). As in draw.c, the words that
+ * are taken are a promise, which golden vectors check. Block 0 has a word for whether anything is
+ * done, one for which of the two, and two for lambda. Block 1 has the words of the box.
  */
 #include <math.h>
 #include <string.h>
@@ -15,10 +15,10 @@
 #pragma STDC FP_CONTRACT OFF
 #endif
 
-/* Beta(alpha, alpha) from two uniform words, exactly, for every alpha: Student's t with 2 alpha
- * degrees of freedom by Bailey's polar method (Mathematics of Computation 62, 1994), which a
- * symmetric beta is a function of (Devroye, Non-Uniform Random Variate Generation, 1986, IX.4). No
- * attempt is ever refused, so there is no loop to bound. */
+/* Beta(alpha, alpha) from two uniform words, exactly, for every alpha. Bailey's polar method
+ * (Mathematics of Computation 62, 1994) gives Student's t with 2 alpha degrees of freedom, and a
+ * symmetric beta is a function of that (Devroye, Non-Uniform Random Variate Generation, 1986,
+ * IX.4). No attempt is ever refused, so there is no loop that needs a bound. */
 static double symmetric_beta(double alpha, uint64_t first, uint64_t second) {
   const double u = 1.0 - hrn_uniform(first); /* never 0 */
   const double cosine = cos(2 * 3.14159265358979323846 * hrn_uniform(second));
@@ -32,7 +32,7 @@ static double symmetric_beta(double alpha, uint64_t first, uint64_t second) {
 static int32_t least(int32_t a, int32_t b) { return a < b ? a : b; }
 static int32_t most(int32_t a, int32_t b) { return a > b ? a : b; }
 
-/* The part of [from, to) that lies in [0, length), as where it begins and how long it is. */
+/* The part of [from, to) that lies in [0, length): where it begins and how long it is. */
 static void clip(int32_t from, int32_t to, int32_t length, int32_t *begin, int32_t *count) {
   const int32_t low = most(from, 0), high = least(to, length);
   *begin = low;
@@ -43,7 +43,7 @@ static double uncovered(const hrn_mixing *m, int32_t width, int32_t height) {
   return 1.0 - (double)((int64_t)m->width * m->height) / (double)((int64_t)width * height);
 }
 
-/* torchvision's: half sides rounded down, around a pixel of the image. */
+/* torchvision's box: half sides are rounded down, around a pixel of the image. */
 static void box_of_torchvision(const hrn_philox_block *words, int32_t width, int32_t height,
                                hrn_mixing *m) {
   const int32_t x = (int32_t)hrn_below(words->word[0], (uint64_t)width);
@@ -55,7 +55,8 @@ static void box_of_torchvision(const hrn_philox_block *words, int32_t width, int
   m->lambda = uncovered(m, width, height);
 }
 
-/* timm's: whole sides rounded down. Where NumPy has lambda as a float32, so are its products. */
+/* timm's box: whole sides are rounded down. If NumPy has lambda as a float32, its products are
+ * float32 as well. */
 static void box_of_timm(const hrn_mix_op *op, const hrn_philox_block *words, int32_t width,
                         int32_t height, hrn_mixing *m) {
   const int32_t y = (int32_t)hrn_below(words->word[0], (uint64_t)height);
@@ -76,7 +77,7 @@ static void box_of_timm(const hrn_mix_op *op, const hrn_philox_block *words, int
   if (op->correct) m->lambda = uncovered(m, width, height);
 }
 
-/* cutmix_minmax: sides between two shares of the image's, and a place inside of it. */
+/* cutmix_minmax: sides between two shares of the image's sides, at a place inside the image. */
 static void box_of_shares(const hrn_mix_op *op, const hrn_philox_block *words, int32_t width,
                           int32_t height, hrn_mixing *m) {
   int32_t low = (int32_t)(height * op->shares[0]), high = (int32_t)(height * op->shares[1]);
@@ -89,7 +90,7 @@ static void box_of_shares(const hrn_mix_op *op, const hrn_philox_block *words, i
   m->lambda = uncovered(m, width, height);
 }
 
-/* NaN fails every comparison, and so is refused. */
+/* NaN fails every comparison, so it is refused. */
 static int check_mix_op(const hrn_mix_op *op, uint32_t width, uint32_t height, hrn_status *status) {
   if (op->form < HRN_MIX_TORCHVISION || op->form > HRN_MIX_TIMM || op->unit < HRN_MIX_BATCH ||
       op->unit > HRN_MIX_ELEMENT) {
@@ -108,7 +109,7 @@ static int check_mix_op(const hrn_mix_op *op, uint32_t width, uint32_t height, h
   if (!(shares[0] >= 0 && shares[0] <= shares[1] && shares[1] <= 1)) {
     return hrn_fail_op(status, HRN_ARGUMENT, op->op, "shares of %g to %g", shares[0], shares[1]);
   }
-  /* The upper bound is left out, as NumPy leaves it out: below it there has to be a length. */
+  /* As in NumPy, the upper bound is never drawn, so a length must exist below it. */
   if (shares[1] > 0 && ((int32_t)(height * shares[0]) >= (int32_t)(height * shares[1]) ||
                         (int32_t)(width * shares[0]) >= (int32_t)(width * shares[1]))) {
     return hrn_fail_op(status, HRN_ARGUMENT, op->op,
@@ -134,7 +135,7 @@ int hrn_mix_check(const hrn_mix_list *list, uint32_t width, uint32_t height, hrn
   return hrn_fail(status, HRN_ARGUMENT, -1, "no weight is above 0");
 }
 
-/* torchvision's RandomChoice: one of the ops, by their weights. */
+/* torchvision's RandomChoice: chooses one of the ops by their weights. */
 static const hrn_mix_op *choose(const hrn_mix_list *list, const hrn_key *key) {
   double sum = 0;
   for (int32_t k = 0; k < list->count; k++) sum += list->ops[k].weight;

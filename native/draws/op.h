@@ -9,12 +9,12 @@
 /* No length, offset or padding along an axis exceeds this, so sums of a few of them fit int32. */
 #define HRN_MAX_LENGTH (1 << 24)
 
-/* At most so many in a plan. */
+/* The most ops of a plan. */
 #define HRN_MAX_OPS 64
 
-/* Behind each kind: the member of hrn_op that holds its arguments. */
+/* The comment behind each kind names the member of hrn_op that holds its arguments. */
 enum hrn_op_kind {
-  HRN_OP_CROP = 1,                /* box; may lie outside, which is black then */
+  HRN_OP_CROP = 1,                /* box; the part that lies outside is black */
   HRN_OP_RESIZE = 2,              /* size */
   HRN_OP_RESIZE_SHORTER = 3,      /* shorter: torchvision's Resize(int) */
   HRN_OP_CENTER_CROP = 4,         /* size; pads with zeros as torchvision does */
@@ -23,7 +23,7 @@ enum hrn_op_kind {
   HRN_OP_HORIZONTAL_FLIP = 7,     /* probability */
   HRN_OP_VERTICAL_FLIP = 8,       /* probability */
   HRN_OP_PAD = 9,                 /* padding */
-  /* These draw the size of their result, which the plan therefore does not know. */
+  /* These draw the size of their result, so the plan does not know it. */
   HRN_OP_RANDOM_SHORTEST_SIZE = 10, /* shortest */
   HRN_OP_RANDOM_RESIZE = 11,        /* resize_between */
   HRN_OP_SCALE_JITTER = 12,         /* jitter */
@@ -31,14 +31,14 @@ enum hrn_op_kind {
   HRN_OP_RESIZE_BOX = 14,           /* resize_box: Pillow's resize with a box */
   HRN_OP_REDUCE = 15,               /* reduce: Pillow's reduce, or its draft */
 
-  /* Groups: the ops that follow belong to it. */
-  HRN_OP_APPLY = 16,  /* group: all of them, by a probability */
-  HRN_OP_CHOICE = 17, /* group: one of the APPLY groups that it consists of, by their weights */
-  HRN_OP_ORDER = 18,  /* group: all of the APPLY groups that it consists of, in random order */
+  /* Groups. The ops that follow a group belong to it. */
+  HRN_OP_APPLY = 16,  /* group: all of its ops, with a probability */
+  HRN_OP_CHOICE = 17, /* group: one of its APPLY groups, by their weights */
+  HRN_OP_ORDER = 18,  /* group: all of its APPLY groups, in random order */
 
-  HRN_OP_IOU_CROP = 19, /* iou_crop; draws the size of its result, too, and looks at boxes */
+  HRN_OP_IOU_CROP = 19, /* iou_crop; draws the size of its result as well, and looks at boxes */
 
-  /* Warps whose map wants the size of the image, and is fixed otherwise. */
+  /* Warps whose map depends on the size of the image, and is fixed otherwise. */
   HRN_OP_FIXED_AFFINE = 22,   /* fixed_affine */
   HRN_OP_FIXED_ROTATION = 23, /* fixed_rotation */
 
@@ -59,15 +59,15 @@ enum hrn_op_kind {
   HRN_OP_PILLOW_BLUR = 38,         /* radius */
   HRN_OP_ELASTIC = 39,             /* elastic */
 
-  /* Boxes of the finished values, last of all. */
+  /* Boxes of the finished values; these come last. */
   HRN_OP_ERASING = 40,  /* erasing: random boxes */
   HRN_OP_CUTOUT = 41,   /* erasing: squares whose middle may be any pixel */
   HRN_OP_ERASE = 42,    /* erasing: one box */
-  HRN_OP_FIVE_CROP = 48 /* crops; last of all */
+  HRN_OP_FIVE_CROP = 48 /* crops; the last op */
 };
 
 enum hrn_erasing_fill {
-  HRN_ERASE_VALUE = 0,  /* one for each channel */
+  HRN_ERASE_VALUE = 0,  /* one value for each channel */
   HRN_ERASE_PIXELS = 1, /* a normal value for each channel of each pixel */
   HRN_ERASE_BOX = 2     /* a normal value for each channel of each box */
 };
@@ -87,8 +87,8 @@ enum hrn_timm {
   HRN_TIMM_AUTO_ORIGINALR,
   HRN_TIMM_AUTO_3A
 };
-#define HRN_FILTER_DRAWN (-1) /* bilinear or bicubic, op by op */
-#define HRN_MAX_CHAINS 16     /* of an AugMix */
+#define HRN_FILTER_DRAWN (-1) /* bilinear or bicubic, drawn for each op */
+#define HRN_MAX_CHAINS 16     /* chains of an AugMix */
 
 enum hrn_policy { HRN_POLICY_IMAGENET = 0, HRN_POLICY_CIFAR10 = 1, HRN_POLICY_SVHN = 2 };
 
@@ -99,7 +99,7 @@ enum hrn_padding_mode {
   HRN_PAD_SYMMETRIC = 3
 };
 
-/* Arguments. Of two bounds the lower one stands first. */
+/* Arguments. Of two bounds the lower one is the first. */
 
 typedef struct hrn_op_box {
   int32_t top, left, height, width;
@@ -109,8 +109,8 @@ typedef struct hrn_op_size {
   int32_t height, width;
 } hrn_op_size;
 
-/* The box is left, top, right, bottom, with fractions, and lies inside of the image. Pillow holds
- * it in float32. */
+/* The box is left, top, right, bottom, with fractions. It lies inside the image. Pillow stores it
+ * in float32. */
 typedef struct hrn_op_resize_box {
   hrn_op_size size;
   float box[4];
@@ -122,8 +122,9 @@ typedef struct hrn_op_reduce {
   int32_t draft; /* enum hrn_draft */
 } hrn_op_reduce;
 
-/* What makes the smaller image: the mean of each box of pixels, or libjpeg from fewer coefficients.
- * A draft is a plan's first op, its factors are the same, 1, 2, 4 or 8, and the file is a JPEG. */
+/* How the smaller image is made: from the mean of each box of pixels, or by libjpeg from fewer
+ * coefficients (a draft). A draft is a plan's first op, its two factors are equal, 1, 2, 4 or 8,
+ * and the file is a JPEG. */
 enum hrn_draft {
   HRN_DRAFT_NONE = 0,
   HRN_DRAFT_COLOURS = 1,
@@ -149,10 +150,10 @@ typedef struct hrn_op_padding {
 typedef struct hrn_op_random_crop {
   hrn_op_size size;
   hrn_op_padding padding;
-  int32_t if_needed; /* 1: what is too small is padded by what it lacks, on both sides */
+  int32_t if_needed; /* 1: a side that is too small is padded on both ends by what it lacks */
 } hrn_op_random_crop;
 
-#define HRN_MAX_SIZES 12 /* that one is drawn from */
+#define HRN_MAX_SIZES 12 /* sizes that one is drawn from */
 typedef struct hrn_op_shortest {
   int32_t max_size; /* 0: none */
   int32_t count;
@@ -160,7 +161,7 @@ typedef struct hrn_op_shortest {
 } hrn_op_shortest;
 
 typedef struct hrn_op_resize_between {
-  int32_t least, end; /* of the shorter side; the end is never drawn */
+  int32_t least, end; /* of the shorter side; `end` itself is never drawn */
 } hrn_op_resize_between;
 
 typedef struct hrn_op_jitter {
@@ -170,26 +171,26 @@ typedef struct hrn_op_jitter {
 
 typedef struct hrn_op_zoom {
   int32_t mode;   /* enum hrn_padding_mode */
-  double side[2]; /* of the canvas, as a multiple of the image's */
+  double side[2]; /* side of the canvas, as a multiple of the image's */
 } hrn_op_zoom;
 
-#define HRN_MAX_OVERLAPS 12 /* that one is drawn from */
+#define HRN_MAX_OVERLAPS 12 /* overlaps that one is drawn from */
 #define HRN_MAX_TRIALS 1000
 typedef struct hrn_op_iou_crop {
   double scale[2];  /* of each side */
   double aspect[2]; /* width / height */
-  int32_t trials;   /* with one overlap */
+  int32_t trials;   /* trials with one overlap */
   int32_t count;
-  double overlap[HRN_MAX_OVERLAPS]; /* the least; 1 and more: the image stays as it is */
+  double overlap[HRN_MAX_OVERLAPS]; /* the least overlap; from 1 on the image stays as it is */
 } hrn_op_iou_crop;
 
 typedef struct hrn_op_group {
-  int32_t count;      /* of its ops, those of groups among them counted */
-  double probability; /* of an APPLY; */
-  double weight;      /* its weight in a CHOICE */
+  int32_t count;      /* how many ops it has, those of groups inside it included */
+  double probability; /* of an APPLY */
+  double weight;      /* of an APPLY in a CHOICE */
 } hrn_op_group;
 
-/* With the filter and the fill of the op. */
+/* The filter and the fill are those of the op. */
 typedef struct hrn_op_pixel {
   int32_t kind; /* enum hrn_pixel_kind */
   hrn_pixel_args args;
@@ -228,36 +229,36 @@ typedef struct hrn_op_affine {
   int32_t has_centre;
   int32_t version; /* 2: the order of operations of torchvision's v2 */
   double degrees[2];
-  double translate[2]; /* at most, across and down, as shares of the sides */
+  double translate[2]; /* at most this, across and down, as shares of the sides */
   double scale[2], shear_x[2], shear_y[2], centre[2];
 } hrn_op_affine;
 
 /* torchvision's RandAugment, TrivialAugmentWide and AutoAugment. */
 typedef struct hrn_op_augment {
   int32_t ops, magnitude; /* of a RAND_AUGMENT */
-  int32_t bins;           /* of the first two */
+  int32_t bins;           /* of RAND_AUGMENT and TRIVIAL_AUGMENT */
   int32_t policy;         /* of an AUTO_AUGMENT: enum hrn_policy */
   int32_t version;        /* 2: the thresholds of torchvision's v2 */
 } hrn_op_augment;
 
-/* filter: that of warps, or HRN_FILTER_DRAWN. */
+/* The op's filter is that of warps, or HRN_FILTER_DRAWN. */
 typedef struct hrn_op_timm {
   int32_t set;    /* enum hrn_timm */
-  int32_t layers; /* ops (RAND) or chains (AUGMIX) */
+  int32_t layers; /* number of ops (RAND) or chains (AUGMIX) */
   int32_t magnitude;
   int32_t depth;      /* ops of a chain; 0: 1 to 3 */
   double probability; /* of an op */
-  double deviation;   /* of the magnitude; below 0: uniform from 0 */
-  double most;        /* magnitude */
-  double translation; /* at most, a share */
+  double deviation;   /* of the magnitude; below 0: the magnitude is uniform from 0 */
+  double most;        /* the greatest magnitude */
+  double translation; /* at most this share of a side */
   double alpha;
 } hrn_op_timm;
 
-/* filter: HRN_NEAREST or HRN_BILINEAR, as torchvision warps tensors. */
+/* The op's filter is HRN_NEAREST or HRN_BILINEAR, as torchvision warps tensors. */
 typedef struct hrn_op_aug_mix {
   int32_t severity, chains;
   int32_t depth;   /* ops of a chain; 0: 1 to 3 */
-  int32_t all_ops; /* 0: none that changes colour or sharpness */
+  int32_t all_ops; /* 0: no ops that change colour or sharpness */
   int32_t fills;   /* 1: what comes from outside is the fill, 0: it counts as 0 */
   int32_t version; /* as above */
   double alpha;
@@ -268,18 +269,18 @@ typedef struct hrn_op_noise {
   int32_t clip;           /* 0: bytes overflow */
 } hrn_op_noise;
 
-/* filter: HRN_NEAREST or HRN_BILINEAR. */
+/* The op's filter is HRN_NEAREST or HRN_BILINEAR. */
 typedef struct hrn_op_elastic {
-  double alpha[2], sigma[2]; /* across and down; no sigma is 0 or both are */
+  double alpha[2], sigma[2]; /* across and down; both sigmas are 0, or none is */
   hrn_outside outside;
 } hrn_op_elastic;
 
 typedef struct hrn_op_erasing {
   int32_t fill;       /* enum hrn_erasing_fill */
-  int32_t boxes[2];   /* how many */
-  double probability; /* of any */
+  int32_t boxes[2];   /* least and greatest number of boxes */
+  double probability; /* that there are boxes at all */
   double value[3];    /* of HRN_ERASE_VALUE */
-  double scale[2];    /* of an ERASING: share of the area of all boxes together, */
+  double scale[2];    /* of an ERASING: the share of the area that all boxes have together, */
   double ratio[2];    /* and height / width */
   int32_t side;       /* of a CUTOUT */
   hrn_op_box box;     /* of an ERASE */
@@ -287,7 +288,7 @@ typedef struct hrn_op_erasing {
 
 typedef struct hrn_op_crops {
   hrn_op_size size; /* of the corners and the middle */
-  int32_t ten;      /* 1: and of the mirror image, */
+  int32_t ten;      /* 1: and those of the mirrored image, which is */
   int32_t vertical; /* 1: upside down */
 } hrn_op_crops;
 

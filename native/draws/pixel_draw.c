@@ -1,7 +1,7 @@
-/* pixel_draw.c: what random ops on pixels draw, as torchvision 0.29's get_params distributes it.
+/* pixel_draw.c: what random ops on pixels draw, distributed as by torchvision 0.29's get_params.
  *
- * An op takes its words one after the other from its own counter, so ops draw independently of
- * each other. How many it takes for what is a promise that golden vectors hold.
+ * An op takes its words one after the other from its own counter, so ops draw independently of each
+ * other. How many words it takes for what is a promise, which golden vectors check.
  */
 #include "pixel_draw.h"
 
@@ -12,7 +12,8 @@ static void set_fill(hrn_pixel_op *pixel, const hrn_op *op) {
   for (int c = 0; c < 3; c++) pixel->fill[c] = (uint8_t)op->fill[c];
 }
 
-/* A random permutation of 0..count-1, count at most 4: each place takes one of those left. */
+/* Draws a random permutation of 0..count-1, with count at most 4. Each place takes one of those
+ * that are left. */
 static void permutation(hrn_draws *draws, int32_t count, int32_t *order) {
   for (int32_t k = 0; k < count; k++) order[k] = k;
   for (int32_t k = 0; k + 1 < count; k++) {
@@ -30,7 +31,7 @@ static int color_jitter(const hrn_op *op, hrn_draws *draws, hrn_pixel_list *list
   int32_t order[4];
   double factor[4];
   permutation(draws, 4, order);
-  /* Drawn for all four, so that leaving one out does not change the others. */
+  /* Factors are drawn for all four, so that leaving one out does not change the others. */
   for (int k = 0; k < 4; k++)
     factor[k] = hrn_draw_between(draws, op->colour.factor[k][0], op->colour.factor[k][1]);
   for (int k = 0; k < 4; k++) {
@@ -47,7 +48,7 @@ static void affine(const hrn_op *op, hrn_draws *draws, int32_t width, int32_t he
   const hrn_op_affine *a = &op->affine;
   const double angle = hrn_draw_between(draws, a->degrees[0], a->degrees[1]);
   const double reach_x = a->translate[0] * width, reach_y = a->translate[1] * height;
-  /* Whole pixels, half to even, as Python rounds. */
+  /* Rounded to whole pixels, halves to even, as Python rounds. */
   const double translate[2] = {rint(hrn_draw_between(draws, -reach_x, reach_x)),
                                rint(hrn_draw_between(draws, -reach_y, reach_y))};
   const double scale = hrn_draw_between(draws, a->scale[0], a->scale[1]);
@@ -60,7 +61,7 @@ static void affine(const hrn_op *op, hrn_draws *draws, int32_t width, int32_t he
 
 static void perspective(const hrn_op *op, hrn_draws *draws, int32_t width, int32_t height,
                         hrn_pixel_op *pixel) {
-  /* How far a corner may move; torchvision divides first and cuts the product off. */
+  /* How far a corner may move. torchvision divides first and then truncates the product. */
   const int32_t x = (int32_t)(op->distortion * (width / 2)),
                 y = (int32_t)(op->distortion * (height / 2));
   double corners[8];
@@ -69,7 +70,8 @@ static void perspective(const hrn_op *op, hrn_draws *draws, int32_t width, int32
     corners[2 * k] = (right ? width - x - 1 : 0) + hrn_draw_below(draws, x + 1);
     corners[2 * k + 1] = (bottom ? height - y - 1 : 0) + hrn_draw_below(draws, y + 1);
   }
-  /* Corners that meet, as in an image one pixel wide, have no map: it stays as it is. */
+  /* If corners meet, as in an image one pixel wide, there is no map. The image then stays as it
+   * is. */
   if (!hrn_perspective_map(corners, width, height, pixel->args.perspective)) {
     pixel->kind = HRN_PIXEL_NOTHING;
   }
@@ -120,7 +122,7 @@ static void fixed(const hrn_op *op, hrn_draws *draws, hrn_pixel_op *pixel) {
   user->sample = draws->key->sample;
 }
 
-/* The one pixel op of an op that always draws one. */
+/* Makes the one pixel op of an op that always draws one. */
 static void single(const hrn_op *op, hrn_draws *draws, int32_t width, int32_t height,
                    hrn_pixel_op *pixel) {
   hrn_pixel_args *args = &pixel->args;

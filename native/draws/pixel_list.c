@@ -1,4 +1,4 @@
-/* pixel_list.c: the list of pixel ops that one image's draws come to. */
+/* pixel_list.c: the list of pixel ops that are drawn for one image. */
 #include <string.h>
 
 #include "pixel_draw.h"

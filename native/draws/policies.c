@@ -1,4 +1,4 @@
-/* policies.c: AutoAugment's learned policies, and what its names of ops stand for.
+/* policies.c: AutoAugment's learned policies, and the kinds of pixel ops that its names stand for.
  *
  * Cubuk et al., "AutoAugment: Learning Augmentation Strategies from Data", tables 7 to 9, as
  * torchvision lists them.

@@ -1,29 +1,29 @@
-/* policy.c: RandAugment, TrivialAugmentWide and AutoAugment with torchvision's spaces of ops and
- * magnitudes. Magnitudes are single-precision tensors there, so they are rounded to that here.
- */
+/* policy.c: RandAugment, TrivialAugmentWide, AutoAugment and AugMix, with torchvision's spaces of
+ * ops and magnitudes. There, magnitudes are single-precision tensors, so they are rounded to that
+ * here. */
 #include <math.h>
 
 #include "policy.h"
 
-/* Whose thresholds: v1's or v2's. */
+/* Whether the thresholds are those of torchvision's v2, or of v1. */
 static int of_v2(int32_t version) { return version == 2; }
 
-/* RandAugment and TrivialAugmentWide choose among those before INVERT. */
+/* RandAugment and TrivialAugmentWide choose among the ops before INVERT. */
 enum { CHOICES = INVERT };
 
-/* A family's greatest magnitudes. */
+/* The greatest magnitudes of a family of policies. */
 typedef struct space {
-  double shear, rotate, colour, posterize; /* posterize: bits that may be lost, */
-  double bits;                             /* of these */
+  double shear, rotate, colour, posterize; /* posterize: how many bits may be lost, */
+  double bits;                             /* of this many */
   double translate[2];                     /* pixels across and down */
-  int shares; /* solarize: 255 times a share, as v2 has it, which may lie a hair above v1's */
+  int shares; /* solarize: 255 times a share, as in v2, which may be slightly above v1's */
 } space;
 
 static int is_signed(enum op_name name) { return name >= SHEAR_X && name <= SHARPNESS; }
 
-/* Entry `bin` of torch.linspace(start, end, bins): single precision, from the nearer end, to the
- * last bit that it has with AVX2: translations are cut off to whole pixels, and the middle of
- * TrivialAugmentWide's 32 is just below 16 then; without AVX2 it is 16. */
+/* Entry `bin` of torch.linspace(start, end, bins): in single precision, from the nearer end, equal
+ * to torch's with AVX2 to the last bit. That matters because translations are truncated to whole
+ * pixels: the middle of TrivialAugmentWide's 32 is just below 16 with AVX2, and 16 without it. */
 static double linspace(double start, double end, int32_t bin, int32_t bins) {
   const float first = (float)start, last = (float)end;
   if (bins == 1) return (double)first;
@@ -49,7 +49,7 @@ static double magnitude_of(const space *s, enum op_name name, int32_t bin, int32
     case SHARPNESS:
       return linspace(0, s->colour, bin, bins);
     case POSTERIZE: {
-      /* One bin: torchvision divides 0 by 0; nothing is lost then. */
+      /* With one bin torchvision divides 0 by 0. Nothing is lost then. */
       const float lost = bins > 1 ? (float)bin / (float)((bins - 1) / s->posterize) : 0;
       return s->bits - (double)rintf(lost);
     }
@@ -60,8 +60,9 @@ static double magnitude_of(const space *s, enum op_name name, int32_t bin, int32
   }
 }
 
-/* One op of the space, with its magnitude, as a pixel op. v1's maps are v2's: where nothing turns
- * and nothing scales, the order of operations rounds nothing otherwise. */
+/* Appends one op of the space, with its magnitude, as a pixel op. v1's maps are used for v2 as
+ * well: without both a turn and a scale, the order of operations makes no difference to
+ * rounding. */
 static int append(const hrn_op *op, enum op_name name, double magnitude, int32_t width,
                   int32_t height, hrn_pixel_list *list, hrn_status *status) {
   hrn_pixel_op *pixel = hrn_pixel_append(list, hrn_policy_kind(name), status);
@@ -73,7 +74,8 @@ static int append(const hrn_op *op, enum op_name name, double magnitude, int32_t
   switch (name) {
     case SHEAR_X:
     case SHEAR_Y: {
-      /* The paper shears by the magnitude itself, about the corner; its arc tangent in degrees. */
+      /* The paper shears by the magnitude itself, about the corner. This is its arc tangent in
+       * degrees. */
       double shear[2] = {0, 0};
       shear[name - SHEAR_X] = atan(magnitude) * (180.0 / 3.14159265358979323846);
       hrn_affine_map(1, corner, 0, none, 1, shear, affine->coefficients);
@@ -96,15 +98,15 @@ static int append(const hrn_op *op, enum op_name name, double magnitude, int32_t
     case SOLARIZE:
       pixel->args.threshold = magnitude;
       break;
-    default: /* the enhancers; the others take nothing */
+    default: /* the enhancers; the other ops have no arguments */
       pixel->args.factor = 1.0 + magnitude;
       break;
   }
   return HRN_OK;
 }
 
-/* The same op as torchvision does it to a tensor, as which AugMix has the image. Posterizing,
- * solarizing and equalizing come to the same; a posterized image may be black. */
+/* Appends the same op as torchvision does it to a tensor, because AugMix has the image as a tensor.
+ * Posterizing, solarizing and equalizing are the same. A posterized image may be black. */
 static int append_of_tensor(const hrn_op *op, enum op_name name, double magnitude, int32_t width,
                             int32_t height, hrn_pixel_list *list, hrn_status *status) {
   static const int32_t kinds[] = {
@@ -120,7 +122,8 @@ static int append_of_tensor(const hrn_op *op, enum op_name name, double magnitud
   hrn_pixel_op *pixel = &list->op[list->count - 1];
   pixel->kind = kinds[name];
   if (pixel->kind != HRN_PIXEL_TENSOR_AFFINE) return HRN_OK;
-  /* From the middle of the image on, where torchvision's tensors have their origin. */
+  /* Places are counted from the middle of the image, where torchvision's tensors have their
+   * origin. */
   const double none[2] = {0, 0}, corner[2] = {width * -0.5, height * -0.5};
   double shear[2] = {0, 0}, translate[2] = {0, 0}, angle = 0;
   if (name <= SHEAR_Y) shear[name - SHEAR_X] = atan(magnitude) * (180.0 / 3.14159265358979323846);
@@ -160,8 +163,8 @@ static int auto_augment(const hrn_op *op, hrn_draws *draws, int32_t width, int32
   return HRN_OK;
 }
 
-/* AugMix as torchvision draws it: bins below the severity, of ten; without all_ops none that
- * changes colour or sharpness. */
+/* AugMix as torchvision draws it: bins are below the severity, of ten. Without all_ops there are no
+ * ops that change colour or sharpness. */
 static int augmix(const hrn_op *op, hrn_draws *draws, int32_t width, int32_t height,
                   hrn_pixel_list *list, hrn_status *status) {
   static const enum op_name names[] = {SHEAR_X,   SHEAR_Y,  TRANSLATE_X,   TRANSLATE_Y, ROTATE,
@@ -209,7 +212,7 @@ int hrn_policy_draw(const hrn_op *op, hrn_draws *draws, int32_t width, int32_t h
   const int32_t count = trivial ? 1 : op->augment.ops, bins = op->augment.bins;
   for (int32_t k = 0; k < count; k++) {
     const enum op_name name = (enum op_name)hrn_draw_below(draws, CHOICES);
-    /* Drawn whether the op has a use for them or not, so that each op takes three words. */
+    /* These are drawn whether the op needs them or not, so that each op takes three words. */
     const int32_t drawn = hrn_draw_below(draws, bins), sign = hrn_draw_below(draws, 2) ? 1 : -1;
     double magnitude = magnitude_of(&s, name, trivial ? drawn : op->augment.magnitude, bins);
     if (is_signed(name)) magnitude *= sign;

@@ -20,7 +20,7 @@ enum op_name {
   AUTO_CONTRAST,
   EQUALIZE,
   INVERT,
-  /* timm's alone */
+  /* only timm has these */
   SOLARIZE_ADD,
   DESATURATE,
   BLUR,
@@ -35,7 +35,7 @@ typedef struct hrn_policy_step {
 
 enum { HRN_POLICY_LINES = 25 };
 
-/* policies.c: AutoAugment's learned policies, by enum hrn_policy: two steps a line. */
+/* policies.c: AutoAugment's learned policies, by enum hrn_policy. A line has two steps. */
 extern const hrn_policy_step hrn_policies[3][HRN_POLICY_LINES][2];
 
 /* The kind of pixel op that a name stands for. */

@@ -1,16 +1,16 @@
-/* timm.c: RandAugment, AutoAugment, 3-Augment and AugMix with timm 1.0's ops, magnitudes and draws,
- * which differ from torchvision's: a level from 0 to 10 instead of a bin, a normal deviation of it,
+/* timm.c: RandAugment, AutoAugment, 3-Augment and AugMix with timm 1.0's ops, magnitudes and draws.
+ * They differ from torchvision's: a level from 0 to 10 instead of a bin, a normal deviation of it,
  * a probability of each op, and a filter that is drawn.
  *
- * Policies: v0 is that of the TPU implementation of EfficientNet; "original" is AutoAugment's own
- * for ImageNet, which policies.c has. 3-Augment: Touvron et al., "DeiT III", 2022.
+ * Policies: v0 is that of EfficientNet's implementation for TPUs. "original" is AutoAugment's own
+ * for ImageNet, which is in policies.c. 3-Augment: Touvron et al., "DeiT III", 2022.
  */
 #include <math.h>
 
 #include "policy.h"
 
-/* How levels are turned into arguments: whether a higher one does more, and which of three ways
- * of posterizing is meant. */
+/* How levels become arguments: whether a higher level does more, and which of three ways of
+ * posterizing is meant. */
 enum posterize { FEWER_FROM_0 = 0, FEWER_FROM_4, FEWER_FROM_8 };
 typedef struct manner {
   int increasing;
@@ -87,7 +87,7 @@ static const hrn_policy_step policy_v0[HRN_POLICY_LINES][2] = {
 static const hrn_policy_step policy_3a[] = {
     {SOLARIZE, 1, 5}, {DESATURATE, 1, 10}, {BLUR_UP_TO, 1, 10}};
 
-/* The words of one op, taken whether they are wanted or not. */
+/* The words of one op. All are taken, whether they are needed or not. */
 typedef struct words {
   double chance, deviation, share; /* of the magnitude: normal and uniform */
   int negative;
@@ -109,7 +109,7 @@ static words take(hrn_draws *draws) {
   return w;
 }
 
-/* A magnitude as it is for one image, a tenth of it. */
+/* A tenth of a magnitude as it is for one image. */
 static double level(const hrn_op *op, double magnitude, const words *w) {
   if (op->timm.deviation < 0) {
     magnitude *= w->share;
@@ -119,7 +119,7 @@ static double level(const hrn_op *op, double magnitude, const words *w) {
   return fmax(0, fmin(magnitude, op->timm.most)) / 10;
 }
 
-/* What an op is given at a level. */
+/* The argument of an op at a level. */
 static double argument(const hrn_op *op, const manner *how, enum op_name name, double level,
                        const words *w) {
   const double sign = w->negative ? -1 : 1;
@@ -164,7 +164,7 @@ static void map(double *to, double a, double b, double c, double d, double e, do
   for (int k = 0; k < 6; k++) to[k] = values[k];
 }
 
-/* One op of one image, if its chance is drawn. */
+/* Appends one op for one image, if its chance is drawn. */
 static int augment(const hrn_op *op, const manner *how, const hrn_policy_step *step,
                    hrn_draws *draws, int32_t width, int32_t height, hrn_pixel_list *list,
                    hrn_status *status) {
@@ -195,7 +195,7 @@ static int augment(const hrn_op *op, const manner *how, const hrn_policy_step *s
                        affine->size);
       break;
     case POSTERIZE:
-      /* Without bits it is black; Pillow did so until it began to refuse it. */
+      /* With no bits left the image is black. Pillow did that until it began to refuse it. */
       args->bits = (int32_t)fmax(0, fmin(8, found));
       break;
     case SOLARIZE_ADD:
@@ -208,14 +208,14 @@ static int augment(const hrn_op *op, const manner *how, const hrn_policy_step *s
     case SOLARIZE:
       args->threshold = found;
       break;
-    default: /* the enhancers; the others take nothing */
+    default: /* the enhancers; the other ops have no arguments */
       args->factor = found;
       break;
   }
   return HRN_OK;
 }
 
-/* One of a set's ops that is not left out, by weight. */
+/* Chooses one of a set's ops that is not left out, by weight. */
 static int32_t choose(const struct set *set, const uint8_t *out, double word) {
   double sum = 0;
   for (int32_t k = 0; k < set->count; k++) sum += out[k] ? 0 : set->choices[k].weight;
