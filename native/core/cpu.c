@@ -13,7 +13,7 @@
 /* XCR0 bits that say which registers the operating system saves (Intel SDM vol. 1, 13.3). */
 enum { SAVES_YMM = 0x06, SAVES_ZMM = 0xE6 };
 
-/* Asked with the raw instruction, since _xgetbv needs a target attribute. */
+/* This uses the raw instruction, because _xgetbv needs a target attribute. */
 static int system_saves(uint32_t registers) {
   uint32_t eax, ebx, ecx, edx;
   if (!__get_cpuid(1, &eax, &ebx, &ecx, &edx) || !(ecx & bit_OSXSAVE)) return 0;
@@ -22,8 +22,8 @@ static int system_saves(uint32_t registers) {
   return (low & registers) == registers;
 }
 
-/* What the files named _avx2.c use: AVX2, FMA and F16C came together in every CPU, but a
- * virtual machine may hide any of them. */
+/* The files named _avx2.c use AVX2, FMA and F16C. They came together in every CPU, but a virtual
+ * machine may hide any of them. */
 static int cpu_has_avx2(void) {
   uint32_t eax, ebx, ecx, edx;
   if (!__get_cpuid(1, &eax, &ebx, &ecx, &edx)) return 0;
@@ -32,8 +32,8 @@ static int cpu_has_avx2(void) {
   return __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) && (ebx & bit_AVX2);
 }
 
-/* What the kernels of resize/avx512.c use, all of it since Ice Lake and Zen 4; and AVX2's, which
- * take what those do not. */
+/* The AVX-512 kernels use these sets, all of which exist since Ice Lake and Zen 4. They also need
+ * AVX2's kernels, which do what they do not. */
 static int cpu_has_avx512(void) {
   const uint32_t in_ebx = bit_AVX512F | bit_AVX512BW | bit_AVX512DQ | bit_AVX512VL;
   const uint32_t in_ecx = bit_AVX512VBMI | bit_AVX512VNNI;
@@ -56,7 +56,7 @@ static int cpu_has_bmi2(void) {
 
 static const char *const names[HRN_LEVELS] = {"scalar", "avx2", "avx512"};
 
-/* Asks the CPU each time: only tests and the one choice below call it. */
+/* This asks the CPU each time. Only tests and the one choice below call it. */
 enum hrn_level hrn_cpu_level_named(const char *name) {
   if (strcmp(name, names[HRN_LEVEL_SCALAR]) == 0) return HRN_LEVEL_SCALAR;
 #if defined(__x86_64__)
@@ -66,13 +66,13 @@ enum hrn_level hrn_cpu_level_named(const char *name) {
   return HRN_LEVELS;
 }
 
-/* The choice, made once. Threads that race here compute the same answer from the same
- * environment, so the last store changes nothing; `chosen` is published last. */
-static atomic_int chosen; /* a level and 1; 0: none yet */
+/* The choice is made once. Threads that race here compute the same answer from the same
+ * environment, so the last store changes nothing. `chosen` is published last. */
+static atomic_int chosen; /* a level plus 1; 0: none yet */
 static char refusal[240];
 static atomic_int refused, crc32_allowed, bmi2_allowed;
 
-/* What would have to be, for the sentence about another one. */
+/* What HEADRACE_SIMD should be, or what the machine should have, for the error's text. */
 static const char *expected(const char *wish) {
   if (strcmp(wish, "avx2") == 0) {
     return "a CPU and operating system that have AVX2 with FMA and F16C";

@@ -1,8 +1,8 @@
 /* crc32c.c: CRC-32C (Castagnoli), the checksum of every record.
  *
- * With SSE4.2 the crc32 instruction takes eight bytes, but three cycles until the next may use its
- * result. So three neighbouring stretches are summed at once and joined: the CRC of A followed by B
- * is CRC(A) carried over as many zeros as B has bytes, xor CRC(B).
+ * With SSE4.2 the crc32 instruction takes eight bytes, but the next one must wait three cycles for
+ * its result. So three neighbouring stretches are summed at once and then joined. The CRC of A
+ * followed by B is CRC(A) carried over as many zeros as B has bytes, xor CRC(B).
  */
 #include "crc32c.h"
 
@@ -22,15 +22,15 @@
 /* slices[0] is the classic table; slices[k][b] is b followed by k zero bytes. */
 static uint32_t slices[8][256];
 
-/* A register carried over STRETCH zero bytes, a table for each of its bytes. */
+/* A register carried over STRETCH zero bytes, by a table for each byte of the register. */
 static uint32_t over_stretch[4][256];
 
 static uint32_t step(uint32_t crc, uint8_t byte) {
   return slices[0][(crc ^ byte) & 0xFF] ^ crc >> 8;
 }
 
-/* 9 kB made at the first call, in some 50 microseconds: cheaper than to carry them in the library.
- */
+/* These 9 kB are made at the first call, in about 50 microseconds. That is cheaper than having them
+ * in the library. */
 static void make_tables(void) {
   for (uint32_t b = 0; b < 256; b++) {
     uint32_t crc = b;
@@ -40,7 +40,7 @@ static void make_tables(void) {
   for (uint32_t b = 0; b < 256; b++) {
     for (int k = 1; k < 8; k++) slices[k][b] = step(slices[k - 1][b], 0);
   }
-  /* Carrying is linear: do it for each single bit, and add those up. */
+  /* Carrying is linear, so it is done for each single bit, and the results are added. */
   uint32_t carried[32];
   for (int bit = 0; bit < 32; bit++) {
     carried[bit] = 1u << bit;
@@ -66,8 +66,8 @@ static uint64_t load64(const uint8_t *p) {
   return word;
 }
 
-/* Slicing by eight: the register meets the first four bytes of a word, and each byte's share of the
- * result depends only on how many bytes follow it. */
+/* Slicing by eight: the register is combined with the first four bytes of a word, and each byte's
+ * share of the result depends only on how many bytes follow it. */
 static uint32_t sum_scalar(uint32_t crc, const uint8_t *bytes, size_t length) {
   for (; length >= 8; bytes += 8, length -= 8) {
     uint64_t word = load64(bytes) ^ crc;
@@ -79,7 +79,7 @@ static uint32_t sum_scalar(uint32_t crc, const uint8_t *bytes, size_t length) {
 }
 
 #if defined(__x86_64__)
-/* The register, carried over STRETCH zero bytes. */
+/* Carries the register over STRETCH zero bytes. */
 static uint32_t carry(uint32_t crc) {
   return over_stretch[0][crc & 0xFF] ^ over_stretch[1][crc >> 8 & 0xFF] ^
          over_stretch[2][crc >> 16 & 0xFF] ^ over_stretch[3][crc >> 24];
@@ -106,8 +106,8 @@ __attribute__((target("sse4.2"))) static uint32_t sum_sse42(uint32_t crc, const 
 }
 #endif
 
-/* Inverted before and after, as the standard form is (RFC 3720, appendix B.4), so that a sum can be
- * continued with the result of the last call. */
+/* The register is inverted before and after, as in the standard form (RFC 3720, appendix B.4), so a
+ * sum can be continued with the result of the last call. */
 uint32_t hrn_crc32c(uint32_t crc, const uint8_t *bytes, size_t length) {
   static pthread_once_t once = PTHREAD_ONCE_INIT;
   pthread_once(&once, make_tables);

@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Continues `crc`, 0 at the start, over the bytes. */
+/* Continues the checksum `crc`, which is 0 at the start, over the bytes. */
 uint32_t hrn_crc32c(uint32_t crc, const uint8_t *bytes, size_t length);
 
 #endif

@@ -1,9 +1,9 @@
-// Package core holds what all C code here uses: error status, a thread's memory, images and rows, and which
-// instruction set the CPU has.
+// Package core holds what all C code here uses: error status, a thread's memory, images and rows,
+// and which instruction set the CPU has.
 //
-// status.c describes an error, memory.c keeps a thread's scratch memory and its limits, and rows.c goes
-// over an image a few rows at a time. Only cpu.c asks the CPU what it can do, and only times.c reads
-// the clock. crc32c.c, exif.c and philox.h are here because more than one stage uses them.
+// status.c describes an error, memory.c keeps a thread's scratch memory and its limits, and rows.c
+// goes over an image a few rows at a time. Only cpu.c asks the CPU what it can do, and only times.c
+// reads the clock. crc32c.c, exif.c and philox.h are here because more than one stage uses them.
 package core
 
 /*

@@ -1,8 +1,9 @@
-/* exif.c: the orientation out of an EXIF block, and nothing else of it.
+/* exif.c: reads the orientation from an EXIF block, and nothing else.
  *
- * EXIF is a small TIFF file: byte order, 42, the offset of a directory, and in it entries of twelve
- * bytes. Orientation is tag 0x0112 of the first directory, a SHORT, so its value stands in the
- * entry. One directory is read and no offset but its own is followed: nothing can loop.
+ * EXIF is a small TIFF file: byte order, 42, the offset of a directory, and in that directory
+ * entries of twelve bytes. Orientation is tag 0x0112 of the first directory. It is a SHORT, so its
+ * value is in the entry itself. Only one directory is read, and no offset but its own is followed,
+ * so nothing can loop.
  */
 #include "exif.h"
 
@@ -20,7 +21,7 @@ static uint32_t read32(const uint8_t *p, bool big) {
              : read16(p + 2, big) << 16 | read16(p, big);
 }
 
-/* 1 to 8, or 0 where there is none, it is out of range, or the block is broken: a photograph with
+/* 1 to 8, or 0 if there is none, it is out of range, or the block is broken. A photograph with
  * damaged metadata is still a photograph. */
 uint8_t hrn_exif_orientation(const uint8_t *tiff, size_t length) {
   if (length < 8) return 0;

@@ -1,4 +1,4 @@
-/* facts.h: what a record says of itself. */
+/* facts.h: the facts that a record's header gives. */
 #ifndef HEADRACE_CORE_FACTS_H
 #define HEADRACE_CORE_FACTS_H
 
@@ -8,8 +8,8 @@ enum hrn_codec {
   HRN_CODEC_UNKNOWN = 0,
   HRN_CODEC_JPEG = 1,
   HRN_CODEC_PNG = 2,
-  HRN_CODEC_PPM = 3, /* binary PPM and PGM of 8 bits: pixels as they are */
-  HRN_CODEC_RAW = 4, /* the same without a header: part of an array */
+  HRN_CODEC_PPM = 3, /* binary PPM and PGM of 8 bits: pixels, not coded */
+  HRN_CODEC_RAW = 4, /* pixels without a header: part of an array */
   HRN_CODEC_WEBP = 5,
   HRN_CODEC_BMP = 6,
   HRN_CODEC_GIF = 7,
@@ -48,15 +48,15 @@ enum hrn_depth { HRN_HEADER = 0, HRN_ENTROPY = 1 };
 #define HRN_SEEK_STEP 8
 
 typedef struct hrn_facts {
-  uint32_t width, height;    /* pixels; 0 where the header could not be read */
+  uint32_t width, height;    /* pixels; 0 if the header could not be read */
   uint32_t restart_interval; /* MCUs, 0 for none */
-  uint32_t scan_offset;      /* first entropy-coded byte of the first scan, 0 but for JPEG */
-  uint32_t crc32c;           /* of all bytes, whatever the verdict */
-  uint32_t scans;            /* counted when the entropy data was read */
+  uint32_t scan_offset; /* offset of the first scan's first entropy-coded byte; 0 except for JPEG */
+  uint32_t crc32c;      /* of all bytes, whatever the verdict */
+  uint32_t scans;       /* counted when the entropy data was read */
   uint8_t codec, sampling, process;
-  uint8_t channels;    /* components or samples a pixel as stored: 1, 2, 3, 4 */
-  uint8_t bits;        /* a sample */
-  uint8_t orientation; /* EXIF 1-8, 0 where there is none or it is out of range */
+  uint8_t channels;    /* components of a pixel as stored: 1, 2, 3, 4 */
+  uint8_t bits;        /* bits of a sample */
+  uint8_t orientation; /* EXIF 1-8, 0 if there is none or it is out of range */
 } hrn_facts;
 
 #endif

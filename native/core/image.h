@@ -31,30 +31,30 @@ enum hrn_filter { /* Pillow's names; values to HRN_HAMMING are Pillow's Image.Re
                   HRN_TENSOR_BICUBIC = 7
 };
 
-/* The next `count` rows of a window to `first`, `stride` bytes apart. */
+/* Writes the next `count` rows of a window to `first`, `stride` bytes apart. */
 typedef int hrn_rows_reader(hrn_context *context, uint8_t *first, size_t stride, uint32_t count,
                             hrn_status *status);
 
-/* An image whose rows come from the top down while somebody goes over them: a crop of a photograph
- * is megabytes, the rows that a pass works on stay in the nearest cache. Rows [first, ready) are
- * there, row y at image.pixels + (y - first) * stride. */
+/* An image whose rows come from the top down, while somebody goes over them. A crop of a photograph
+ * has megabytes, but the rows that a pass works on stay in the nearest cache. Rows [first, ready)
+ * are in memory; row y is at image.pixels + (y - first) * stride. */
 typedef struct hrn_rows {
   hrn_image image;
   int32_t first, ready;
-  int32_t at_once;     /* rows that there is room for */
-  hrn_box box;         /* the window of the encoded image, where `source` is not NULL */
-  hrn_context *source; /* where what is missing comes from; NULL: nothing ever is */
+  int32_t at_once;     /* how many rows there is room for */
+  hrn_box box;         /* the window of the encoded image, if `source` is not NULL */
+  hrn_context *source; /* where missing rows come from; NULL: no row is ever missing */
   hrn_rows_reader *read;
 } hrn_rows;
 
-/* Rows that a pass which takes them in order has in memory: enough that a call of the decoder is
- * worth its while, few enough to stay in the nearer caches with everything else. */
+/* How many rows a pass that takes them in order has in memory: enough to make a call of the decoder
+ * worthwhile, and few enough to stay in the nearer caches with everything else. */
 enum { HRN_STRIP_ROWS = 32 };
 
-/* An image that is there whole. */
+/* Makes the rows of an image that is in memory as a whole. */
 hrn_rows hrn_rows_of(const hrn_image *image);
 
-/* Makes rows [from, to) be there, at most at_once of them; those before `from` are given up. */
+/* Brings rows [from, to) into memory, at most at_once of them. Rows before `from` are given up. */
 int hrn_rows_need(hrn_rows *rows, int32_t from, int32_t to, hrn_status *status);
 
 static inline const uint8_t *hrn_row(const hrn_rows *rows, int32_t y) {

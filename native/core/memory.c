@@ -1,22 +1,22 @@
-/* memory.c: the memory of one decoding thread, and the limits that it keeps. */
+/* memory.c: the memory of one decoding thread, and its limits. */
 #include <stdbool.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 
 #include "context.h"
 
-/* A cache line, and the widest vector. */
+/* A cache line, and the size of the widest vector. */
 #define HRN_ALIGNMENT 64
 
-/* A crop of half a million pixels, more than most photographs of a training set have. What is
- * larger is given back at once, else a thread would hold for ever what the largest crop of the
- * largest photograph took; unless the last samples were all large, for then the next one will be,
- * too. */
+/* A crop of half a million pixels, which is more than most photographs of a training set have. A
+ * larger buffer is freed at once. Otherwise a thread would keep for ever what the largest crop of
+ * the largest photograph took. It is kept if the last samples were all large, because then the next
+ * one will be large as well. */
 #define LARGE_BYTES ((size_t)2 << 20)
 #define LARGE_SAMPLES 4
 
-/* From here on a buffer is a mapping of its own. Buffers of growing size leave holes in a thread's
- * heap that nothing fits into: 10 MB a thread after some thousand photographs. */
+/* From this size on a buffer is a mapping of its own. Buffers of growing size would leave holes in
+ * a thread's heap that nothing fits into: 10 MB a thread after some thousand photographs. */
 #define MAPPED_BYTES ((size_t)64 << 10)
 
 hrn_limits hrn_default_limits(void) {
@@ -31,14 +31,14 @@ hrn_limits hrn_default_limits(void) {
   return limits;
 }
 
-/* Bytes of memory for a buffer of that capacity, with padding and rounding. */
+/* The memory that a buffer of that capacity takes, with padding and rounding. */
 static size_t scratch_size(size_t capacity) {
   size_t size = capacity + HRN_ROW_PADDING + HRN_ALIGNMENT;
-  return size - size % HRN_ALIGNMENT; /* aligned_alloc wants a multiple */
+  return size - size % HRN_ALIGNMENT; /* aligned_alloc needs a multiple of the alignment */
 }
 
-/* mmap64 is another name of mmap: what the library calls by that one is Go's memory, which space is
- * kept for (internal/headroom/space.c). */
+/* mmap64 is another name of mmap. What the library calls by the name mmap is Go's memory, for which
+ * address space is kept (internal/headroom/space.c). */
 static void *scratch_allocate(size_t capacity) {
   size_t size = scratch_size(capacity);
   if (size < capacity) return NULL;
@@ -47,7 +47,7 @@ static void *scratch_allocate(size_t capacity) {
   return base != MAP_FAILED ? base : NULL;
 }
 
-/* A buffer is given back whole: what is in it is never moved to a larger one. */
+/* A buffer is always freed: its content is never moved to a larger one. */
 static void scratch_free(hrn_context *context, int name) {
   size_t capacity = context->scratch[name].capacity;
   if (capacity >= MAPPED_BYTES) {
@@ -63,22 +63,22 @@ void hrn_scratch_free(hrn_context *context) {
   for (int name = 0; name < HRN_SCRATCH_COUNT; name++) scratch_free(context, name);
 }
 
-/* What the buffers occupy, in use or not. */
+/* The memory of all buffers, in use or not. */
 static uint64_t scratch_held(const hrn_context *context) {
   uint64_t sum = 0;
   for (int name = 0; name < HRN_SCRATCH_COUNT; name++) sum += context->scratch[name].capacity;
   return sum;
 }
 
-/* What the sample in progress needs of it. */
+/* The part of it that the sample in progress asked for. */
 static uint64_t scratch_asked(const hrn_context *context) {
   uint64_t sum = 0;
   for (int name = 0; name < HRN_SCRATCH_COUNT; name++) sum += context->scratch[name].asked;
   return sum;
 }
 
-/* Starts a sample. Nothing of the last one is in use any more; buffers that together would leave
- * no room for the limit are given back, so that one huge image does not stay in memory. */
+/* Starts a sample. Nothing of the last one is in use any more. If the buffers together hold more
+ * than half of the limit, they are freed, so that one huge image does not stay in memory. */
 void hrn_scratch_begin(hrn_context *context) {
   bool crowded = scratch_held(context) > context->limits.max_decoder_bytes / 2;
   for (int name = 0; name < HRN_SCRATCH_COUNT; name++) {
@@ -89,8 +89,8 @@ void hrn_scratch_begin(hrn_context *context) {
   }
 }
 
-/* Ends a sample whose pixels nobody needs any more. Points that were learned of it stay until the
- * next one begins: whoever asked for them looks at them now. */
+/* Ends a sample whose pixels nobody needs any more. Seek points that were learned from it stay
+ * until the next sample begins, because whoever asked for them looks at them now. */
 void hrn_scratch_end(hrn_context *context) {
   for (int name = 0; name < HRN_SCRATCH_COUNT; name++) {
     if (name == HRN_SCRATCH_SEEK) continue;
@@ -103,15 +103,15 @@ void hrn_scratch_end(hrn_context *context) {
   }
 }
 
-/* What the decoder's own memory may grow to beside the scratch in use. */
+/* How large the decoder's own memory may become beside the scratch memory in use. */
 uint64_t hrn_memory_left(const hrn_context *context) {
   uint64_t asked = scratch_asked(context);
   uint64_t limit = context->limits.max_decoder_bytes;
   return asked < limit ? limit - asked : 0;
 }
 
-/* The verdict depends on what this sample asked for, never on what earlier ones left behind: the
- * same image gives the same answer in a fresh context and in an old one. */
+/* The verdict depends only on what this sample asked for, never on what earlier ones left behind.
+ * So the same image gives the same answer in a fresh context and in an old one. */
 void *hrn_scratch(hrn_context *context, enum hrn_scratch_name name, size_t bytes,
                   hrn_status *status) {
   size_t before = context->scratch[name].asked;
@@ -131,13 +131,13 @@ void *hrn_scratch(hrn_context *context, enum hrn_scratch_name name, size_t bytes
 
   scratch_free(context, name);
   if (scratch_held(context) + context->held + bytes > limit) {
-    /* Buffers that this sample has not touched hold memory that it needs. */
+    /* Buffers that this sample has not used hold memory that it needs. */
     for (int other = 0; other < HRN_SCRATCH_COUNT; other++) {
       if (context->scratch[other].asked == 0) scratch_free(context, other);
     }
   }
-  /* A quarter more than asked, so that a row of slowly growing images does not allocate each
-   * time; small enough to be exact near the limit. */
+  /* A buffer gets a quarter more than was asked for, so that slowly growing images do not allocate
+   * each time. Near the limit it gets exactly what was asked for. */
   size_t capacity = bytes;
   if (capacity <= limit / 16) capacity += capacity / 4;
   if (bytes <= LARGE_BYTES && capacity > LARGE_BYTES) capacity = LARGE_BYTES;
@@ -153,11 +153,11 @@ void *hrn_scratch(hrn_context *context, enum hrn_scratch_name name, size_t bytes
   return base;
 }
 
-/* Before any allocation: a header of 125 bytes may claim 65,535 x 65,535. */
+/* This comes before any allocation, because a header of 125 bytes may claim 65,535 x 65,535. */
 int hrn_check_pixels(const hrn_context *context, uint64_t width, uint64_t height,
                      hrn_status *status) {
   uint64_t limit = context->limits.max_pixels;
-  /* A division, for the product of two 64-bit sides may wrap. */
+  /* A division, because the product of two 64-bit sides may wrap. */
   if (width != 0 && height > limit / width) {
     return hrn_fail(status, HRN_LIMIT, -1, "the image is %llu x %llu pixels, max_pixels is %llu",
                     (unsigned long long)width, (unsigned long long)height,

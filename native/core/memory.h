@@ -1,4 +1,4 @@
-/* memory.h: the memory of one decoding thread, and the limits that it keeps. */
+/* memory.h: the memory of one decoding thread, and its limits. */
 #ifndef HEADRACE_CORE_MEMORY_H
 #define HEADRACE_CORE_MEMORY_H
 
@@ -9,25 +9,26 @@
 
 typedef struct hrn_limits {
   uint64_t max_pixels;        /* default    89478485: Pillow's MAX_IMAGE_PIXELS */
-  uint64_t max_decoder_bytes; /* default   536870912: what the decoder and our scratch may hold */
+  uint64_t max_decoder_bytes; /* default   536870912: what decoder and scratch may hold */
   uint64_t max_record_bytes;  /* default   268435456: encoded size of one record */
-  uint64_t max_scan_blocks;   /* default    67108864: blocks that a JPEG's scans go through, all
-                                 together; of arithmetic-coded scans, coefficients */
+  uint64_t max_scan_blocks;   /* default    67108864: blocks that all scans of a JPEG together go
+                                 through; for arithmetic-coded scans, coefficients */
   uint32_t max_scans;         /* default         100: progressive scans */
 } hrn_limits;
 
-/* The defaults above; the one place where they stand. */
+/* Returns the defaults above. memory.c is the only place that has them. */
 hrn_limits hrn_default_limits(void);
 
 typedef struct hrn_context hrn_context;
 
-/* Readable (and ignored) bytes that every internal pixel row buffer has after its last byte,
- * so that SIMD loads may run over the end of the last row. */
+/* Every internal buffer of pixel rows has this many readable (and ignored) bytes after its last
+ * byte, so SIMD loads may run over the end of the last row. */
 #define HRN_ROW_PADDING 64
 
-/* Scratch: a few named growable buffers a context owns; each reused from sample to sample,
- * 64-byte aligned, HRN_ROW_PADDING bytes past the asked size. Counted against
- * max_decoder_bytes. NULL with HRN_LIMIT or HRN_MEMORY in status. Content is not kept. */
+/* Scratch memory: a few named buffers that a context owns. Each grows and is used again from sample
+ * to sample, is aligned to 64 bytes, and has HRN_ROW_PADDING bytes beyond the size that was asked
+ * for. They count against max_decoder_bytes. NULL with HRN_LIMIT or HRN_MEMORY in status. The
+ * content is not kept. */
 enum hrn_scratch_name {
   HRN_SCRATCH_DECODE = 0,
   HRN_SCRATCH_MIDDLE,
@@ -52,7 +53,7 @@ enum hrn_scratch_name {
 void *hrn_scratch(hrn_context *context, enum hrn_scratch_name name, size_t bytes,
                   hrn_status *status);
 
-/* After a sample: gives back what is too large to be held for nothing. */
+/* Call after a sample. Frees buffers that are too large to be kept unused. */
 void hrn_scratch_end(hrn_context *context);
 
 #endif

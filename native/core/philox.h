@@ -1,9 +1,9 @@
 /* philox.h: Philox 4x64-10, the counter-based generator behind every random op.
  *
  * Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011. Four 64-bit words are a
- * pure function of a key and a counter, so a draw needs no state that threads could share or a
- * resume could lose. Equal to numpy.random.Philox word for word, to which
- * tests/parity/test_training_parity.py holds every draw.
+ * pure function of a key and a counter. So a draw needs no state that threads could share or that a
+ * resume could lose. It equals numpy.random.Philox word for word;
+ * tests/parity/test_training_parity.py compares every draw with that.
  */
 #ifndef HEADRACE_CORE_PHILOX_H
 #define HEADRACE_CORE_PHILOX_H
@@ -32,10 +32,10 @@ static inline hrn_philox_block hrn_philox(const uint64_t counter[4], const uint6
   return (hrn_philox_block){{c0, c1, c2, c3}};
 }
 
-/* [0, 1) in steps of 2^-53: every value is a double, so nothing rounds up to 1. */
+/* [0, 1) in steps of 2^-53. Every value is exact in a double, so none rounds up to 1. */
 static inline double hrn_uniform(uint64_t word) { return (double)(word >> 11) * 0x1p-53; }
 
-/* [0, n), n > 0, by the high half of a 128-bit product. The bias is below n / 2^64. */
+/* [0, n), for n > 0, as the high half of a 128-bit product. The bias is below n / 2^64. */
 static inline uint64_t hrn_below(uint64_t word, uint64_t n) {
   return (uint64_t)(((unsigned __int128)word * n) >> 64);
 }

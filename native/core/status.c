@@ -13,8 +13,8 @@ static void say(hrn_status *status, int code, const char *format, va_list argume
   vsnprintf(status->text, sizeof status->text, format, arguments);
 }
 
-/* Answers with the code, so that a caller can return it in the same line. A text that is too long
- * is cut, never written past its end. */
+/* Returns the code, so that a caller can return it in the same line. A text that is too long is
+ * cut, never written past its end. */
 int hrn_fail(hrn_status *status, int code, int64_t offset, const char *format, ...) {
   va_list arguments;
   va_start(arguments, format);

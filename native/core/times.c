@@ -1,4 +1,4 @@
-/* times.c: what the parts of a sample take. */
+/* times.c: measures the times that the parts of a sample take. */
 #include "times.h"
 
 #include <time.h>
