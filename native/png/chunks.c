@@ -1,10 +1,10 @@
-/* chunks.c: a PNG up to its image data: IHDR, PLTE, and where the first IDAT is.
+/* chunks.c: reads a PNG up to its image data: IHDR, PLTE, and where the first IDAT is.
  *
- * A reader of our own over zlib, not libpng: Debian and Ubuntu build libpng16.a without -fPIC, so
- * it cannot go into a shared library, and they ship no libspng.a. It also lets verdicts be
- * Pillow's, which has a reader of its own, too: the order of chunks is free, ancillary ones are
- * skipped unless their checksum is bad, and unknown critical ones are skipped as well.
- */
+ * This is a reader of our own on top of zlib, not libpng. Debian and Ubuntu build libpng16.a
+ * without -fPIC, so it cannot go into a shared library, and they have no libspng.a. Also, verdicts
+ * can then be Pillow's, which has its own reader, too: the order of chunks is free, ancillary
+ * chunks are skipped unless their checksum is bad, and unknown critical chunks are skipped as
+ * well. */
 #include <string.h>
 
 #include "../core/exif.h"
@@ -18,7 +18,8 @@ static uint32_t read32(const uint8_t *p) {
   return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
 }
 
-/* The combinations of the standard; 0 for others. */
+/* How many channels the standard's combinations of colour type and bit depth have; 0 for other
+ * combinations. */
 static uint8_t channels_of(int color_type, int bit_depth) {
   bool whole = bit_depth == 8 || bit_depth == 16;
   bool part = bit_depth == 1 || bit_depth == 2 || bit_depth == 4;
@@ -38,8 +39,8 @@ static uint8_t channels_of(int color_type, int bit_depth) {
   }
 }
 
-/* Interlace methods other than 0 and 1 do not exist; Pillow takes any for Adam7, so do we. Pillow
- * also ignores the compression method, of which there is one: others are refused here. */
+/* Only the interlace methods 0 and 1 exist. Pillow takes any other number for Adam7, and so do we.
+ * Pillow also ignores the compression method. Only one exists, and others are refused here. */
 static int read_ihdr(hrn_png *png, const uint8_t *body, uint32_t size, size_t at,
                      hrn_status *status) {
   int64_t offset = (int64_t)at;
@@ -71,7 +72,7 @@ static void read_plte(hrn_png *png, const uint8_t *body, uint32_t size) {
   memcpy(png->palette, body, size - size % 3);
 }
 
-/* Letters, digits and the underscore, as Pillow asks; anything else is no chunk. */
+/* Letters, digits and the underscore, as Pillow demands. Anything else is no chunk. */
 static bool is_type(const uint8_t *type) {
   for (int i = 0; i < 4; i++) {
     uint8_t c = type[i];
@@ -81,10 +82,11 @@ static bool is_type(const uint8_t *type) {
   return true;
 }
 
-/* Types are four bytes without an end. */
+/* A chunk's type is four bytes without a NUL at the end. */
 static bool is(const uint8_t *type, const char *name) { return memcmp(type, name, 4) == 0; }
 
-/* eXIf may stand after the image data, too. No verdict: the pixels are read by then. */
+/* eXIf may also stand after the image data. It gives no verdict here, because the pixels are read
+ * by then. */
 static void find_exif(hrn_png *png, size_t at) {
   while (png->length - at >= OVERHEAD) {
     uint32_t size = read32(png->bytes + at);
@@ -97,7 +99,8 @@ static void find_exif(hrn_png *png, size_t at) {
   }
 }
 
-/* Walks to the first IDAT. Each step is at least 12 bytes and inside of the record, so it ends. */
+/* Walks to the first IDAT. Each step is at least 12 bytes and stays inside the record, so the walk
+ * ends. */
 int hrn_png_read_chunks(hrn_png *png, const uint8_t *bytes, size_t length, hrn_status *status) {
   bool seen_ihdr = false, seen_plte = false;
   size_t at = SIGNATURE;
@@ -109,14 +112,14 @@ int hrn_png_read_chunks(hrn_png *png, const uint8_t *bytes, size_t length, hrn_s
       return hrn_fail(status, HRN_TRUNCATED, (int64_t)length,
                       "the file is truncated before its image data (found %zu bytes)", length);
     }
-    /* Compared as what is left, never as at + size, which could wrap. */
+    /* The size is compared with what is left, never as at + size, which could wrap. */
     uint32_t size = read32(bytes + at);
     const uint8_t *type = bytes + at + 4, *body = bytes + at + 8;
     if (!is_type(type)) {
       return hrn_fail(status, HRN_BAD, (int64_t)at, "no chunk type: %02x %02x %02x %02x", type[0],
                       type[1], type[2], type[3]);
     }
-    /* Its checksum is the stream's business, which reads it piece by piece. */
+    /* stream.c looks at the checksum of this chunk, because it reads the chunks one by one. */
     if (is(type, "IDAT")) break;
     if (is(type, "IEND")) {
       return hrn_fail(status, HRN_BAD, (int64_t)at, "IEND comes before any image data");
@@ -127,12 +130,13 @@ int hrn_png_read_chunks(hrn_png *png, const uint8_t *bytes, size_t length, hrn_s
           "the file is truncated in chunk %.4s (expected at least %llu bytes, found %zu)",
           (const char *)type, (unsigned long long)at + OVERHEAD + size, length);
     }
-    /* Of ancillary chunks, too: Pillow does not open such a file. */
+    /* This applies to ancillary chunks, too: Pillow does not open a file with a wrong checksum in
+     * one. */
     if (crc32(crc32_z(0, type, 4), body, size) != read32(body + size)) {
       return hrn_fail(status, HRN_BAD, (int64_t)at, "chunk %.4s does not match its checksum",
                       (const char *)type);
     }
-    if (is(type, "IHDR")) { /* the last one counts, and so does a palette that it asks for */
+    if (is(type, "IHDR")) { /* the last IHDR counts, and the last palette if that IHDR needs one */
       if (read_ihdr(png, body, size, at, status) != HRN_OK) return status->code;
       seen_ihdr = true;
     } else if (is(type, "PLTE") && seen_ihdr && png->color_type == PNG_PALETTE) {

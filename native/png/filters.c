@@ -1,18 +1,19 @@
-/* filters.c: a row of a PNG as it was before its filter: each byte was stored as a difference to a
- * guess from its neighbours (PNG 9.2).
+/* filters.c: undoes the filter of a PNG's row. Each byte was stored as a difference to a guess from
+ * its neighbours (PNG 9.2).
  *
- * A byte depends on those to its left and above it alone, so nothing to the right of a window is
- * ever undone. Sub, Average and Paeth go from pixel to pixel, each of which waits for the one
- * before it: with the usual 3 and 4 bytes a pixel its channels are done together, without a branch.
- * SSE2 is part of every x86-64; other machines have the plain loops, and the same bytes.
+ * A byte depends only on those to its left and above it, so nothing to the right of a window is
+ * ever undone. Sub, Average and Paeth go from pixel to pixel, and each pixel waits for the one
+ * before it. With the usual 3 and 4 bytes a pixel, all channels of a pixel are done together,
+ * without a branch. SSE2 is part of every x86-64. Other machines use the plain loops, which give
+ * the same bytes.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "png.h"
 
-/* The neighbour that is nearest to left + above - corner; ties go in the order left, above, corner
- * (PNG 9.4), which a decoder has to share with the encoder. */
+/* The neighbour that is nearest to left + above - corner. Ties go in the order left, above, corner
+ * (PNG 9.4). Encoder and decoder must agree on that. */
 static uint8_t paeth(int left, int above, int corner) {
   int guess = left + above - corner;
   int to_left = abs(guess - left), to_above = abs(guess - above), to_corner = abs(guess - corner);
@@ -20,8 +21,8 @@ static uint8_t paeth(int left, int above, int corner) {
   return (uint8_t)(to_above <= to_corner ? above : corner);
 }
 
-/* Inlined once for each usual step, so that the compiler knows it and keeps a pixel in registers.
- */
+/* This is inlined once for each usual step, so that the compiler knows the step and keeps a pixel
+ * in registers. */
 static inline __attribute__((always_inline)) void undo(int filter, uint8_t *row,
                                                        const uint8_t *above, size_t bytes,
                                                        size_t step) {
@@ -71,9 +72,9 @@ void hrn_png_undo_scalar(int filter, uint8_t *row, const uint8_t *above, size_t 
 #ifdef __SSE2__
 #include <emmintrin.h>
 
-/* A pixel of `step` bytes, 3 or 4; no byte beyond it is read or written. Three are put together in
- * a register: what is copied to the stack in two pieces cannot be loaded in one before both are
- * written, for which each pixel would wait. */
+/* Loads a pixel of `step` bytes, 3 or 4. No byte beyond it is read or written. Three bytes are put
+ * together in a register. If they were copied to the stack in two pieces, they could not be loaded
+ * in one before both are written, and each pixel would wait for that. */
 static inline __attribute__((always_inline)) __m128i load(const uint8_t *from, size_t step) {
   uint32_t pixel;
   if (step == 4) {
@@ -105,7 +106,7 @@ static inline __attribute__((always_inline)) void sub(uint8_t *row, size_t bytes
   }
 }
 
-/* The instruction rounds up; where exactly one of the two is odd, one is too much. */
+/* The instruction rounds up. If exactly one of the two is odd, the result is one too large. */
 static inline __attribute__((always_inline)) void average(uint8_t *row, const uint8_t *above,
                                                           size_t bytes, size_t step) {
   const __m128i ones = _mm_set1_epi8(1);
@@ -127,7 +128,8 @@ static inline __m128i choose(__m128i mask, __m128i then, __m128i otherwise) {
   return _mm_or_si128(_mm_and_si128(mask, then), _mm_andnot_si128(mask, otherwise));
 }
 
-/* In 16 bits: above - corner is how far the guess is from the left one, and so on. */
+/* This works in 16 bits. above - corner is how far the guess is from the left neighbour, and so
+ * on. */
 static inline __attribute__((always_inline)) void paeths(uint8_t *row, const uint8_t *above,
                                                          size_t bytes, size_t step) {
   const __m128i zero = _mm_setzero_si128();
@@ -156,7 +158,7 @@ static inline __attribute__((always_inline)) void undo_pixels(int filter, uint8_
 }
 #endif
 
-/* False for a filter that does not exist. `bytes` are whole pixels where one has 3 bytes or 4. */
+/* False for a filter that does not exist. If a pixel has 3 or 4 bytes, `bytes` are whole pixels. */
 bool hrn_png_unfilter(const hrn_png *png, int filter, uint8_t *row, const uint8_t *above,
                       size_t bytes) {
   size_t step = ((size_t)png->channels * png->bit_depth + 7) / 8; /* of a whole pixel, at least 1 */

@@ -1,10 +1,10 @@
-/* png.c: the header of a PNG, the pixels of a window of it, and its verdict. */
+/* png.c: reads the header of a PNG, the pixels of a window of it, and its verdict. */
 #include <string.h>
 
 #include "png.h"
 
-/* Adam7: the image comes as seven small ones, each a grid of its pixels. Where the grid begins and
- * how far apart its lines are. */
+/* Adam7: the image is stored as seven small ones. Each is a grid of its pixels: where the grid
+ * begins, and how far apart its lines are. */
 typedef struct pass {
   uint32_t left, top, dx, dy;
 } pass;
@@ -13,7 +13,7 @@ static const pass adam7[] = {{0, 0, 8, 8}, {4, 0, 8, 8}, {0, 4, 4, 8}, {2, 0, 4,
                              {0, 2, 2, 4}, {1, 0, 2, 2}, {0, 1, 1, 2}};
 static const pass whole[] = {{0, 0, 1, 1}};
 
-/* How many of a grid's lines lie below `end`. */
+/* How many of a grid's lines are below `end`. */
 static uint32_t lines(uint32_t end, uint32_t first, uint32_t apart) {
   return end <= first ? 0 : (end - first + apart - 1) / apart;
 }
@@ -29,7 +29,7 @@ int hrn_png_header(hrn_context *context, uint32_t *width, uint32_t *height, hrn_
   return hrn_check_pixels(context, *width, *height, status);
 }
 
-/* What is made of a row's samples: so many bytes for each pixel. */
+/* What a row's samples become, with so many bytes for each pixel. */
 typedef struct form {
   size_t bytes;
   void (*row)(const hrn_png *png, const uint8_t *row, uint32_t left, uint32_t count, uint8_t *to);
@@ -37,21 +37,21 @@ typedef struct form {
 
 static const form colours = {4, hrn_png_row}, classes = {1, hrn_png_class_row};
 
-/* Two rows of stored samples that change places, with their filter bytes, and pixels of one row
- * that are still to be spread. */
+/* Two rows of stored samples, with their filter bytes, which take turns; and the pixels of one row
+ * that still have to be spread. */
 typedef struct rows {
   const form *form;
   uint8_t *current, *above, *spread;
 } rows;
 
-/* Reads row `y` of a pass into r->current, and makes it r->above of the next. Of its `bytes` the
- * first `seen` are without their filter then. */
+/* Reads row `y` of a pass into r->current; the row read before becomes r->above. The filter is
+ * undone for the first `seen` of its `bytes`. */
 static int read_row(hrn_png *png, rows *r, uint32_t y, size_t bytes, size_t seen,
                     hrn_status *status) {
   uint8_t *last = r->above;
   r->above = r->current;
   r->current = last;
-  /* The row above the first one is zeros (PNG 9.2), in each pass anew. */
+  /* The row above the first one is zeros (PNG 9.2), in each pass. */
   if (y == 0) memset(r->above, 0, bytes + 1);
   if (hrn_png_stream_read(png, r->current, bytes + 1, status) != HRN_OK) return status->code;
   if (!hrn_png_unfilter(png, r->current[0], r->current + 1, r->above + 1, seen)) {
@@ -60,9 +60,9 @@ static int read_row(hrn_png *png, rows *r, uint32_t y, size_t bytes, size_t seen
   return HRN_OK;
 }
 
-/* The pixels of a pass that lie in the window. Filters need each row above, so rows above the
- * window are undone as well, as far as its right edge, but their pixels are not made. A pass
- * without columns has no rows. */
+/* Makes the pixels of a pass that lie in the window. Filters need each row above, so the filters of
+ * rows above the window are undone as well, up to its right edge, but their pixels are not made. A
+ * pass without columns has no rows. */
 static int read_pass(hrn_png *png, const pass *p, const hrn_box *box, rows *r, uint8_t *pixels,
                      size_t stride, hrn_status *status) {
   uint32_t left = (uint32_t)box->left, right = left + (uint32_t)box->width;
@@ -85,7 +85,7 @@ static int read_pass(hrn_png *png, const pass *p, const hrn_box *box, rows *r, u
       r->form->row(png, r->current + 1, first, count, to);
       continue;
     }
-    /* A pass of Adam7 has every dx-th pixel: made side by side, then put apart. */
+    /* A pass of Adam7 has every dx-th pixel. They are made side by side and then spread. */
     r->form->row(png, r->current + 1, first, count, r->spread);
     to += (size_t)(p->left + first * p->dx - left) * pixel;
     for (uint32_t x = 0; x < count; x++, to += pixel * p->dx) {
@@ -95,8 +95,8 @@ static int read_pass(hrn_png *png, const pass *p, const hrn_box *box, rows *r, u
   return HRN_OK;
 }
 
-/* One block of scratch: the window's pixels, two rows, and one row to spread. max_pixels is
- * settable, so nothing keeps these products small. */
+/* Takes one block of scratch memory: the window's pixels, two rows, and one row to spread.
+ * max_pixels can be set to anything, so these products may be large. */
 static uint8_t *take_scratch(hrn_context *context, const hrn_box *box, size_t stride, rows *r,
                              hrn_status *status) {
   const hrn_png *png = context->png;
@@ -113,8 +113,8 @@ static uint8_t *take_scratch(hrn_context *context, const hrn_box *box, size_t st
   return base;
 }
 
-/* Of an interlaced image no more than the window is kept, either: every pass writes its pixels to
- * their places in it. */
+/* For an interlaced image, too, only the window is kept: every pass writes its pixels to their
+ * places in it. */
 static int read_window(hrn_context *context, const form *form, const hrn_box *box, uint8_t **found,
                        hrn_status *status) {
   hrn_png *png = context->png;
@@ -142,7 +142,8 @@ int hrn_png_classes(hrn_context *context, const hrn_box *box, uint8_t **found, h
   return read_window(context, &classes, box, found, status);
 }
 
-/* All rows, for the verdict: inflated, their filters known, their pixels not made. */
+/* Reads all rows for the verdict: inflates them and checks their filter types, but makes no
+ * pixels. */
 static int read_all(hrn_context *context, hrn_status *status) {
   hrn_png *png = context->png;
   const pass *passes = png->interlaced ? adam7 : whole;
@@ -164,7 +165,7 @@ static int read_all(hrn_context *context, hrn_status *status) {
   return HRN_OK;
 }
 
-/* Facts are given also where the chunks are bad, so they are cleared of the last record's first. */
+/* Facts are given even if the chunks are bad, so those of the last record are cleared first. */
 int hrn_png_inspect(hrn_context *context, int depth, hrn_facts *facts, hrn_status *status) {
   hrn_png *png = context->png;
   uint32_t width = 0, height = 0;

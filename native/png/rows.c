@@ -1,9 +1,9 @@
-/* rows.c: the samples of a row of a PNG as RGBX, or as the classes of a mask.
+/* rows.c: turns the samples of a PNG's row into RGBX, or into the classes of a mask.
  *
- * Samples become RGB as Pillow's open() and convert("RGB") do it. Alpha and transparent colours are
- * dropped, never blended. 16-bit samples of colour and of grey with alpha lose their low byte;
- * 16-bit grey alone is Pillow's mode I;16, whose conversion clips: all above 255 is white.
- */
+ * Samples become RGB as by Pillow's open() and convert("RGB"). Alpha and transparent colours are
+ * dropped, never blended. 16-bit samples of colour, and of grey with alpha, lose their low byte.
+ * 16-bit grey alone is Pillow's mode I;16, whose conversion clips: everything above 255 is
+ * white. */
 #include <string.h>
 
 #include "png.h"
@@ -27,7 +27,7 @@ static inline uint32_t sample(const uint8_t *row, uint32_t x, uint32_t depth) {
   return row[bit >> 3] >> (8 - depth - (bit & 7)) & ((1u << depth) - 1);
 }
 
-/* 255, 85, 17 and 1: samples spread over 0..255 without rounding. */
+/* 255, 85, 17 and 1: these factors spread samples over 0..255 without rounding. */
 static uint32_t grey_scale(uint32_t depth) { return 255u / ((1u << depth) - 1); }
 
 static void grey_row(const uint8_t *row, uint32_t left, uint32_t count, uint32_t depth,
@@ -54,7 +54,8 @@ static void grey16_row(const uint8_t *row, uint32_t count, uint8_t *rgbx) {
   }
 }
 
-/* Whole samples: green and blue stand `green` and `blue` bytes behind red, 0 for grey. */
+/* For samples of whole bytes: green and blue are `green` and `blue` bytes behind red, 0 for
+ * grey. */
 static inline __attribute__((always_inline)) void whole_row(const uint8_t *row, uint32_t count,
                                                             size_t pixel, size_t green, size_t blue,
                                                             uint8_t *rgbx) {
@@ -63,7 +64,7 @@ static inline __attribute__((always_inline)) void whole_row(const uint8_t *row, 
   }
 }
 
-/* Pixels [left, left + count) of a row. */
+/* Makes pixels [left, left + count) of a row. */
 void hrn_png_row(const hrn_png *png, const uint8_t *row, uint32_t left, uint32_t count,
                  uint8_t *rgbx) {
   size_t bytes = png->bit_depth == 16 ? 2 : 1, pixel = png->channels * bytes;
@@ -85,8 +86,7 @@ void hrn_png_row(const hrn_png *png, const uint8_t *row, uint32_t left, uint32_t
   }
 }
 
-/* The same of a mask, whose classes are a palette's indices, or greys as Pillow's mode L has them.
- */
+/* The same for a mask. Its classes are a palette's indices, or greys as in Pillow's mode L. */
 void hrn_png_class_row(const hrn_png *png, const uint8_t *row, uint32_t left, uint32_t count,
                        uint8_t *classes) {
   const uint32_t depth = png->bit_depth;

@@ -1,7 +1,7 @@
-/* stream.c: the zlib stream that a PNG's IDAT chunks hold together.
+/* stream.c: reads the zlib stream that a PNG's IDAT chunks form together.
  *
- * Every IDAT's checksum is compared before its bytes are used. Pillow does not look at it: damage
- * that happens to inflate is accepted there and is an error here.
+ * Every IDAT's checksum is compared before its bytes are used. Pillow does not look at it. So
+ * damaged data that still inflates is accepted there, and is an error here.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -11,10 +11,10 @@
 #define OVERHEAD 12
 #define MOST ((uint64_t)1 << 30) /* zlib counts in 32 bits */
 
-/* Image data that is longer than its rows makes zlib work for nothing: 256 MB of blocks that are
- * all header take it 25 seconds, for one pixel. What cannot be compressed grows by an eighth at
- * most, and by a few bytes wherever an encoder flushes; a mebibyte is for rows of a pixel or two.
- */
+/* Image data that is longer than its rows makes zlib work for nothing: 256 MB of blocks that only
+ * have headers take it 25 seconds, for one pixel. Data that cannot be compressed grows by an eighth
+ * at most, and by a few bytes wherever an encoder flushes. The mebibyte is for rows of a pixel or
+ * two. */
 #define MOST_OF_ROWS 2
 #define MOST_BEYOND ((uint64_t)1 << 20)
 
@@ -33,7 +33,7 @@ static void allow(hrn_png *png) {
 }
 
 int hrn_png_stream_begin(hrn_png *png, hrn_status *status) {
-  /* zlib's 40 kB stay with the context. */
+  /* zlib's 40 kB stay in the context. */
   if (!png->stream_made) {
     memset(&png->stream, 0, sizeof png->stream);
     if (inflateInit(&png->stream) != Z_OK) {
@@ -51,14 +51,14 @@ int hrn_png_stream_begin(hrn_png *png, hrn_status *status) {
   return HRN_OK;
 }
 
-/* With the context. */
+/* Called when the context is freed. */
 static void free_stream(hrn_png *png) {
   if (png->stream_made) inflateEnd(&png->stream);
   png->stream_made = false;
 }
 
-/* Gives zlib the next IDAT. A chunk that the file's end cuts is given as far as it goes: rows that
- * are whole can still be read. */
+/* Gives zlib the next IDAT. If the file's end cuts a chunk, zlib gets as much of it as there is, so
+ * rows that are complete can still be read. */
 static int feed(hrn_png *png, hrn_status *status) {
   size_t left = png->length - png->at;
   if (left < 8 || memcmp(png->bytes + png->at + 4, "IDAT", 4) != 0) {
@@ -76,7 +76,7 @@ static int feed(hrn_png *png, hrn_status *status) {
     }
     png->at += (size_t)size + OVERHEAD;
   }
-  if (size > png->room) { /* the stream may end before that */
+  if (size > png->room) { /* the stream may end before this limit */
     png->chunks_end = true;
     size = (uint32_t)png->room;
   }
@@ -86,7 +86,7 @@ static int feed(hrn_png *png, hrn_status *status) {
   return HRN_OK;
 }
 
-/* A row is missing: because the file ends here, or though it goes on. */
+/* A row is missing, either because the file ends here, or although it goes on. */
 static int ends_early(const hrn_png *png, hrn_status *status) {
   if (!png->stream_ended && png->room == 0) {
     return hrn_fail(
@@ -112,9 +112,9 @@ static int ends_early(const hrn_png *png, hrn_status *status) {
                   "the image data ends before the last row");
 }
 
-/* Exactly `count` bytes, or a failure: a row is never half filled. zlib reports Z_BUF_ERROR where
- * it cannot go on for want of input; the next chunk helps, and when there is none the image data
- * ends too early. Pillow leaves the missing rows black if the stream itself is complete. */
+/* Reads exactly `count` bytes or fails: a row is never half filled. zlib reports Z_BUF_ERROR if it
+ * needs more input. Then the next chunk helps, and if there is none, the image data ends too early.
+ * Pillow leaves the missing rows black if the stream itself is complete. */
 int hrn_png_stream_read(hrn_png *png, uint8_t *to, uint64_t count, hrn_status *status) {
   z_stream *stream = &png->stream;
   while (count > 0) {
@@ -143,8 +143,8 @@ int hrn_png_stream_read(hrn_png *png, uint8_t *to, uint64_t count, hrn_status *s
   return HRN_OK;
 }
 
-/* After the last row the stream should end, with its own checksum, and with it the chunks. Pillow
- * does not look; it is told as a warning. */
+/* After the last row the stream should end, with its own checksum, and the chunks should end with
+ * it. Pillow does not check this, so it only counts as a warning. */
 uint32_t hrn_png_stream_end(hrn_png *png) {
   uint8_t byte;
   hrn_status status;
