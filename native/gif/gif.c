@@ -1,9 +1,9 @@
-/* gif.c: the blocks of a GIF up to its first frame, and the pixels of a window of that.
+/* gif.c: reads the blocks of a GIF up to its first frame, and the pixels of a window of that frame.
  *
  * The frame is what Pillow's GifImagePlugin shows first. A palette whose entries are the greys in
- * their order is ignored, for it changes nothing. A frame that reaches beyond the screen enlarges
- * the screen; around a smaller frame is the transparent colour, else index 0.
- */
+ * order is ignored, because it changes nothing. A frame that reaches beyond the screen enlarges the
+ * screen. A smaller frame is surrounded by the transparent colour, or by index 0 if there is
+ * none. */
 #include "gif.h"
 
 #include <string.h>
@@ -28,7 +28,8 @@ static int truncated(const cursor *c, const char *where, hrn_status *status) {
                   "the file is truncated in its %s (found %zu bytes)", where, c->length);
 }
 
-/* The next block, as far as the file has it. A block of 0 bytes ends a row of blocks. */
+/* The next block, or as much of it as the file has. A block of 0 bytes ends a sequence of
+ * blocks. */
 static size_t take_block(cursor *c, const uint8_t **block) {
   if (c->at == c->length) return 0;
   const size_t said = c->bytes[c->at++], left = c->length - c->at;
@@ -42,7 +43,7 @@ static void skip_blocks(cursor *c) {
   while (take_block(c, &block) > 0) continue;
 }
 
-/* Each entry grey and its own index. */
+/* Whether each entry is grey and equals its own index. */
 static bool is_ramp(const uint8_t *palette, uint32_t colours) {
   for (uint32_t i = 0; i < colours; i++) {
     if (palette[3 * i] != i || palette[3 * i + 1] != i || palette[3 * i + 2] != i) return false;
@@ -50,8 +51,8 @@ static bool is_ramp(const uint8_t *palette, uint32_t colours) {
   return true;
 }
 
-/* Reads the palette, if `flags` say that there is one. If a frame's palette is such a row of greys,
- * that of the screen stays in force, as in Pillow. */
+/* Reads the palette, if `flags` say that there is one. If a frame's palette is such a ramp of
+ * greys, the screen's palette stays in force, as in Pillow. */
 static int read_palette(cursor *c, uint8_t flags, hrn_gif *gif, hrn_status *status) {
   if ((flags & 128) == 0) return HRN_OK;
   const uint32_t colours = 2u << (flags & 7);
@@ -63,7 +64,7 @@ static int read_palette(cursor *c, uint8_t flags, hrn_gif *gif, hrn_status *stat
   return HRN_OK;
 }
 
-/* If the first block is empty, Pillow skips one more row of blocks, unless it is a comment. */
+/* If the first block is empty, Pillow skips one more sequence of blocks, except for a comment. */
 static int read_extension(cursor *c, hrn_gif *gif, hrn_status *status) {
   enum { CONTROL = 0xF9, COMMENT = 0xFE, APPLICATION = 0xFF };
   const uint8_t *label = take(c, 1), *block = NULL;
@@ -124,7 +125,7 @@ int hrn_gif_header(hrn_context *context, hrn_gif *gif, uint32_t *width, uint32_t
     const uint8_t *kind = take(&c, 1);
     if (kind == NULL) return truncated(&c, "blocks, before a frame", status);
     if (*kind == ';') return hrn_fail(status, HRN_BAD, (int64_t)c.at - 1, "the GIF has no frame");
-    /* Bytes that begin no block are passed over, as by Pillow. */
+    /* Bytes that begin no block are skipped, as by Pillow. */
     if (*kind == '!' && read_extension(&c, gif, status) != HRN_OK) return status->code;
     if (*kind == ',' && read_frame(&c, gif, status) != HRN_OK) return status->code;
   }
@@ -155,7 +156,7 @@ int hrn_gif_window(hrn_context *context, const hrn_gif *gif, const hrn_box *box,
   uint8_t *to = hrn_scratch(context, HRN_SCRATCH_DECODE, pixels + frame, status);
   if (to == NULL) return status->code;
   uint8_t *indices = to + pixels;
-  /* Rows that the window needs; one at least, for the verdict. */
+  /* The rows that the window needs, but at least one, for the verdict. */
   uint32_t rows = bottom > gif->top ? bottom - gif->top : 1;
   if (rows > gif->frame_height) rows = gif->frame_height;
   if (hrn_gif_expand(context, gif, rows, indices, status) != HRN_OK) return status->code;

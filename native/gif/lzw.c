@@ -1,9 +1,9 @@
-/* lzw.c: the codes of a GIF's frame to indices (GIF89a, appendix F).
+/* lzw.c: turns the codes of a GIF's frame into indices (GIF89a, appendix F).
  *
- * What Pillow's decoder (libImaging/GifDecode.c) does with codes that no encoder writes is done
- * here: a code that is one too large stands for the last string and its first index, the first
- * code after a clear code is an index, what follows the last row is passed over, and a block is not
- * begun that the file does not hold whole.
+ * Codes that no encoder writes are treated as by Pillow's decoder (libImaging/GifDecode.c). A code
+ * that is one too large stands for the last string and its first index. The first code after a
+ * clear code is an index. What follows the last row is ignored. A block that the file does not
+ * contain in full is not begun.
  */
 #include <string.h>
 
@@ -15,11 +15,11 @@ enum { MOST_BITS = 12, TABLE = 1 << MOST_BITS };
 typedef struct codes {
   const uint8_t *bytes;
   size_t length, at;
-  uint32_t block; /* bytes left of it */
+  uint32_t block; /* bytes left of the block */
   uint32_t buffer, count;
 } codes;
 
-/* -1 where the file ends. */
+/* The next code, or -1 where the file ends. */
 static int32_t next_code(codes *c, uint32_t size) {
   while (c->count < size) {
     if (c->block == 0) {
@@ -37,11 +37,11 @@ static int32_t next_code(codes *c, uint32_t size) {
   return (int32_t)code;
 }
 
-/* Where the next index goes. Interlaced rows come in four passes: every eighth, those between,
- * every fourth of the rest, every second. */
+/* Where the next index goes. Interlaced rows come in four passes: every eighth row, those in the
+ * middle between them, every fourth of the rest, and every second. */
 typedef struct place {
   uint8_t *indices;
-  uint32_t width, height, rows; /* rows: enough; of an interlaced frame all are */
+  uint32_t width, height, rows; /* rows: how many are enough; all of an interlaced frame */
   uint32_t x, y, pass;
   bool interlaced, done;
 } place;
@@ -67,14 +67,14 @@ static void put(place *p, const uint8_t *string, size_t count) {
   }
 }
 
-/* Strings, each an index behind another string. */
+/* The strings. Each is another string and an index behind it. */
 typedef struct table {
   uint16_t link[TABLE];
   uint8_t index[TABLE];
-  uint8_t string[TABLE]; /* the last one, from its end */
+  uint8_t string[TABLE]; /* the last string, filled from its end */
   uint32_t clear, next, size;
-  uint32_t last;      /* the code before */
-  uint8_t last_first; /* the first index of its string */
+  uint32_t last;      /* the last code */
+  uint8_t last_first; /* the first index of that code's string */
   bool fresh;         /* after a clear code */
 } table;
 
@@ -85,7 +85,7 @@ static void clear(table *t, uint32_t bits) {
   t->fresh = true;
 }
 
-/* A string into the table: that of the last code and one index more. */
+/* Adds a string to the table: that of the last code and one index more. */
 static void add(table *t, uint8_t index) {
   if (t->next >= TABLE) return;
   t->index[t->next] = index;
@@ -118,7 +118,7 @@ static const uint8_t *string_of(table *t, uint32_t code, size_t *count) {
   t->last_first = (uint8_t)c;
   add(t, (uint8_t)c);
   t->last = code;
-  /* The first index is not in the buffer, which may be full without it. */
+  /* The first index is not in the buffer, because the buffer may be full without it. */
   *count = TABLE - at;
   return t->string + at;
 }
@@ -132,7 +132,7 @@ int hrn_gif_expand(const hrn_context *context, const hrn_gif *gif, uint32_t rows
              .rows = gif->interlaced ? gif->frame_height : rows,
              .interlaced = gif->interlaced};
   table t;
-  memset(t.link, 0, sizeof t.link); /* a code between end and the first string leads to index 0 */
+  memset(t.link, 0, sizeof t.link); /* codes without a string lead to index 0 */
   memset(t.index, 0, sizeof t.index);
   clear(&t, gif->bits);
   while (!p.done) {
