@@ -1,7 +1,8 @@
-/* bmp.c: the header of a BMP, and the pixels of a window of it.
+/* bmp.c: reads the header of a BMP, and the pixels of a window of it.
  *
- * What a header means is Pillow's BmpImagePlugin's: Windows' headers from version 2 on and both of
- * OS/2, bit fields in the layouts that it knows, and palettes of grey that it leaves out.
+ * A header means what Pillow's BmpImagePlugin takes it for: Windows' headers from version 2 on and
+ * both of OS/2, bit fields in the layouts that Pillow knows, and palettes of grey that Pillow
+ * leaves out.
  */
 #include "bmp.h"
 
@@ -13,7 +14,7 @@ static uint32_t read32(const uint8_t *p) { return read16(p) | read16(p + 2) << 1
 enum { FILE_HEADER = 14, CORE_HEADER = 12, INFO_HEADER = 40 };
 enum { COMPRESSION_NONE = 0, COMPRESSION_RLE8 = 1, COMPRESSION_RLE4 = 2, COMPRESSION_FIELDS = 3 };
 
-/* Bytes of a row as stored: whole 32-bit words. */
+/* Bytes of a row as stored, in whole 32-bit words. */
 static uint64_t row_bytes(const hrn_bmp *bmp) {
   return ((uint64_t)bmp->width * bmp->bits + 31) / 32 * 4;
 }
@@ -48,7 +49,7 @@ static bool is_layout(hrn_bmp *bmp, const uint32_t *masks) {
     return bmp->six_green || memcmp(masks, five, sizeof five) == 0;
   }
   for (size_t i = 0; bmp->bits >= 24 && i < count; i++) {
-    /* Of 24 bits alpha is not looked at. */
+    /* With 24 bits alpha is not looked at. */
     const size_t compared = bmp->bits == 32 ? 4 : 3;
     if (memcmp(masks, layouts[i].masks, compared * sizeof *masks) != 0) continue;
     bmp->red = layouts[i].red;
@@ -59,8 +60,8 @@ static bool is_layout(hrn_bmp *bmp, const uint32_t *masks) {
   return false;
 }
 
-/* Masks stand behind the 40 bytes that all later headers begin with, be they part of it or not.
- * `*end` is the byte behind what was read. */
+/* The masks are behind the 40 bytes that all later headers begin with, whether they are part of the
+ * header or not. `*end` is the byte behind what was read. */
 static int read_fields(const hrn_context *context, hrn_bmp *bmp, uint32_t size, size_t *end,
                        hrn_status *status) {
   uint32_t masks[4] = {0};
@@ -74,8 +75,8 @@ static int read_fields(const hrn_context *context, hrn_bmp *bmp, uint32_t size, 
                   bmp->bits, masks[0], masks[1], masks[2], masks[3]);
 }
 
-/* Whether each entry is grey and says its own index, or black and white are the only two: Pillow
- * takes indices for values then. */
+/* Whether each entry is grey and equals its own index, or black and white are the only two entries.
+ * Pillow then takes indices for values. */
 static bool is_grey(const hrn_context *context, const hrn_bmp *bmp) {
   for (uint32_t i = 0; i < bmp->colours; i++) {
     const uint32_t value = bmp->colours == 2 ? i * 255 : i;
@@ -96,7 +97,7 @@ static int read_palette(const hrn_context *context, hrn_bmp *bmp, uint32_t colou
                     "BMP with a palette of %u colours", colours);
   }
   bmp->grey = is_grey(context, bmp);
-  /* Pillow reads such pixels by the mode that it has chosen, and not by their bits. */
+  /* Pillow reads such pixels by the mode that it has chosen, not by their number of bits. */
   const bool odd = bmp->rle         ? colours <= 2
                    : bmp->bits == 8 ? colours <= 2
                                     : bmp->bits == 4 || colours > 2;
@@ -122,8 +123,8 @@ static int read_compression(hrn_bmp *bmp, uint32_t compression, hrn_status *stat
   return HRN_OK;
 }
 
-/* Sides, bits and compression, and how many colours the header claims; 0: as many as there can be.
- */
+/* Reads sides, bits and compression, and how many colours the header claims; 0: as many as there
+ * can be. */
 static int read_info(const hrn_context *context, hrn_bmp *bmp, uint32_t size, uint32_t *compression,
                      uint32_t *colours, hrn_status *status) {
   const uint8_t *p = context->bytes + FILE_HEADER;
@@ -178,7 +179,7 @@ int hrn_bmp_header(hrn_context *context, hrn_bmp *bmp, uint32_t *width, uint32_t
     if (read_palette(context, bmp, colours, end, status) != HRN_OK) return status->code;
     end += colours * bmp->entry;
   }
-  /* Some writers have the palette where the pixels should be, and some nothing at all. */
+  /* Some writers give the palette's place for that of the pixels, and some give none at all. */
   bmp->data = read32(context->bytes + 10);
   if (bmp->data == FILE_HEADER + size && bmp->bits <= 8) bmp->data += bmp->entry * colours;
   if (bmp->data == 0) bmp->data = end < length ? end : length;
@@ -194,7 +195,7 @@ static inline void put(uint8_t *rgbx, uint8_t r, uint8_t g, uint8_t b) {
   rgbx[3] = 255;
 }
 
-/* An index's colour. What the palette lacks, or the file, is black. */
+/* The colours of the indices. What the palette or the file lacks is black. */
 static void fill_colours(const hrn_context *context, const hrn_bmp *bmp, uint8_t (*colours)[4]) {
   memset(colours, 0, 256 * sizeof *colours);
   for (uint32_t i = 0; i < 256; i++) {
@@ -209,7 +210,7 @@ static void fill_colours(const hrn_context *context, const hrn_bmp *bmp, uint8_t
   }
 }
 
-/* Pixels [left, left + count) of a row of indices. */
+/* Makes pixels [left, left + count) of a row of indices. */
 static void index_row(const uint8_t *row, uint32_t left, uint32_t count, uint32_t bits,
                       uint8_t (*colours)[4], uint8_t *to) {
   for (uint32_t x = left; x < left + count; x++, to += 4) {
@@ -237,7 +238,7 @@ static void true_row(const hrn_bmp *bmp, const uint8_t *row, uint32_t left, uint
   }
 }
 
-/* The last row in the file may lack what only fills its last word. */
+/* The last row in the file may lack the bytes that only fill its last word. */
 static int check_length(const hrn_context *context, const hrn_bmp *bmp, hrn_status *status) {
   uint64_t rows, needed;
   if (bmp->rle) return HRN_OK;
@@ -254,7 +255,7 @@ int hrn_bmp_window(hrn_context *context, const hrn_bmp *bmp, const hrn_box *box,
                    hrn_status *status) {
   const size_t stride = (size_t)box->width * 4;
   size_t pixels, total, stored = row_bytes(bmp);
-  /* Run lengths are expanded whole, with a row more: hrn_bmp_expand. */
+  /* Run lengths are expanded as a whole, with room for one more row (see hrn_bmp_expand). */
   const size_t indices = bmp->rle ? (size_t)bmp->width * ((size_t)bmp->height + 1) : 0;
   uint8_t colours[256][4];
   if (check_length(context, bmp, status) != HRN_OK) return status->code;

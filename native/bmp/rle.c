@@ -1,17 +1,18 @@
-/* rle.c: run lengths of a BMP, with what Pillow's BmpRleDecoder makes of those that do not fit.
+/* rle.c: expands the run lengths of a BMP. Runs that do not fit are treated as by Pillow's
+ * BmpRleDecoder.
  *
- * A run is cut at the end of its row; pixels that are copied are not, and go on in the next.
+ * A run is cut at the end of its row. Copied pixels are not cut, and go on in the next row.
  */
 #include <string.h>
 
 #include "bmp.h"
 
-/* Bytes from a place in the file on, and indices written. */
+/* The bytes from a place in the file on, and the indices that were written. */
 typedef struct state {
   const uint8_t *bytes;
   size_t length, at;
   uint8_t *to;
-  size_t size, written; /* pixels of the image; `written` may pass it by less than a row */
+  size_t size, written; /* pixels of the image; `written` may exceed it by less than a row */
   size_t x, columns;
 } state;
 
@@ -52,7 +53,7 @@ static bool copy(state *s, size_t said, bool rle4) {
   return true;
 }
 
-/* What follows a run of length 0. False where nothing more does. */
+/* Does what follows a run of length 0. False if nothing more follows. */
 static bool escape(state *s, uint8_t byte, bool rle4) {
   if (byte == 1) return false;
   if (byte == 0) {
@@ -69,7 +70,7 @@ static bool escape(state *s, uint8_t byte, bool rle4) {
   return true;
 }
 
-/* `indices` has room for a row more than the image. */
+/* `indices` must have room for one row more than the image. */
 int hrn_bmp_expand(const hrn_context *context, const hrn_bmp *bmp, uint8_t *indices,
                    hrn_status *status) {
   state s = {.bytes = context->bytes,
