@@ -1,8 +1,8 @@
-/* webp.c: webp.h in full.
+/* webp.c: all of webp.h.
  *
  * Pillow decodes every WebP with libwebp's decoder of animations, as straight RGBA on a canvas of
- * zeros, and convert("RGB") leaves alpha out: a pixel that is transparent keeps its colour. The
- * same libwebp is linked here, so that pixels are Pillow's (docs/exactness.md).
+ * zeros, and convert("RGB") drops alpha. So a transparent pixel keeps its colour. The same libwebp
+ * is linked here, so pixels are Pillow's (docs/exactness.md).
  */
 #include "webp.h"
 
@@ -14,11 +14,13 @@
 
 #include "../core/exif.h"
 
-/* Upsampling of chroma looks at one neighbour, two pixels apart, and filters of blocks are
- * libwebp's own care: so many pixels more on each side, and a crop is that part of the whole. */
+/* With this many more pixels on each side, a crop equals that part of the whole image. Upsampling
+ * of chroma looks at one neighbour, which is two pixels away. libwebp itself takes care of its
+ * filters of blocks. */
 enum { HRN_WEBP_MARGIN = 2 };
 
-/* libwebp notes each frame and each chunk, the smallest of 8 bytes, in up to so many bytes. */
+/* libwebp makes a note of each frame and each chunk, of which the smallest has 8 bytes. A note
+ * takes up to this many bytes for each byte of the file. */
 #define NOTE_PER_BYTE 8
 
 const char *hrn_webp_version(void) {
@@ -34,7 +36,7 @@ static uint8_t orientation_of(const WebPDemuxer *demuxer) {
   if (WebPDemuxGetChunk(demuxer, "EXIF", 1, &chunk)) {
     const uint8_t *bytes = chunk.chunk.bytes;
     size_t length = chunk.chunk.size;
-    /* Some writers keep the marker that a JPEG has before it; Pillow passes over it, too. */
+    /* Some writers keep the marker that a JPEG has before the EXIF block. Pillow skips it, too. */
     if (length >= 6 && memcmp(bytes, "Exif\0\0", 6) == 0) bytes += 6, length -= 6;
     orientation = hrn_exif_orientation(bytes, length);
   }
@@ -53,14 +55,15 @@ static void read_frame(hrn_webp *webp, const WebPDemuxer *demuxer, const WebPIte
   webp->orientation = orientation_of(demuxer);
 }
 
-/* What the file says of its length; its first 15 bytes are there, for they told its kind. */
+/* The file's length as its header says it. The first 15 bytes exist, because they told the file's
+ * kind. */
 static uint64_t riff_bytes(const uint8_t *bytes) {
   return 8 + ((uint64_t)bytes[4] | (uint64_t)bytes[5] << 8 | (uint64_t)bytes[6] << 16 |
               (uint64_t)bytes[7] << 24);
 }
 
-/* All chunks are walked, of all frames, as Pillow has it done: a file that is cut in its last frame
- * is refused. */
+/* All chunks of all frames are walked, as in Pillow: a file that is cut in its last frame is
+ * refused. */
 int hrn_webp_header(hrn_context *context, hrn_webp *webp, uint32_t *width, uint32_t *height,
                     hrn_status *status) {
   const WebPData data = {context->bytes, context->length};
@@ -92,17 +95,17 @@ int hrn_webp_header(hrn_context *context, hrn_webp *webp, uint32_t *width, uint3
   return hrn_check_pixels(context, *width, *height, status);
 }
 
-/* What libwebp holds while it decodes, tables left out: those it bounds itself (tools/codecs.sh).
- * Lossless pixels, and alpha, which is coded so as well, are held whole however small the crop is;
- * of lossy ones a few rows of blocks. */
+/* The memory that libwebp holds while it decodes, without its tables, which it bounds itself
+ * (tools/codecs.sh). Lossless pixels are held as a whole, however small the crop is. So is alpha,
+ * which is coded in the same way. Of lossy pixels only a few rows of blocks are held. */
 static uint64_t decoder_bytes(const hrn_webp *webp) {
   const uint64_t columns = (uint64_t)webp->place.width, rows = (uint64_t)webp->place.height;
   if (webp->lossless) return 6 * columns * (rows + 17);
   return 160 * columns + (webp->alpha ? 6 * columns * (rows + 17) : 0) + 65536;
 }
 
-/* libwebp says no more than that it got none. Where what an image of this size needs is to be had,
- * the file asks for more tables than a single block of memory may hold (tools/codecs.sh). */
+/* libwebp only says that it got no memory. If the memory that an image of this size needs can be
+ * allocated, the file asks for more tables than one block of memory may hold (tools/codecs.sh). */
 static int no_memory(const hrn_webp *webp, hrn_status *status) {
   const uint64_t needed = decoder_bytes(webp);
   void *tried = malloc(needed);
@@ -128,7 +131,7 @@ static int failed(const hrn_webp *webp, VP8StatusCode code, hrn_status *status) 
   }
 }
 
-/* The part `crop` of the frame to memory of so many bytes. */
+/* Decodes the part `crop` of the frame to `to`, which has `size` bytes. */
 static int decode(const hrn_webp *webp, const hrn_box *crop, uint8_t *to, size_t stride,
                   size_t size, hrn_status *status) {
   WebPDecoderConfig config;
@@ -154,8 +157,8 @@ static int decode(const hrn_webp *webp, const hrn_box *crop, uint8_t *to, size_t
 static int32_t least(int32_t a, int32_t b) { return a < b ? a : b; }
 static int32_t most(int32_t a, int32_t b) { return a > b ? a : b; }
 
-/* The box and the frame's part of it, with its margin, in the frame's coordinates. Corners are
- * even, as libwebp's rows come in pairs. False where they have nothing in common. */
+/* The part of the frame that the box shows, with its margin, in the frame's coordinates. Corners
+ * are even, because libwebp's rows come in pairs. False if box and frame have nothing in common. */
 static bool crop_of(const hrn_webp *webp, const hrn_box *box, hrn_box *crop) {
   const hrn_box *place = &webp->place;
   const int32_t left = most(box->left - place->left, 0), top = most(box->top - place->top, 0);
@@ -169,7 +172,7 @@ static bool crop_of(const hrn_webp *webp, const hrn_box *box, hrn_box *crop) {
   return true;
 }
 
-/* A frame that is smaller than the image lies on black, which is what transparent zeros become. */
+/* Puts a frame that is smaller than the image on black, which is what transparent zeros become. */
 static void lay_on_black(const hrn_box *box, const hrn_box *at, const hrn_image *found,
                          uint8_t *pixels) {
   const size_t stride = (size_t)box->width * 4;
@@ -188,13 +191,13 @@ static hrn_box seen_of(const hrn_box *place, const hrn_box *box) {
                    least(box->top + box->height, place->top + place->height) - (box->top + top)};
 }
 
-/* The crop that libwebp makes, and behind it the window where black is seen beside the frame: both
- * in one piece of scratch, for stages that follow have the other pieces. */
+/* Memory holds the crop that libwebp makes, and behind it the window, if black is seen beside the
+ * frame. Both are in one piece of scratch memory, because later stages have the other pieces. */
 int hrn_webp_window(hrn_context *context, const hrn_webp *webp, const hrn_box *box,
                     hrn_image *image, hrn_status *status) {
   const hrn_box *place = &webp->place;
   hrn_box crop = {0, 0, least(place->width, 2), least(place->height, 2)};
-  /* A frame that the window does not meet is decoded for its verdict alone. */
+  /* If the window does not meet the frame, the frame is decoded only for its verdict. */
   const bool meets = crop_of(webp, box, &crop);
   const hrn_box at = meets ? seen_of(place, box) : (hrn_box){0, 0, 0, 0};
   const bool edges = at.width != box->width || at.height != box->height;
@@ -206,11 +209,11 @@ int hrn_webp_window(hrn_context *context, const hrn_webp *webp, const hrn_box *b
   }
   context->held = decoder_bytes(webp);
   uint8_t *pixels = hrn_scratch(context, HRN_SCRATCH_DECODE, total, status);
-  context->held = 0; /* given back by libwebp before it returns */
+  context->held = 0; /* libwebp frees it before it returns */
   if (pixels == NULL || decode(webp, &crop, pixels, stride, size, status) != HRN_OK) {
     return status->code;
   }
-  /* Where the window's pixels lie in the crop. */
+  /* Where the window's pixels are in the crop. */
   const int32_t left = most(box->left - place->left, 0), top = most(box->top - place->top, 0);
   hrn_image found = {pixels, stride, box->width, box->height};
   if (meets) {
@@ -224,7 +227,7 @@ int hrn_webp_window(hrn_context *context, const hrn_webp *webp, const hrn_box *b
   return HRN_OK;
 }
 
-/* The last row is decoded, for which all data before it have to be read. */
+/* Decodes the last row, for which all data before it has to be read. */
 int hrn_webp_inspect(hrn_context *context, hrn_webp *webp, int depth, hrn_facts *facts,
                      hrn_status *status) {
   uint32_t width, height;
