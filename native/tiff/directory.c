@@ -1,8 +1,8 @@
-/* directory.c: the first directory of a TIFF (TIFF 6.0, section 2).
+/* directory.c: reads the first directory of a TIFF (TIFF 6.0, section 2).
  *
- * It accepts what datasets of photographs hold: samples of up to 8 bits, in strips. Everything else
- * is an error that names it, so that the caller can have Pillow read the file. So is a field of an
- * unusual type, on which readers do not agree.
+ * It accepts what datasets of photographs contain: samples of up to 8 bits, in strips. For
+ * everything else there is an error that names it, so that the caller can let Pillow read the file.
+ * That includes a field of an unusual type, on which readers do not agree.
  */
 #include <string.h>
 
@@ -51,7 +51,7 @@ uint32_t hrn_tiff_value(const hrn_tiff *tiff, const hrn_tiff_values *values, uin
   return values->bytes == 2 ? read16(p, tiff->big) : read32(p, tiff->big);
 }
 
-/* An entry's values: in the entry itself where they fit its last four bytes. */
+/* Finds an entry's values. They are in the entry itself if they fit its last four bytes. */
 static int read_values(const hrn_tiff *tiff, const uint8_t *entry, hrn_tiff_values *values,
                        hrn_status *status) {
   const uint32_t tag = read16(entry, tiff->big), type = read16(entry + 2, tiff->big);
@@ -150,7 +150,7 @@ static int read_fields(hrn_tiff *tiff, fields *f, hrn_status *status) {
   return HRN_OK;
 }
 
-/* The first value of a field, or what the standard says it is where the field is absent. */
+/* The first value of a field, or the standard's default if the field is absent. */
 static uint32_t first(const hrn_tiff *tiff, const hrn_tiff_values *values, uint32_t otherwise) {
   return values->at != NULL ? hrn_tiff_value(tiff, values, 0) : otherwise;
 }
@@ -188,8 +188,8 @@ static int read_layout(hrn_tiff *tiff, const fields *f, hrn_status *status) {
       (tiff->samples != 1 || (tiff->bits != 1 && tiff->bits != 2 && tiff->bits != 4))) {
     return unsupported(status, "a number of bits a sample of", tiff->bits);
   }
-  /* ExtraSamples (section 18): 0 is unspecified, 2 alpha that the colours are independent of. With
-   * 1 the colours were multiplied by alpha, and would have to be divided by it. */
+  /* ExtraSamples (section 18): 0 is unspecified, 2 is alpha that the colours are independent of.
+   * With 1 the colours were multiplied by alpha, and would have to be divided by it. */
   const bool alpha = tiff->samples == colours + 1 && extra <= 1 && tiff->photometric != TIFF_CMYK &&
                      tiff->photometric != TIFF_WHITE_IS_ZERO && tiff->photometric != TIFF_PALETTE &&
                      (extra == 1 ? kind == 0 || kind == 2 : tiff->photometric == TIFF_RGB);
@@ -205,10 +205,10 @@ static int read_layout(hrn_tiff *tiff, const fields *f, hrn_status *status) {
   return HRN_OK;
 }
 
-/* Whether the samples of a pixel are side by side, or each kind in a plane of its own. What Pillow
- * does with planes depends on the compression, because it has two readers: its own for raw strips,
- * and libtiff. A plane without a colour is ignored by the one and refused by the other, and alpha
- * that the file does not declare counts as multiplied into the colours. */
+/* Whether the samples of a pixel are side by side, or each kind is in a plane of its own. What
+ * Pillow does with planes depends on the compression, because it has two readers: its own for raw
+ * strips, and libtiff. Pillow's own reader ignores a plane without a colour; libtiff refuses it.
+ * Alpha that the file does not declare counts as multiplied into the colours. */
 static int read_planes(hrn_tiff *tiff, const fields *f, hrn_status *status) {
   const uint32_t planar = first(tiff, &f->planar, 1),
                  colours = tiff->photometric == TIFF_CMYK ? 4 : 3;
@@ -231,12 +231,14 @@ static int read_planes(hrn_tiff *tiff, const fields *f, hrn_status *status) {
   if (tiff->samples < colours || (tiff->samples > colours && (raw ? unnamed : !named))) {
     return unsupported(status, "planes apart, of this kind or number:", tiff->samples);
   }
-  /* Alpha is decoded as well, though not used: a file whose alpha is truncated is truncated. */
+  /* Alpha is decoded as well, though not used, because a file whose alpha is truncated is
+   * truncated. */
   tiff->planes = tiff->samples > colours && !unnamed ? colours + 1 : colours;
   return HRN_OK;
 }
 
-/* FillOrder 2: the bits of each byte are in reverse order. Accepted where Pillow reverses them. */
+/* FillOrder 2 means that the bits of each byte are in reverse order. It is accepted where Pillow
+ * reverses them. */
 static int read_fill_order(hrn_tiff *tiff, const fields *f, hrn_status *status) {
   const uint32_t order = first(tiff, &f->fill_order, 1);
   const bool raw = tiff->compression == TIFF_RAW;
@@ -252,9 +254,9 @@ static int read_fill_order(hrn_tiff *tiff, const fields *f, hrn_status *status) 
   return HRN_OK;
 }
 
-/* Where the strips are. RowsPerStrip is by default the whole image, and each plane has strips of
- * its own (section 8). Lengths of raw strips follow from the rows; a compressed one needs its own.
- */
+/* Finds the strips. By default RowsPerStrip is the whole image. Each plane has strips of its own
+ * (section 8). The lengths of raw strips follow from the rows; compressed strips need a length
+ * each. */
 static int read_strips(hrn_tiff *tiff, const fields *f, hrn_status *status) {
   tiff->rows_per_strip = first(tiff, &f->rows, tiff->height);
   tiff->offsets = f->offsets;
@@ -302,7 +304,7 @@ int hrn_tiff_read_directory(hrn_tiff *tiff, const uint8_t *bytes, size_t length,
   }
   if (!all(tiff, &f.format, 1))
     return unsupported(status, "sample format", first(tiff, &f.format, 1));
-  /* Pillow turns a TIFF by its orientation when it is opened, and no other kind of file. It ignores
+  /* Pillow turns a TIFF by its orientation when it is opened, but no other kind of file. It ignores
    * values that are not defined, and so do we. */
   tiff->orientation = first(tiff, &f.orientation, 1);
   if (!all(tiff, &f.orientation, tiff->orientation) || f.orientation.count > 1)

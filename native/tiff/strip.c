@@ -1,4 +1,4 @@
-/* strip.c: a strip of a TIFF: as it is, LZW (TIFF 6.0, section 13) or deflate. */
+/* strip.c: decodes a strip of a TIFF: raw, LZW (TIFF 6.0, section 13) or deflate. */
 #include <string.h>
 #include <zlib.h>
 
@@ -58,8 +58,8 @@ static size_t put_string(const table *t, uint32_t code, uint8_t *to, size_t room
   return length < room ? length : room;
 }
 
-/* Stops as soon as there are `size` bytes, so that an end code, or what a writer put instead, does
- * not matter. Every code is compared with the table before it is followed. */
+/* Stops as soon as there are `size` bytes, so an end code, or what a writer put instead, does not
+ * matter. Every code is compared with the table before it is followed. */
 static int expand_lzw(uint32_t strip, codes *c, uint8_t *to, size_t size, hrn_status *status) {
   table t;
   size_t written = 0;
@@ -80,7 +80,7 @@ static int expand_lzw(uint32_t strip, codes *c, uint8_t *to, size_t size, hrn_st
       last = -1;
       continue;
     }
-    /* The first code is a byte; a later one may be the string that is about to be made. */
+    /* The first code must be a byte. A later code may be the string that is about to be made. */
     if (last < 0 ? code >= CLEAR : (uint32_t)code > t.next || (uint32_t)code >= TABLE) {
       return hrn_fail(status, HRN_BAD, -1, "code %d of strip %u stands for nothing yet", code,
                       strip);
@@ -104,7 +104,7 @@ static int expand_lzw(uint32_t strip, codes *c, uint8_t *to, size_t size, hrn_st
   return HRN_OK;
 }
 
-/* Gives zlib the next bytes. If their bits are reversed, a copy of up to TURNED of them. */
+/* Gives zlib the next bytes. If their bits are reversed, it gets a copy of up to TURNED of them. */
 enum { TURNED = 4096 };
 static void feed(z_stream *stream, const uint8_t *from, size_t left, bool reversed,
                  uint8_t *turned) {
@@ -177,8 +177,8 @@ int hrn_tiff_strip(const hrn_tiff *tiff, uint32_t strip, uint8_t *to, size_t siz
   if (tiff->compression == TIFF_DEFLATE) {
     return expand_deflate(strip, from, length, tiff->reversed, to, size, status);
   }
-  /* Before TIFF 6.0 writers put the lowest bit of a code first. The first code is CLEAR, which
-   * tells the two apart; libtiff looks at the same two bytes. */
+  /* Before TIFF 6.0, writers put the lowest bit of a code first. The first code is CLEAR, which
+   * shows which order it is; libtiff looks at the same two bytes. */
   if (length >= 2 && from[0] == 0 && ((tiff->reversed ? reverse(from[1]) : from[1]) & 1) != 0) {
     return hrn_fail(status, HRN_UNSUPPORTED, (int64_t)at, "TIFF with LZW codes of before 1992");
   }

@@ -1,4 +1,4 @@
-/* tiff.c: the pixels of a window of a TIFF, from the strips that it meets. */
+/* tiff.c: makes the pixels of a window of a TIFF, from the strips that it meets. */
 #include "tiff.h"
 
 #include <stddef.h>
@@ -53,7 +53,7 @@ typedef struct stored {
   size_t plane, pixel;
 } stored;
 
-/* Pixels [left, left + count) of a row, `step` bytes apart. Alpha is left out, as by Pillow's
+/* Makes pixels [left, left + count) of a row, `step` bytes apart. Alpha is dropped, as by Pillow's
  * convert("RGB"). */
 static void put_row(const hrn_tiff *tiff, const stored *from, uint32_t left, uint32_t count,
                     uint8_t (*colours)[4], uint8_t *to, ptrdiff_t step) {
@@ -71,7 +71,7 @@ static void put_row(const hrn_tiff *tiff, const stored *from, uint32_t left, uin
       }
     } else if (tiff->bits == 8) {
       memcpy(to, colours[*p], 4);
-    } else { /* less than a byte: the first pixel has the highest bits */
+    } else { /* less than a byte: the first pixel is in the highest bits */
       const uint64_t bit = (uint64_t)x * tiff->bits;
       const uint32_t shift = 8 - tiff->bits - (bit & 7);
       memcpy(to, colours[row[bit >> 3] >> shift & ((1u << tiff->bits) - 1)], 4);
@@ -91,8 +91,8 @@ typedef struct target {
   ptrdiff_t right, down;
 } target;
 
-/* For a box of the turned image: the part of the stored image that it shows, and where the pixels
- * of that go. Orientations are those of TIFF 6.0, section 8. */
+/* For a box of the turned image: finds the part of the stored image that it shows, and where the
+ * pixels of that part go. Orientations are those of TIFF 6.0, section 8. */
 static target turned(const hrn_tiff *tiff, const hrn_box *box, uint8_t *to, hrn_box *part) {
   const uint32_t o = tiff->orientation;
   const bool mirror_x = o == 2 || o == 3 || o == 7 || o == 8;
@@ -118,8 +118,8 @@ static target turned(const hrn_tiff *tiff, const hrn_box *box, uint8_t *to, hrn_
   return t;
 }
 
-/* The first `rows` rows of a strip, of all planes that are read, `apart` bytes apart. Those before
- * `first` may stay as differences. */
+/* Reads the first `rows` rows of a strip, of all planes that are needed, `apart` bytes apart. Rows
+ * before `first` may stay as differences. */
 static int read_strip(const hrn_tiff *tiff, uint32_t strip, uint32_t first, uint32_t rows,
                       size_t apart, uint8_t *to, hrn_status *status) {
   const size_t bytes = row_bytes(tiff), pixel = tiff->planes > 1 ? 1 : tiff->samples;
@@ -179,7 +179,7 @@ int hrn_tiff_inspect(hrn_context *context, hrn_tiff *tiff, int depth, hrn_facts 
   uint32_t width = 0, height = 0;
   hrn_image image;
   hrn_tiff_header(context, tiff, &width, &height, status);
-  /* As far as was read, also where the header says "unsupported". */
+  /* The facts are given as far as they were read, even if the header says "unsupported". */
   facts->width = swaps(tiff) ? tiff->height : tiff->width;
   facts->height = swaps(tiff) ? tiff->width : tiff->height;
   facts->channels = (uint8_t)tiff->samples;
