@@ -1,10 +1,10 @@
 /* mask.c: moves a mask with its image, op by op, as torchvision's v2 moves a Mask.
  *
  * A mask holds classes, so each output shows one source or a fill. That source is not Pillow's
- * nearest: torchvision resizes and warps masks as tensors, whose rule for a resize is another
- * (floor(o * scale), not the pixel under the centre) and whose warps run in single precision. Ops
- * along the axes only change which column and row are seen, so a run of them costs one pass, and of
- * a file nothing is decoded before it is known what that pass looks at.
+ * nearest pixel: torchvision resizes and warps masks as tensors. Their rule for a resize is another
+ * one (floor(o * scale), not the pixel under the centre), and their warps work in single precision.
+ * Ops along the axes only change which column and row are shown, so a run of such ops costs one
+ * pass. Nothing of a file is decoded before it is known what that pass looks at.
  */
 #include <math.h>
 #include <stdbool.h>
@@ -13,19 +13,19 @@
 #include "maskwarp.h"
 #include "native.h"
 
-/* What is seen of a mask: the source of each column and row. Below 0 are places outside, which show
- * a value: -1 - value of op 0, -257 - value of op 1 and so on. A later op has a lower number, and
- * it is the later one that shows. */
+/* What is shown of a mask: the source of each column and row. Numbers below 0 are places outside,
+ * which show a value: -1 - value for op 0, -257 - value for op 1, and so on. A later op has a lower
+ * number, and its value is the one that shows. */
 typedef struct seen {
   hrn_context *context;
-  const uint8_t *pixels; /* of the mask as it was when the maps were last written out */
-  bool encoded;          /* a file, that the context has open; nothing is written out yet */
+  const uint8_t *pixels; /* pixels of the mask when the maps were last written out */
+  bool encoded; /* the mask is a file that the context has open; nothing is written out yet */
   int32_t stride;
-  int32_t width, height; /* now */
+  int32_t width, height; /* size now */
   int32_t *columns, *rows;
-  int turn, spare; /* which scratch the next maps, and the next mask, are written to */
+  int turn, spare; /* which scratch buffers the next maps and the next mask go to */
   int32_t ops;
-  int32_t fill; /* HRN_MASK_FILL_OF_OP or what all ops show */
+  int32_t fill; /* HRN_MASK_FILL_OF_OP, or what all ops show */
 } seen;
 
 /* The mask's value for what lies outside the image, for an op that fills images with `value`. */
@@ -33,11 +33,11 @@ static uint8_t fill_of(const seen *s, double value) {
   return (uint8_t)(s->fill == HRN_MASK_FILL_OF_OP ? value : s->fill);
 }
 
-/* One axis of an op: which position of the line before it stands at `at`. */
+/* One axis of an op: which position of the line before the op is shown at `at`. */
 enum rule_kind { SHIFT, MIRROR, RESIZE, PAD };
 typedef struct rule {
   enum rule_kind kind;
-  int32_t length, result; /* before and after */
+  int32_t length, result; /* before and after the op */
   int32_t start;
   hrn_padding padding;
   int32_t mode;
@@ -51,7 +51,7 @@ static int32_t source_of(const rule *r, int32_t at) {
     case MIRROR:
       return r->length - 1 - at;
     case RESIZE: {
-      /* torch's interpolate(mode="nearest"): single precision, and cut off. */
+      /* torch's interpolate(mode="nearest"): in single precision, truncated. */
       const float scale = (float)r->length / (float)r->result;
       const int32_t found = (int32_t)floorf((float)at * scale);
       return found < r->length ? found : r->length - 1;
@@ -61,7 +61,7 @@ static int32_t source_of(const rule *r, int32_t at) {
   }
 }
 
-/* Room for `width` columns and `height` rows behind them. */
+/* Takes room for `width` columns and, behind them, `height` rows. */
 static int32_t *next_maps(seen *s, int32_t width, int32_t height, hrn_status *status) {
   int32_t *maps = hrn_scratch(s->context, s->turn ? HRN_SCRATCH_FILTER : HRN_SCRATCH_MAPS,
                               ((size_t)width + (size_t)height) * sizeof *maps, status);
@@ -90,7 +90,7 @@ static int apply(seen *s, const rule *x, const rule *y, uint8_t fill, hrn_status
   return HRN_OK;
 }
 
-/* Of a map the first source and the one behind the last; 0 and 0 where all is outside. */
+/* Finds the first source of a map and the one behind the last; 0 and 0 if all is outside. */
 static void reach(const int32_t *map, int32_t length, int32_t *first, int32_t *end) {
   *first = *end = 0;
   for (int32_t at = 0; at < length; at++) {
@@ -106,12 +106,12 @@ static void shift(int32_t *map, int32_t length, int32_t by) {
   }
 }
 
-/* Decodes the part of a file that the maps look at, and has them look at that. */
+/* Decodes the part of a file that the maps look at, and makes them look at that part. */
 static int decode_seen(seen *s, hrn_status *status) {
   int32_t left, right, top, bottom;
   reach(s->columns, s->width, &left, &right);
   reach(s->rows, s->height, &top, &bottom);
-  if (right == 0 || bottom == 0) { /* the pixels that are never looked at need only be there */
+  if (right == 0 || bottom == 0) { /* no pixel is looked at, but there must be one */
     left = top = 0;
     right = bottom = 1;
   }
@@ -139,7 +139,7 @@ static int write_out(seen *s, uint8_t *out, hrn_status *status) {
   return HRN_OK;
 }
 
-/* A mask that is seen as it is. */
+/* Begins with a mask that is shown as it is. */
 static int begin(seen *s, const uint8_t *pixels, int32_t width, int32_t height,
                  hrn_status *status) {
   s->columns = next_maps(s, width, height, status);
@@ -179,8 +179,8 @@ static int flip(seen *s, int across, hrn_status *status) {
   return apply(s, &x, &y, 0, status);
 }
 
-/* As geometry.c pads the image: by the op's numbers, and then, of a random crop, by what is missing
- * for its size. */
+/* Pads as geometry.c pads the image: by the op's numbers, and then, for a random crop, by what is
+ * missing for its size. */
 static int pad(seen *s, const hrn_op *op, const hrn_op_padding *p, const hrn_op_size *size,
                hrn_status *status) {
   const int32_t wide = s->width + p->left + p->right, high = s->height + p->top + p->bottom;
@@ -270,7 +270,7 @@ static int move(seen *s, const hrn_drawn *drawn, hrn_status *status) {
       if (hrn_op_size_after(op, &size.width, &size.height, status) != HRN_OK) return status->code;
       return resize(s, &size, status);
     }
-    case HRN_OP_RESIZE_BOX: /* of functional, which has no masks */
+    case HRN_OP_RESIZE_BOX: /* only functional has it, and that has no masks */
       return hrn_fail(status, HRN_INTERNAL, -1, "no mask moves with resize_box");
     case HRN_OP_REDUCE:
       return hrn_fail(status, HRN_INTERNAL, -1, "no mask moves with reduce");
@@ -307,7 +307,7 @@ static int move_all(seen *s, const hrn_drawn *drawn, int32_t count, const hrn_ma
   }
   if (begin(s, mask->pixels, mask->width, mask->height, status) != HRN_OK) return status->code;
   for (int32_t k = 0; k < count; k++) {
-    /* Drawn for an image of another size. */
+    /* The ops were drawn for an image of another size. */
     if (drawn[k].width != s->width || drawn[k].height != s->height) {
       return hrn_fail(status, HRN_ARGUMENT, -1, "a mask of %dx%d where the image has %dx%d",
                       s->width, s->height, drawn[k].width, drawn[k].height);

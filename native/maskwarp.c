@@ -1,20 +1,20 @@
-/* maskwarp.c: warps a mask as torchvision's v2 warps a Mask: as a tensor, in single precision, each
- * output showing the nearest source (torchvision's transforms/v2/functional/_geometry.py, torch's
- * grid_sample).
- */
+/* maskwarp.c: warps a mask as torchvision's v2 warps a Mask: as a tensor, in single precision. Each
+ * output shows the nearest source (torchvision's transforms/v2/functional/_geometry.py, torch's
+ * grid_sample). */
 #include "maskwarp.h"
 
 #include <math.h>
 #include <stddef.h>
 
-/* a * b + c as MKL's matrix products, which are torch's, round it on Intel's CPUs with AVX-512:
- * once, at the end. On others they round the product, too. Doubles hold that exactly. */
+/* a * b + c, rounded once at the end, as MKL's matrix products, which torch uses, round it on
+ * Intel's CPUs with AVX-512. On other CPUs they round the product, too. Doubles hold the product
+ * exactly. */
 static float multiply_add(float a, float b, float c) {
   return (float)((double)a * (double)b + (double)c);
 }
 
-/* grid_sample(mode="nearest", align_corners=False): where a coordinate from -1 to 1 lies; -1 for
- * outside. Written so that NaN is outside. */
+/* grid_sample(mode="nearest", align_corners=False): which pixel a coordinate from -1 to 1 is in, or
+ * -1 for outside. It is written so that NaN is outside. */
 static int32_t nearest(float coordinate, int32_t length) {
   const float at = rintf((coordinate + 1) * ((float)length / 2) - 0.5f);
   return at > -1 && at < (float)length ? (int32_t)at : -1;

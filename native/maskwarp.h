@@ -1,5 +1,5 @@
-/* maskwarp.h: the warps of a mask whose classes are bytes, row after row. What lies outside of it
- * shows `fill`. */
+/* maskwarp.h: the warps of a mask, whose classes are bytes, row after row. What lies outside of the
+ * mask shows `fill`. */
 #ifndef HRN_MASKWARP_H
 #define HRN_MASKWARP_H
 

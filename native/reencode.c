@@ -1,17 +1,18 @@
-/* reencode.c: an image decoded, perhaps made smaller, and written anew: encoded as JPEG, which
- * loses, or as it is.
+/* reencode.c: decodes an image, perhaps makes it smaller, and writes it anew: encoded as a JPEG,
+ * which loses quality, or as plain pixels.
  *
  * The pixels are those that a loader would see: Pillow's decode, convert("RGB"), and resize. A JPEG
- * is what libjpeg's defaults make of them at a quality: baseline, 4:2:0, standard Huffman tables.
- * It depends on the record and the arguments alone.
+ * is made of them with libjpeg's defaults at a quality: baseline, 4:2:0, standard Huffman tables.
+ * The result depends only on the record and the arguments.
  */
 #include <string.h>
 
 #include "jpeg/jpeg.h"
 #include "native.h"
 
-/* The decoded image with its shorter side `shorter`, as torchvision's Resize(int) and Pillow's
- * BILINEAR make it; 0 or a larger number: as it is, for nothing is ever enlarged. */
+/* The decoded image, with its shorter side reduced to `shorter` as by torchvision's Resize(int)
+ * with Pillow's BILINEAR. If `shorter` is 0 or not smaller than that side, the image stays as it
+ * is, because nothing is ever enlarged. */
 static int make_pixels(hrn_context *context, int32_t shorter, int32_t width, int32_t height,
                        hrn_image *image, hrn_status *status) {
   const hrn_box whole = {0, 0, width, height};
@@ -29,8 +30,8 @@ static int make_pixels(hrn_context *context, int32_t shorter, int32_t width, int
   hrn_plan_free(plan);
   if (folded != HRN_OK) return folded;
 
-  /* One op is one stage. Its rows go into an image, which the compressor takes as it is: no copy
-   * in three bytes a pixel. */
+  /* One op is one stage. Its rows go into an image that the compressor takes as it is, so no copy
+   * with three bytes a pixel is made. */
   hrn_ready ready;
   if (hrn_stage_prepare(context, program.stages, &ready, status) != HRN_OK) return status->code;
   image->width = program.stages[0].x.length;
@@ -43,7 +44,7 @@ static int make_pixels(hrn_context *context, int32_t shorter, int32_t width, int
   return hrn_stage_first(context, &ready, &writer.sink, status);
 }
 
-/* The pixels as they are, three bytes each. */
+/* Writes the pixels as they are, three bytes each. */
 static int write_ppm(hrn_context *context, const hrn_image *image, int32_t orientation,
                      hrn_status *status) {
   hrn_encoder *encoder = &context->jpeg->encoder;

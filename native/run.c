@@ -1,31 +1,32 @@
-/* run.c: many images of one array in one call. A tiny image costs less than the way to it: calls,
- * stages, rows of four bytes a pixel. Where a plan only moves pixels, each value is brought from
- * the array to its place at once (write/move_*.c).
- */
+/* run.c: makes many images of one array in one call. For a tiny image the calls, the stages and the
+ * rows of four bytes a pixel cost more than the image itself. If a plan only moves pixels, each
+ * value is copied from the array straight to its place (write/move_*.c). */
 #include <string.h>
 
 #include "native.h"
 
-/* One axis of a stage that resizes nothing: outputs [from, to) show pixels of the image, the first
- * of them `first`, the next one `step` further; all others show the fill. */
+/* One axis of a stage that resizes nothing. Outputs [from, to) show pixels of the image: the first
+ * one shows pixel `first`, and each next one the pixel `step` further. All other outputs show the
+ * fill. */
 typedef struct span {
   int32_t from, to, first, step;
 } span;
 
 static span span_of(const hrn_axis *axis) {
-  /* Where the image begins in what is padded. Constant padding twice is padding once. */
+  /* Where the image begins in the padded line. Constant padding twice is the same as padding
+   * once. */
   const int32_t shift = axis->padding.before + axis->padding.missing;
   const int32_t last = shift + axis->resized - 1;
   int32_t from = axis->step > 0 ? shift - axis->origin : axis->origin - last;
   int32_t to = axis->step > 0 ? last - axis->origin + 1 : axis->origin - shift + 1;
   if (from < 0) from = 0;
   if (to > axis->length) to = axis->length;
-  if (to < from) from = to = 0; /* padding alone is seen */
+  if (to < from) from = to = 0; /* only padding is shown */
   return (span){from, to, axis->box_start + axis->origin + axis->step * from - shift, axis->step};
 }
 
-/* Whether a program is but one stage that moves pixels. Grey of one channel is that channel:
- * Pillow's weights are 65536 together, and half of one is added. */
+/* Whether a program is only one stage that moves pixels. Grey of one channel is that channel,
+ * because Pillow's weights add up to 65536 and it adds one half. */
 static int only_moves(const hrn_program *program, const hrn_raw *raw) {
   const hrn_stage *stage = &program->stages[0];
   if (program->count != 1 || stage->resizes || program->erasings > 0 || program->crops.count > 0 ||
@@ -35,7 +36,7 @@ static int only_moves(const hrn_program *program, const hrn_raw *raw) {
   for (int32_t k = 0; k < program->pixels.count; k++) {
     if (program->pixels.op[k].kind != HRN_PIXEL_GREY || raw->channels != 1) return 0;
   }
-  /* Grey of a coloured fill would have to be worked out. */
+  /* The grey of a coloured fill would have to be computed. */
   return program->pixels.count == 0 || !stage->pads ||
          (stage->fill[0] == stage->fill[1] && stage->fill[1] == stage->fill[2]);
 }
@@ -57,7 +58,7 @@ static hrn_moved moved_of(const hrn_stage *stage, const hrn_raw *raw, const uint
   return moved;
 }
 
-/* The image of a row of the run by the way that all images go. */
+/* Makes the image of a row in the way in which all other images are made. */
 static int whole_way(hrn_context *context, const hrn_run *run, const hrn_run_row *row,
                      const hrn_key *key, hrn_status *status) {
   hrn_job job = {
@@ -90,8 +91,8 @@ static int run_row(hrn_context *context, const hrn_run *run, const hrn_run_row *
   return HRN_OK;
 }
 
-/* A shuffled image of a large array is in no cache, and its first bytes would be waited for, 22 %
- * of the time of MNIST's. So the next one is on its way while this one is made. */
+/* A shuffled image of a large array is in no cache. Waiting for its first bytes took 22 % of the
+ * time with MNIST. So the next image is fetched while this one is made. */
 static void announce(const hrn_run *run, const hrn_run_row *row) {
   enum { LINE = 64, MOST = 4096 };
   const size_t length = run->length < MOST ? run->length : MOST;
@@ -107,7 +108,7 @@ int hrn_samples(hrn_context *context, const hrn_run *run, const hrn_run_row *row
   }
   for (; *done < count; ++*done) {
     const hrn_run_row *row = &rows[*done];
-    /* Limits and geometry are those of all rows. */
+    /* Limits and geometry are the same for all rows. */
     if (*done == 0 &&
         (hrn_decode_raw(context, row->bytes, run->length, &run->raw, status) != HRN_OK ||
          hrn_check_sides(run->raw.width, run->raw.height, status) != HRN_OK)) {

@@ -1,4 +1,4 @@
-/* sample.c: the one call. Encoded bytes in, a finished sample of one view or several out. */
+/* sample.c: the one call. It turns encoded bytes into a finished sample of one or several views. */
 #include <string.h>
 
 #include "core/times.h"
@@ -20,16 +20,16 @@ static int image_between(hrn_context *context, int32_t stage, const hrn_stage *f
   return HRN_OK;
 }
 
-/* Where a view goes in the end. */
+/* Where a view's pixels go in the end. */
 typedef struct target {
-  uint8_t *destination;     /* all of it, finished, unless: */
-  const hrn_patch *patches; /* it is mixed, and goes there instead, and */
-  hrn_image image;          /* as an image that waits (no pixels: it need not), */
+  uint8_t *destination;     /* the finished view goes here, unless: */
+  const hrn_patch *patches; /* it is mixed; then it goes into these patches, */
+  hrn_image image;          /* into this image, which waits (no pixels: it need not wait), */
   hrn_mixer mixers[2];      /* and row by row into these */
   int32_t mixer_count;
 } target;
 
-/* What is erased of a sample that is mixed is there. */
+/* The erased values of a mixed sample must already be written. */
 static target target_of(const hrn_job *job, const hrn_view *view) {
   target to = {.destination = view->destination};
   if (!view->plan->output.unmixed) return to;
@@ -47,8 +47,8 @@ static target target_of(const hrn_job *job, const hrn_view *view) {
   return to;
 }
 
-/* The stages that are not last write whole images; the last one writes finished rows, each once,
- * so that no image of the result exists in another form. */
+/* Stages before the last write whole images. The last stage writes finished rows, each once, so the
+ * result is never stored in another form. */
 static hrn_writer writer_of(hrn_context *context, const hrn_plan *plan, const hrn_stage *stage,
                             const hrn_image *between, const target *to) {
   const int32_t width = stage->x.length, height = stage->y.length;
@@ -64,14 +64,14 @@ static hrn_writer writer_of(hrn_context *context, const hrn_plan *plan, const hr
     hrn_times *times = hrn_times_of(context);
     if (times != NULL) hrn_writer_time(&writer, &times->write);
   }
-  /* A gather's maps already look backwards. */
+  /* The maps of a gather already go backwards. */
   const int maps = stage->pads || (stage->resizes && stage->filter == HRN_NEAREST);
   writer.flip_x = !maps && stage->x.step < 0;
   writer.flip_y = !maps && stage->y.step < 0;
   return writer;
 }
 
-/* The ops on pixels that follow a stage; *image is then wherever the last one left it. */
+/* Runs the ops on pixels that follow a stage. *image is then where the last op left it. */
 static int run_pixels(hrn_context *context, hrn_program *program, int32_t stage, hrn_image *image,
                       hrn_status *status) {
   const int32_t first = stage > 0 ? program->stages[stage - 1].pixel_end : 0;
@@ -84,8 +84,8 @@ static int run_pixels(hrn_context *context, hrn_program *program, int32_t stage,
   return HRN_OK;
 }
 
-/* The last stage's image, where ops on pixels had to be done to it, on to where its rows would have
- * gone. */
+/* If ops on pixels had to be done to the last stage's image, passes the image on to where its rows
+ * would have gone. */
 static void pass_on(hrn_context *context, const hrn_plan *plan, const hrn_stage *last,
                     const hrn_image *image, const target *to) {
   hrn_writer writer = writer_of(context, plan, last, NULL, to);
@@ -95,15 +95,15 @@ static void pass_on(hrn_context *context, const hrn_plan *plan, const hrn_stage 
   }
 }
 
-/* A window of an image that is there whole. */
+/* A window of an image that is in memory as a whole. */
 static hrn_rows part_of(const hrn_image *image, int32_t top, int32_t left, const hrn_box *window) {
   const hrn_image part = {image->pixels + (size_t)top * image->stride + 4 * (size_t)left,
                           image->stride, window->width, window->height};
   return hrn_rows_of(&part);
 }
 
-/* The first stage: on rows that are decoded as it needs them, or on what was decoded for several
- * views. */
+/* Runs the first stage: on rows that are decoded as it needs them, or on what was decoded for
+ * several views. */
 static int run_first(hrn_context *context, const hrn_ready *ready, const hrn_decoded *shared,
                      const hrn_sink *sink, hrn_status *status) {
   if (shared == NULL) return hrn_stage_first(context, ready, sink, status);
@@ -118,7 +118,7 @@ static int run_first(hrn_context *context, const hrn_ready *ready, const hrn_dec
   return hrn_stage_run(context, ready, &input, sink, status);
 }
 
-/* Later stages look at a window of the image before. */
+/* Runs all stages. Later stages look at a window of the image before them. */
 static int run_stages(hrn_context *context, const hrn_plan *plan, hrn_program *program,
                       const hrn_decoded *shared, const target *to, hrn_status *status) {
   const hrn_stage *stages = program->stages;
@@ -138,7 +138,7 @@ static int run_stages(hrn_context *context, const hrn_plan *plan, hrn_program *p
     if (s == 0) {
       if (run_first(context, &ready, shared, &writer.sink, status) != HRN_OK) return status->code;
     } else {
-      /* The whole image between is there; the stage looks at its part of it. */
+      /* The whole image between the stages is in memory, and the stage looks at its part of it. */
       hrn_rows input = part_of(&image, ready.input.top, ready.input.left, &ready.input);
       if (hrn_stage_run(context, &ready, &input, &writer.sink, status) != HRN_OK)
         return status->code;
@@ -158,9 +158,9 @@ static int run_stages(hrn_context *context, const hrn_plan *plan, hrn_program *p
   return HRN_OK;
 }
 
-/* HRN_FAST: the encoded image in the smallest of libjpeg's sizes that is no smaller than the
- * result, and weights of fewer bits. Nearest shows single pixels, which a smaller image has not
- * got. */
+/* For HRN_FAST: decodes the image in the smallest of libjpeg's sizes that is no smaller than the
+ * result, and uses weights of fewer bits. Nearest shows single pixels, which a smaller image does
+ * not have. */
 static void make_fast(hrn_context *context, hrn_stage *stages, int32_t count) {
   hrn_stage *first = &stages[0];
   int32_t denominator = 1;
@@ -175,7 +175,7 @@ static void make_fast(hrn_context *context, hrn_stage *stages, int32_t count) {
   for (int32_t s = 0; s < count; s++) stages[s].bits = HRN_FAST_BITS;
 }
 
-/* A plan's draft, with which it begins, or NULL. */
+/* The draft that a plan begins with, or NULL. */
 static const hrn_op_reduce *draft_of(const hrn_plan *plan) {
   const hrn_op *first = &plan->ops[0];
   const bool drafts =
@@ -183,7 +183,7 @@ static const hrn_op_reduce *draft_of(const hrn_plan *plan) {
   return drafts ? &first->reduce : NULL;
 }
 
-/* What one view does to this image. */
+/* Finds what one view does to this image. */
 static int fold_view(hrn_context *context, const hrn_view *view, const hrn_key *key,
                      hrn_program *program, hrn_status *status) {
   const hrn_plan *plan = view->plan;
@@ -192,7 +192,7 @@ static int fold_view(hrn_context *context, const hrn_view *view, const hrn_key *
   if (hrn_fold(plan, key, (int32_t)width, (int32_t)height, program, status) != HRN_OK) {
     return status->code;
   }
-  /* The stages are the truth about the size, so it is they who are held against the capacity. */
+  /* The stages determine the size, so their size is compared with the capacity. */
   hrn_size size = hrn_finished_size(plan, program);
   if (plan->output.unmixed) {
     if (!plan->size.fixed || size.images > 0 || size.width != plan->size.width ||
@@ -217,7 +217,7 @@ static int fold_view(hrn_context *context, const hrn_view *view, const hrn_key *
   return HRN_OK;
 }
 
-/* A plan knows nothing of other views, so who runs it says which one has failed. */
+/* A plan knows nothing of other views, so its caller says which view has failed. */
 static int of_view(hrn_status *status, int32_t number) {
   status->view = number;
   return status->code;
@@ -228,7 +228,8 @@ static int run_view(hrn_context *context, const hrn_job *job, int32_t number,
   const hrn_view *view = &job->views[number];
   hrn_key key = job->key;
   key.view += (uint32_t)number;
-  /* About 15 KB of stack; all that grows with the image is the context's scratch. */
+  /* This takes about 15 KB of stack. All that grows with the image is in the context's scratch
+   * memory. */
   hrn_program program;
   if (fold_view(context, view, &key, &program, status) != HRN_OK) return of_view(status, number);
   const hrn_plan *plan = view->plan;
@@ -242,8 +243,8 @@ static int run_view(hrn_context *context, const hrn_job *job, int32_t number,
   return HRN_OK;
 }
 
-/* What each view wants of the image. It is drawn once more when the view is made: that costs less
- * than to keep the programs of all views. */
+/* Finds what each view needs of the image. The view is drawn again when it is made, because that
+ * costs less than keeping the programs of all views. */
 static int want_of_views(hrn_context *context, const hrn_job *job, hrn_want *wants,
                          hrn_status *status) {
   hrn_program program;
@@ -265,7 +266,7 @@ static int want_of_views(hrn_context *context, const hrn_job *job, hrn_want *wan
   return HRN_OK;
 }
 
-/* One decode, and the views that are cut from it. The next decode takes its memory. */
+/* Decodes once and makes the views that are cut from that. The next decode uses the same memory. */
 static int run_together(hrn_context *context, const hrn_job *job, const hrn_want *wants,
                         int32_t first, hrn_status *status) {
   hrn_decoded shared = {.window = wants[first].joint};
@@ -311,7 +312,7 @@ static uint32_t checksum(hrn_context *context, const uint8_t *bytes, size_t leng
   return found;
 }
 
-/* Whether the seek points are those that were stored, and of these bytes. */
+/* Whether the seek points are those that were stored, and belong to these bytes. */
 static bool seek_holds(hrn_context *context, const hrn_job *job) {
   if (job->seek == NULL) return false;
   if (job->check_seek_crc && checksum(context, job->seek, job->seek_length) != job->seek_crc32c) {
@@ -334,7 +335,8 @@ static int sample(hrn_context *context, const hrn_job *job, hrn_status *status) 
                       job->view_count);
     }
   }
-  /* First of all: a decoder's complaint about altered bytes would blame the file. */
+  /* The checksum comes first, because a decoder's complaint about altered bytes would blame the
+   * file. */
   if (job->check_crc) {
     const uint32_t found = checksum(context, job->bytes, job->length);
     if (found != job->crc32c) {
@@ -348,12 +350,12 @@ static int sample(hrn_context *context, const hrn_job *job, hrn_status *status) 
           ? hrn_decode_raw(context, job->bytes, job->length, &job->raw, status)
           : hrn_decode_header(context, job->bytes, job->length, &width, &height, status);
   if (code != HRN_OK) return code;
-  /* Points only say where a decoder may begin. Altered ones could show as wrong pixels, so they are
-   * left out, and the pixels are those of a decode from the start. */
+  /* Points only say where a decoder may begin. Altered ones could cause wrong pixels, so they are
+   * ignored, and the pixels are those of a decode from the start. */
   if (seek_holds(context, job)) hrn_decode_seek(context, job->seek, job->seek_length);
   if (job->learn) hrn_decode_learn(context);
   if (hrn_check_sides(width, height, status) != HRN_OK) return status->code;
-  /* A view alone has the decoder read its exact window. */
+  /* For a single view the decoder reads exactly its window. */
   if (job->view_count == 1) return run_view(context, job, 0, NULL, status);
   return run_views(context, job, status);
 }
