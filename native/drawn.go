@@ -14,15 +14,15 @@ import (
 
 // Drawn is what one op of a plan did to one image: an op whose arguments are fixed, as plan/plan.h says.
 type Drawn struct {
-	Number        int32 // the op's, in the plan
-	Width, Height int32 // of the image before it
+	Number        int32 // the op's number in the plan
+	Width, Height int32 // the image's size before the op
 	Op            Op
 	Box           Crop // what a RandomResizedCrop or a RandomCrop drew, after its padding
 	ByBoxes       bool // a Crop that an IoUCrop drew
 }
 
-// Replay says what all ops do to one image of that size. Where it comes to an IoUCrop that is not in the key
-// it ends, and that is its last one.
+// Replay says what all ops do to one image of that size. If it comes to an IoUCrop that the key has
+// no crop for, it ends with that op.
 func (p *Plan) Replay(key Key, width, height uint32) ([]Drawn, error) {
 	var drawn [2*MaxOps + MaxPixelOps]C.hrn_drawn
 	var count C.int32_t
@@ -48,10 +48,10 @@ func (d *Drawn) c() C.hrn_drawn {
 	return drawn
 }
 
-// member is that of the op's union, whose type is T.
+// member returns the op's union as its member of type T.
 func member[T any](op *C.hrn_op) T { return *(*T)(unsafe.Pointer(&op.anon0)) }
 
-// opOf is the op of a replay that fills op as it is; nil of a kind that no replay has.
+// opOf returns the Op of a replay that corresponds to op; nil for a kind that no replay has.
 func opOf(op *C.hrn_op) Op {
 	filter, fill := int32(op.filter), three(op.fill)
 	switch op.kind {
@@ -86,7 +86,7 @@ func opOf(op *C.hrn_op) Op {
 	case C.HRN_OP_PAD:
 		return Pad{paddingOf(member[C.hrn_op_padding](op)), fill}
 	case C.HRN_OP_IOU_CROP:
-		return IoUCrop{} // where a replay ends; nothing is drawn yet
+		return IoUCrop{} // a replay ends here; nothing is drawn yet
 	case C.HRN_OP_FIVE_CROP:
 		from := member[C.hrn_op_crops](op)
 		return FiveCrop{int32(from.size.height), int32(from.size.width), from.ten != 0, from.vertical != 0}

@@ -9,8 +9,8 @@ package native
 */
 import "C"
 
-// Displacements are those of all pixels of an image of that size, two a pixel, across and down, in halves of
-// the image's sides.
+// Displacements returns the displacements of all pixels of an image of that size: two a pixel,
+// across and down, in halves of the image's sides.
 func (o FixedElastic) Displacements(width, height int32) ([]float32, error) {
 	elastic := o.c()
 	room := make([]float32, C.hrn_displacement_room(C.int32_t(width), C.int32_t(height)))
@@ -21,12 +21,14 @@ func (o FixedElastic) Displacements(width, height int32) ([]float32, error) {
 	return room[:2*int(width)*int(height)], nil
 }
 
-// IdentityGrid is where pixel `at` of an axis stands in torch's grid of an image that is not moved.
+// IdentityGrid returns where pixel `at` of an axis is in torch's grid of an image that is not
+// moved.
 func IdentityGrid(at, length int32) float32 {
 	return float32(C.hrn_identity(C.int32_t(at), C.int32_t(length)))
 }
 
-// DisplacementAt is that of the pixel in column x and row y, which lies inside of an image of that size.
+// DisplacementAt returns the displacement of the pixel in column x and row y, which must be inside
+// an image of that size.
 func (o FixedElastic) DisplacementAt(width, height, x, y int32) (displacement [2]float32, err error) {
 	elastic := o.c()
 	var status C.hrn_status

@@ -16,18 +16,19 @@ import (
 	"unsafe"
 )
 
-// Encoding says what Reencode makes of an image.
+// Encoding says how Reencode encodes an image.
 type Encoding struct {
-	Shorter     int32 // pixels of the shorter side where it is longer; 0: the size stays
+	Shorter     int32 // pixels that a longer shorter side is reduced to; 0: the size stays
 	Quality     int32 // libjpeg's, 1 to 100
-	Orientation uint8 // Facts.Orientation of the image, which the new file says too
+	Orientation uint8 // Facts.Orientation of the image, which the new file says as well
 }
 
 var errEncodeClosed = errors.New("native: encoding on a closed context")
 
-// Reencode appends to `to` the image at data as a new JPEG, which loses: decoded, made smaller with
-// Pillow's bilinear filter where e asks for it, and encoded at a quality. The error is an *Error.
-// `to` may be the memory that data points to, for the image is made before it is copied.
+// Reencode appends the image at data to `to` as a new JPEG, which loses quality: it is decoded,
+// made smaller with Pillow's bilinear filter if e asks for it, and encoded at a quality. The error
+// is an *Error. `to` may be the memory that data points to, because the image is made before it is
+// copied.
 func (c *Context) Reencode(data unsafe.Pointer, length int64, e Encoding, to []byte) ([]byte, error) {
 	return c.written(length, to, func(made *C.hrn_encoded, status *C.hrn_status) {
 		C.hrn_reencode(c.c, (*C.uint8_t)(data), C.size_t(length), C.int32_t(e.Shorter),
@@ -35,8 +36,9 @@ func (c *Context) Reencode(data unsafe.Pointer, length int64, e Encoding, to []b
 	})
 }
 
-// ToPPM appends to `to` the image at data as a binary PPM: every pixel as a decode gives it, after
-// e.Shorter as in Reencode; e.Quality has no meaning. The error and `to` are as there.
+// ToPPM appends the image at data to `to` as a binary PPM: every pixel as a decode gives it,
+// reduced by e.Shorter as in Reencode. e.Quality has no meaning. The error and `to` are as in
+// Reencode.
 func (c *Context) ToPPM(data unsafe.Pointer, length int64, e Encoding, to []byte) ([]byte, error) {
 	return c.written(length, to, func(made *C.hrn_encoded, status *C.hrn_status) {
 		C.hrn_to_ppm(c.c, (*C.uint8_t)(data), C.size_t(length), C.int32_t(e.Shorter),
@@ -44,7 +46,7 @@ func (c *Context) ToPPM(data unsafe.Pointer, length int64, e Encoding, to []byte
 	})
 }
 
-// written appends what write makes of a record of that length.
+// written appends what write makes from a record of that length.
 func (c *Context) written(length int64, to []byte, write func(*C.hrn_encoded, *C.hrn_status)) ([]byte, error) {
 	if length < 0 {
 		return nil, &Error{Code: Argument, Offset: -1, Text: "negative record length"}
@@ -61,9 +63,9 @@ func (c *Context) written(length int64, to []byte, write func(*C.hrn_encoded, *C
 	return append(to, unsafe.Slice((*byte)(made.bytes), int(made.length))...), nil
 }
 
-// ToBaseline appends to `to` the JPEG at data, progressive or arithmetic-coded, as baseline with the
-// same coefficients and markers, and says whether it did: a file of another kind, one that is
-// baseline already, incomplete or odd is better left alone. `to` may be the memory of data.
+// ToBaseline appends the JPEG at data, progressive or arithmetic-coded, to `to` as baseline with
+// the same coefficients and markers, and says whether it did. It leaves a file alone that is of
+// another kind, already baseline, incomplete or odd. `to` may be the memory of data.
 func (c *Context) ToBaseline(data unsafe.Pointer, length int64, to []byte) ([]byte, bool, error) {
 	if length < 0 {
 		return nil, false, &Error{Code: Argument, Offset: -1, Text: "negative record length"}

@@ -16,9 +16,9 @@ import (
 // Code says what kind of failure an Error is: some of the kinds of package fault, by the same numbers.
 type Code = fault.Kind
 
-// The codes of enum hrn_code: the bytes are wrong (Bad, Truncated, Checksum), they may be right and we
-// do not read them (Unsupported, Limit), memory is short (Memory), the caller of this package is wrong
-// (Argument), this package is (Internal).
+// The codes of enum hrn_code: the bytes are wrong (Bad, Truncated, Checksum), they may be right but
+// we do not read them (Unsupported, Limit), memory is short (Memory), the caller of this package is
+// wrong (Argument), this package is wrong (Internal).
 const (
 	Bad         = fault.KindBadImage
 	Truncated   = fault.KindTruncated
@@ -30,24 +30,25 @@ const (
 	Internal    = fault.KindInternal
 )
 
-// The header has the same numbers: a difference is an index out of range, and does not compile.
+// The header must have the same numbers. A difference would be an index out of range, which does
+// not compile.
 var _ = [...][1]struct{}{
 	{C.HRN_BAD - Bad: {}}, {C.HRN_TRUNCATED - Truncated: {}}, {C.HRN_CHECKSUM - Checksum: {}},
 	{C.HRN_UNSUPPORTED - Unsupported: {}}, {C.HRN_LIMIT - Limit: {}}, {C.HRN_MEMORY - Memory: {}},
 	{C.HRN_ARGUMENT - Argument: {}}, {C.HRN_INTERNAL - Internal: {}},
 }
 
-// Error is a record that gave no pixels, or a plan that cannot be.
+// Error says why a record gave no pixels, or why a plan is impossible.
 type Error struct {
 	Code   Code
-	Offset int64 // inside the record, -1 where unknown
+	Offset int64 // inside the record, -1 if unknown
 	Text   string
-	Op     int      // which op of the plan it is about, counted from 1; 0 where it is about none
-	View   int      // whose plan that is, of several views of a sample; counted from 0
-	Sides  [4]int32 // of a crop that does not fit: its height and width, and the most of each; else 0
+	Op     int      // the op of the plan that it is about, counted from 1; 0 for none
+	View   int      // the view that has that plan, counted from 0
+	Sides  [4]int32 // for a crop that does not fit: its height and width, and the most of each; else 0
 }
 
-// Error is the sentence; package fault says its form.
+// Error returns the sentence. Package fault defines its form.
 func (e *Error) Error() string {
 	text := e.Text
 	if e.Op > 0 {
@@ -56,13 +57,13 @@ func (e *Error) Error() string {
 	return fault.Sentence(e.FaultPlace(), e.Code.Family(), text)
 }
 
-// FaultKind and FaultPlace are for package fault.
+// FaultKind and FaultPlace serve package fault.
 func (e *Error) FaultKind() fault.Kind { return e.Code }
 
 func (e *Error) FaultPlace() fault.Place { return fault.Place{Record: fault.None, Offset: e.Offset} }
 
-// failure copies a status that is not OK out of C memory; nil when it is OK. Not with C.GoString,
-// which would move every caller's status to the heap.
+// failure copies a status that is not OK out of C memory; nil if it is OK. It does not use
+// C.GoString, which would move every caller's status to the heap.
 func failure(status *C.hrn_status) error {
 	if status.code == C.HRN_OK {
 		return nil

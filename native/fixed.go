@@ -8,18 +8,18 @@ import "C"
 import "unsafe"
 
 // The ops of this file do one fixed thing to each pixel; pixels/pixels.h documents their arguments.
-// What random ops draw comes down to them, so each is also read back (Plan.Replay).
+// Random ops become these ops when they are drawn, so each can also be read back (Plan.Replay).
 
-// Adjust changes colours or sharpness as its Kind says, by a Factor where that takes one.
+// Adjust changes colours or sharpness as its Kind says, by a Factor if the kind takes one.
 type Adjust struct {
 	Kind   int32
 	Factor float64
 }
 
-// Posterize keeps so many bits of each value.
+// Posterize keeps Bits bits of each value.
 type Posterize struct{ Bits int32 }
 
-// Solarize inverts values of at least a threshold.
+// Solarize inverts values from a threshold on.
 type Solarize struct{ Threshold float64 }
 
 // SolarizeAdd adds to values below a threshold.
@@ -28,7 +28,7 @@ type SolarizeAdd struct{ Add, Threshold int32 }
 // Gamma raises values to a power.
 type Gamma struct{ Gamma, Gain float64 }
 
-// PermuteChannels says which channel stands first, second and third.
+// PermuteChannels says which channel becomes the first, second and third.
 type PermuteChannels struct{ Order [3]int32 }
 
 // FixedBlur is torchvision's Gaussian blur.
@@ -59,7 +59,8 @@ type FixedElastic struct {
 	Fill            [3]float64
 }
 
-// Displaced moves each pixel by displacements of the caller's, for an image of that size; Field is their address.
+// Displaced moves each pixel by displacements of the caller's, for an image of that size. Field is
+// their address.
 type Displaced struct {
 	Field                          uint64
 	Width, Height, Version, Filter int32
@@ -67,7 +68,8 @@ type Displaced struct {
 	Fill                           [3]float64
 }
 
-// AffineMap is a warp by its coefficients, from output to input; Width and Height of the output, 0 for the input's.
+// AffineMap is a warp by its coefficients, from output to input. Width and Height are the output's,
+// 0 for those of the input.
 type AffineMap struct {
 	Coefficients          [6]float64
 	Width, Height, Filter int32
@@ -89,7 +91,8 @@ type TensorAffineMap struct {
 	Fill         [3]float64
 }
 
-// FixedAffine is torchvision's affine, whose map wants the size of the image; no Centre is the image's.
+// FixedAffine is torchvision's affine, whose map depends on the size of the image. Without Centre,
+// the centre is the image's.
 type FixedAffine struct {
 	Angle, Scale     float64
 	Translate, Shear [2]float64
@@ -98,7 +101,7 @@ type FixedAffine struct {
 	Fill             [3]float64
 }
 
-// FixedRotation is Pillow's rotate; no Centre is the image's.
+// FixedRotation is Pillow's rotate. Without Centre, the centre is the image's.
 type FixedRotation struct {
 	Angle  float64
 	Expand bool
@@ -107,17 +110,19 @@ type FixedRotation struct {
 	Fill   [3]float64
 }
 
-// User calls a function of the program's own: the addresses of that, and of what it is given.
+// User calls a function of the program's own. Function is its address, Context that of its first
+// argument.
 type User struct{ Function, Context uint64 }
 
-// MixBegin stands before chains of ops that are blended, with the weight of the image itself. Of a replay alone,
-// as MixChain and MixEnd.
+// MixBegin comes before chains of ops that are blended, with the weight of the image itself. Only a
+// replay has it, and MixChain and MixEnd.
 type MixBegin struct{ Weight float64 }
 
 // MixChain ends a chain of that weight.
 type MixChain struct{ Weight float64 }
 
-// MixEnd ends the last chain; the result's share in a blend with the image, below 0: no blend.
+// MixEnd ends the last chain. Blend is the share of the result in a blend with the image; below 0
+// there is no blend.
 type MixEnd struct{ Blend float64 }
 
 // The values of Adjust.Kind.
@@ -139,7 +144,7 @@ const (
 	PixelTensorAutocontrast int32 = C.HRN_PIXEL_TENSOR_AUTOCONTRAST
 )
 
-// pixelArguments is the member of a pixel op's arguments that belongs to its kind.
+// pixelArguments returns the member of a pixel op's arguments that belongs to its kind.
 func pixelArguments[T any](op *C.hrn_op, kind C.int32_t) *T {
 	to := arguments[C.hrn_op_pixel](op, C.HRN_OP_PIXEL)
 	to.kind = kind
@@ -271,7 +276,7 @@ func (o MixEnd) fill(op *C.hrn_op) {
 
 func argumentsOf[T any](pixel *C.hrn_op_pixel) T { return *(*T)(unsafe.Pointer(&pixel.args)) }
 
-// pixelOf is the fixed op on pixels that has these arguments.
+// pixelOf returns the fixed op on pixels that has these arguments.
 func pixelOf(pixel *C.hrn_op_pixel, filter int32, fill [3]float64) Op {
 	switch pixel.kind {
 	case C.HRN_PIXEL_POSTERIZE:

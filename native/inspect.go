@@ -62,24 +62,24 @@ const (
 	ProcessDeflate       uint8 = C.HRN_PROCESS_DEFLATE
 )
 
-// Facts are what a record says of itself.
+// Facts are what a record's header says of it.
 type Facts struct {
-	Width, Height   uint32 // pixels; 0 where the header could not be read
+	Width, Height   uint32 // pixels; 0 if the header could not be read
 	RestartInterval uint32 // MCUs, 0 for none
-	ScanOffset      uint32 // first entropy-coded byte, 0 but for JPEG
+	ScanOffset      uint32 // first entropy-coded byte; 0 except for JPEG
 	CRC32C          uint32 // of all bytes, whatever the verdict
 	Scans           uint32 // counted when the entropy data was read
 
 	Codec, Sampling, Process uint8
-	Channels                 uint8 // as stored: 1, 2, 3, 4
-	Bits                     uint8 // a sample
+	Channels                 uint8 // components of a pixel as stored: 1, 2, 3, 4
+	Bits                     uint8 // bits of a sample
 	Orientation              uint8 // EXIF's 1-8, 0 for none
 }
 
-// Inspect reads the header of the record at data, or with entropy all of its coded data once, without
-// making pixels: the error is then the verdict on the file. It is an *Error, or nil; facts are filled
-// as far as they could be read, also with an error. Warnings counts what libjpeg or zlib would have
-// complained of while the pixels are still Pillow's.
+// Inspect reads the header of the record at data, or with entropy all of its coded data once,
+// without making pixels. The error is then the verdict on the file. It is an *Error, or nil. facts
+// are filled as far as they could be read, also with an error. warnings counts what libjpeg or zlib
+// would have complained about; the pixels are still Pillow's.
 func (c *Context) Inspect(data unsafe.Pointer, length int64, entropy bool) (facts Facts,
 	warnings uint32, err error) {
 	if length < 0 {
@@ -115,7 +115,8 @@ func factsOf(f *C.hrn_facts) Facts {
 	}
 }
 
-// Header reads the size of the record at data, and nothing behind its header. The error is an *Error.
+// Header reads the size of the record at data, and nothing behind the header. The error is an
+// *Error.
 func (c *Context) Header(data unsafe.Pointer, length int64) (width, height uint32, err error) {
 	if length < 0 || c.c == nil {
 		return 0, 0, &Error{Code: Argument, Offset: -1, Text: "negative record length, or a closed context"}
@@ -129,7 +130,7 @@ func (c *Context) Header(data unsafe.Pointer, length int64) (width, height uint3
 	return uint32(w), uint32(h), nil
 }
 
-// Size is that of the image which Sample or Header read last.
+// Size returns the size of the image that Sample or Header read last.
 func (c *Context) Size() (width, height uint32) {
 	var w, h C.uint32_t
 	if c.c != nil {
@@ -138,12 +139,12 @@ func (c *Context) Size() (width, height uint32) {
 	return uint32(w), uint32(h)
 }
 
-// SeekStep is the distance of seek points along a row of MCUs.
+// SeekStep is the distance between seek points in a row, in MCUs.
 const SeekStep = C.HRN_SEEK_STEP
 
-// InspectSeek is Inspect with entropy that also appends the record's seek points to seek: where every
-// step-th MCU of each row begins. Nothing is appended where there are none: the record is no baseline
-// JPEG, or drew a warning.
+// InspectSeek is Inspect with entropy that also appends the record's seek points to seek: where
+// every step-th MCU of each row begins. It appends nothing if there are none, because the record is
+// no baseline JPEG or drew a warning.
 func (c *Context) InspectSeek(data unsafe.Pointer, length int64, step uint32, seek []byte) (facts Facts,
 	points []byte, warnings uint32, err error) {
 	if length < 0 {
@@ -164,14 +165,14 @@ func (c *Context) InspectSeek(data unsafe.Pointer, length int64, step uint32, se
 	return factsOf(&f), seek, uint32(status.warnings), failure(&status)
 }
 
-// CRC32C continues the Castagnoli checksum crc, 0 at the start, over b.
+// CRC32C continues the Castagnoli checksum crc, which is 0 at the start, over b.
 func CRC32C(crc uint32, b []byte) uint32 {
 	return uint32(C.hrn_crc32c(C.uint32_t(crc), (*C.uint8_t)(unsafe.Pointer(unsafe.SliceData(b))),
 		C.size_t(len(b))))
 }
 
-// SIMD names the instruction set in use, "avx512", "avx2" or "scalar". The error says what is wrong with
-// HEADRACE_SIMD; scalar is used then.
+// SIMD names the instruction set in use, "avx512", "avx2" or "scalar". The error says what is wrong
+// with HEADRACE_SIMD; scalar is then used.
 func SIMD() (string, error) {
 	name := C.GoString(C.hrn_simd_name())
 	if text := C.hrn_simd_error(); text != nil {

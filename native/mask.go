@@ -12,21 +12,22 @@ import (
 	"unsafe"
 )
 
-// MaskFillOfOp is what each op fills images with.
+// MaskFillOfOp stands for what each op fills images with.
 const MaskFillOfOp = C.HRN_MASK_FILL_OF_OP
 
-// Mask is what MoveMask moves: Pixels, a byte each, or, where they are nil, a file in C, mapped or
-// pinned memory: a PNG of one channel of up to 8 bits, or with a palette, whose indices are the classes.
+// Mask is what MoveMask moves: Pixels, one byte each, or, if they are nil, a file in C, mapped or
+// pinned memory. The file is a PNG of one channel of up to 8 bits, or with a palette, whose indices
+// are the classes.
 type Mask struct {
 	Pixels        []byte
 	File          unsafe.Pointer
 	Length        int64
-	Width, Height int32 // those of its image
-	Fill          int32 // what paddings and warps take from outside, or MaskFillOfOp
+	Width, Height int32 // the size of its image
+	Fill          int32 // what paddings and warps show from outside, or MaskFillOfOp
 }
 
-// MoveMask does to a mask what was drawn for its image, and writes toWidth x toHeight bytes to `to`. Of a
-// file no more is decoded than is seen in the end.
+// MoveMask does to a mask what was drawn for its image, and writes toWidth x toHeight bytes to
+// `to`. Of a file only what is shown in the end is decoded.
 func (c *Context) MoveMask(drawn []Drawn, mask Mask, to unsafe.Pointer, toWidth, toHeight int32) error {
 	var pins runtime.Pinner
 	defer pins.Unpin()
@@ -44,7 +45,7 @@ func (c *Context) MoveMask(drawn []Drawn, mask Mask, to unsafe.Pointer, toWidth,
 		if int64(len(mask.Pixels)) != int64(mask.Width)*int64(mask.Height) || len(mask.Pixels) == 0 {
 			return &Error{Code: Argument, Offset: -1, Text: "a mask whose bytes are not its sides' product"}
 		}
-		pins.Pin(&mask.Pixels[0]) // for job is Go memory, too
+		pins.Pin(&mask.Pixels[0]) // because job is Go memory, too
 		job.pixels = (*C.uint8_t)(&mask.Pixels[0])
 	}
 	ops := make([]C.hrn_drawn, len(drawn))

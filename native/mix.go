@@ -46,24 +46,25 @@ const (
 	MixCutMix int32 = C.HRN_MIX_CUTMIX
 )
 
-// MaxMixOps is the most ways that one may be chosen from.
+// MaxMixOps is the most ways of mixing that one may be chosen from.
 const MaxMixOps = C.HRN_MAX_MIX_OPS
 
-// Mix is what the samples of a batch are mixed by.
+// Mix says how the samples of a batch are mixed.
 type Mix struct {
-	Ops    []MixOp // one, or those that one is chosen from for each batch; all of one Unit
+	Ops    []MixOp // one op, or those that one is chosen from for each batch; all have one Unit
 	Choice int32   // number of the choice in the whole list
-	// Classes is the length of a soft label; 0: labels stay numbers, with the partners' beside them.
+	// Classes is the length of a soft label. 0: labels stay numbers, with the partners' beside
+	// them.
 	Classes   int64
 	Smoothing float64
-	// Neighbours: the first two of a batch are a pair, and the next two; else each sample takes the
-	// one before it.
+	// Neighbours: the first two samples of a batch are a pair, and so are the next two. Otherwise
+	// each sample's partner is the one before it.
 	Neighbours bool
 
 	list C.hrn_mix_list
 }
 
-// SetMix gives a plan of unmixed samples what they are mixed by, before its first use.
+// SetMix tells a plan of unmixed samples how they are mixed, before its first use.
 func (p *Plan) SetMix(m Mix) error {
 	if len(m.Ops) > MaxMixOps {
 		return &Error{Code: Argument, Offset: -1, Text: "too many ways of mixing"}
@@ -89,13 +90,13 @@ func (p *Plan) SetMix(m Mix) error {
 	return nil
 }
 
-// Mix is what the plan's samples are mixed by; nil where each is finished alone.
+// Mix says how the plan's samples are mixed; nil if each is finished alone.
 func (p *Plan) Mix() *Mix { return p.mix }
 
-// Unit is what one draw serves.
+// Unit says what one draw is for.
 func (m *Mix) Unit() int32 { return m.Ops[0].Unit }
 
-// Mixing is what is done to one sample; draws/mixing.h says what its fields hold.
+// Mixing is what is done to one sample; draws/mixing.h says what its fields mean.
 type Mixing struct {
 	Kind                     int32
 	Top, Left, Height, Width int32
@@ -103,7 +104,7 @@ type Mixing struct {
 	Drawn, Lambda            float64
 }
 
-// DrawMixing says what is done to the samples that one draw serves: Key.Draw is where their step
+// DrawMixing says what is done to the samples that one draw is for. Key.Draw is where their step
 // begins, Key.Sample which of its places is meant.
 func (m *Mix) DrawMixing(key Key, width, height uint32) Mixing {
 	k := key.c()
@@ -112,17 +113,17 @@ func (m *Mix) DrawMixing(key Key, width, height uint32) Mixing {
 	return *(*Mixing)(unsafe.Pointer(&mixing))
 }
 
-// UnmixedBytes is what a sample takes that waits for being mixed.
+// UnmixedBytes returns the memory that a sample takes while it waits to be mixed.
 func (p *Plan) UnmixedBytes() int64 { return int64(C.hrn_unmixed_bytes(p.c)) }
 
-// FinishMixed finishes a sample by MixUp: at dst stand FixedSize's bytes afterwards. own, whose share
-// is lambda, and other are what Sample left waiting with an unmixed plan.
+// FinishMixed finishes a sample by MixUp and writes FixedSize's bytes to dst. own, whose share is
+// lambda, and other are what Sample left waiting with an unmixed plan.
 func (p *Plan) FinishMixed(own, other unsafe.Pointer, lambda float64, dst unsafe.Pointer) {
 	C.hrn_mix(p.c, own, other, C.double(lambda), dst)
 	runtime.KeepAlive(p)
 }
 
-// MixLabels writes a share for each class; both labels are among them.
+// MixLabels writes a share for each class. Both labels must be below the number of classes.
 func MixLabels(smoothing float64, own, other int64, lambda float64, to []float32) {
 	C.hrn_mix_labels(C.double(smoothing), C.int64_t(own), C.int64_t(other), C.double(lambda), C.int64_t(len(to)), (*C.float)(&to[0]))
 }

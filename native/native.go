@@ -20,13 +20,13 @@ import (
 	_ "github.com/headrace/headrace/native/write"
 )
 
-// Limits bound what one record may cost. The zero value is of no use; start from DefaultLimits.
+// Limits bound what one record may cost. The zero value is useless; start from DefaultLimits.
 type Limits struct {
 	MaxPixels       uint64 // width x height
 	MaxDecoderBytes uint64 // what a Context may hold
 	MaxRecordBytes  uint64 // encoded size
-	MaxScanBlocks   uint64 // that a JPEG's scans go through, all together
-	MaxScans        uint32 // of a progressive JPEG
+	MaxScanBlocks   uint64 // blocks that all scans of a JPEG together go through
+	MaxScans        uint32 // scans of a progressive JPEG
 }
 
 // DefaultLimits returns the limits that core/memory.h documents.
@@ -44,7 +44,7 @@ func DefaultLimits() Limits {
 // Context is the memory of one decoding thread.
 type Context struct {
 	c     *C.hrn_context
-	times *C.hrn_times // in it; nil unless they are noted
+	times *C.hrn_times // inside c; nil unless they are noted
 }
 
 // NewContext makes a context; it allocates little until the first image.

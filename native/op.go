@@ -7,27 +7,28 @@ import "C"
 
 import "unsafe"
 
-// Op is one transform as data: one of the types of this file, pixelop.go and fixed.go, each a member of
-// hrn_op, whose fields draws/op.h documents. Filter is a value of Pillow's Image.Resampling, Fill what paddings and warps
-// show from outside: whole numbers from 0 to 255.
+// Op is one transform as data: one of the types of this file, pixelop.go and fixed.go. Each
+// corresponds to a member of hrn_op, whose fields draws/op.h documents. Filter is a value of
+// Pillow's Image.Resampling. Fill is what paddings and warps show from outside: integers from 0 to
+// 255.
 type Op interface {
 	fill(op *C.hrn_op)
 }
 
-// Crop is a fixed box, which may lie outside of the image.
+// Crop is a fixed box, which may lie outside the image.
 type Crop struct{ Top, Left, Height, Width int32 }
 
-// Resize is to an exact size.
+// Resize resizes to an exact size.
 type Resize struct{ Height, Width, Filter int32 }
 
-// ResizeBox is of a part of the image: left, top, right, bottom, with fractions.
+// ResizeBox resizes a part of the image: left, top, right, bottom, with fractions.
 type ResizeBox struct {
 	Height, Width, Filter int32
 	Box                   [4]float64
 }
 
-// Reduce divides both sides by whole factors, and rounds them up. With a draft libjpeg does it, for which
-// it is the first op, of factors 1, 2, 4 or 8 alike.
+// Reduce divides both sides by whole factors, and rounds them up. With a draft libjpeg does it. A
+// draft must be the first op, and both its factors must be the same, 1, 2, 4 or 8.
 type Reduce struct{ Across, Down, Draft int32 }
 
 // What a draft decodes.
@@ -39,19 +40,19 @@ const (
 // ResizeShorter is torchvision's Resize to one number.
 type ResizeShorter struct{ Size, MaxSize, Filter int32 }
 
-// CenterCrop pads what is too small.
+// CenterCrop crops the middle, and pads a side that is too small.
 type CenterCrop struct{ Height, Width int32 }
 
-// RandomResizedCrop is a box of random area and aspect ratio, resized.
+// RandomResizedCrop crops a box of random area and aspect ratio, and resizes it.
 type RandomResizedCrop struct {
 	Height, Width, Filter int32
 	Scale, Ratio          [2]float64
 }
 
-// Padding is what stands around an image.
+// Padding is what is added around an image.
 type Padding struct{ Left, Top, Right, Bottom, Mode int32 }
 
-// RandomCrop is a box of fixed size anywhere in the padded image.
+// RandomCrop crops a box of fixed size anywhere in the padded image.
 type RandomCrop struct {
 	Height, Width int32
 	Padding       Padding
@@ -59,8 +60,8 @@ type RandomCrop struct {
 	Fill          [3]float64
 }
 
-// Pads is what the op pads an image of that size by before it crops: IfNeeded, also by what is missing for its box, on
-// both sides.
+// Pads returns by how much the op pads an image of that size before it crops. With IfNeeded that
+// includes what is missing for its box, on both sides.
 func (c RandomCrop) Pads(width, height int32) Padding {
 	p := c.Padding
 	if c.IfNeeded {
@@ -70,10 +71,10 @@ func (c RandomCrop) Pads(width, height int32) Padding {
 	return p
 }
 
-// HorizontalFlip is done with its probability.
+// HorizontalFlip flips with its probability.
 type HorizontalFlip struct{ Probability float64 }
 
-// VerticalFlip is done with its probability.
+// VerticalFlip flips with its probability.
 type VerticalFlip struct{ Probability float64 }
 
 // Pad adds to the image's sides.
@@ -82,14 +83,15 @@ type Pad struct {
 	Fill    [3]float64
 }
 
-// RandomShortestSize is to one of at most MaxSizes lengths of the shorter side.
+// RandomShortestSize resizes the shorter side to one of at most MaxSizes lengths.
 type RandomShortestSize struct {
 	MaxSize int32
 	Sizes   []int32
 	Filter  int32
 }
 
-// RandomResize is to a length of the shorter side from Least to End, which is never drawn.
+// RandomResize resizes the shorter side to a length from Least up to End, which itself is never
+// drawn.
 type RandomResize struct{ Least, End, Filter int32 }
 
 // ScaleJitter fits the image into a target and scales it.
@@ -105,7 +107,8 @@ type ZoomOut struct {
 	Side [2]float64
 }
 
-// IoUCrop is a random box that keeps one of the sample's boxes: torchvision's RandomIoUCrop. Plan.IoUCrop draws it.
+// IoUCrop crops a random box that keeps one of the sample's boxes, as torchvision's RandomIoUCrop.
+// Plan.IoUCrop draws it.
 type IoUCrop struct {
 	Scale, Aspect [2]float64
 	Trials        int32
@@ -129,7 +132,8 @@ type Erasing struct {
 	Box          Crop
 }
 
-// FiveCrop makes several images: the corners and the middle, with Ten those of the mirror image, too.
+// FiveCrop makes several images: the corners and the middle, and with Ten those of the mirrored
+// image as well.
 type FiveCrop struct {
 	Height, Width int32
 	Ten, Vertical bool
@@ -146,7 +150,7 @@ const (
 	OpErase   int32 = C.HRN_OP_ERASE
 )
 
-// What an erasing fills its boxes with: its With.
+// The values of Erasing.With: what an erasing fills its boxes with.
 const (
 	EraseValue  int32 = C.HRN_ERASE_VALUE
 	ErasePixels int32 = C.HRN_ERASE_PIXELS
@@ -165,7 +169,7 @@ const MaxIoUCrops = C.HRN_MAX_IOU_CROPS
 // MaxSizes is the most lengths of a RandomShortestSize.
 const MaxSizes = C.HRN_MAX_SIZES
 
-// arguments is the member of the op's union that belongs to its kind.
+// arguments returns the member of the op's union that belongs to its kind.
 func arguments[T any](op *C.hrn_op, kind C.int32_t) *T {
 	op.kind = kind
 	return (*T)(unsafe.Pointer(&op.anon0))
@@ -261,7 +265,8 @@ func (o Pad) fill(op *C.hrn_op) {
 	*arguments[C.hrn_op_padding](op, C.HRN_OP_PAD) = o.Padding.c()
 }
 
-// fill leaves out sizes beyond MaxSizes; the count says how many there were, which is refused.
+// fill leaves out sizes beyond MaxSizes. The count still says how many there were, so the op is
+// refused.
 func (o RandomShortestSize) fill(op *C.hrn_op) {
 	op.filter = C.int32_t(o.Filter)
 	to := arguments[C.hrn_op_shortest](op, C.HRN_OP_RANDOM_SHORTEST_SIZE)
@@ -288,7 +293,7 @@ func (o ZoomOut) fill(op *C.hrn_op) {
 	*arguments[C.hrn_op_zoom](op, C.HRN_OP_ZOOM_OUT) = C.hrn_op_zoom{mode: C.int32_t(o.Mode), side: pair(o.Side)}
 }
 
-// fill leaves out overlaps beyond MaxOverlaps, as that of RandomShortestSize does.
+// fill leaves out overlaps beyond MaxOverlaps, as fill of RandomShortestSize does with sizes.
 func (o IoUCrop) fill(op *C.hrn_op) {
 	to := arguments[C.hrn_op_iou_crop](op, C.HRN_OP_IOU_CROP)
 	to.scale, to.aspect = pair(o.Scale), pair(o.Aspect)

@@ -14,13 +14,13 @@ type ColorJitter struct {
 // ChannelPermutation draws an order of the channels.
 type ChannelPermutation struct{}
 
-// GaussianBlur draws its deviation.
+// GaussianBlur draws its standard deviation.
 type GaussianBlur struct {
 	Kernel [2]int32
 	Sigma  [2]float64
 }
 
-// Rotation draws its angle; no Centre is the image's.
+// Rotation draws its angle. Without Centre, the centre is the image's.
 type Rotation struct {
 	Filter  int32
 	Fill    [3]float64
@@ -29,7 +29,7 @@ type Rotation struct {
 	Centre  *[2]float64
 }
 
-// Affine draws all numbers of an affine map; no Centre is the image's.
+// Affine draws all numbers of an affine map. Without Centre, the centre is the image's.
 type Affine struct {
 	Filter                                    int32
 	Fill                                      [3]float64
@@ -38,7 +38,7 @@ type Affine struct {
 	Version                                   int32
 }
 
-// Perspective moves the corners.
+// Perspective moves the corners at random.
 type Perspective struct {
 	Filter     int32
 	Fill       [3]float64
@@ -113,7 +113,7 @@ const (
 	TimmAuto3A         int32 = C.HRN_TIMM_AUTO_3A
 )
 
-// FilterDrawn as Timm.Filter: bilinear or bicubic, op by op.
+// FilterDrawn as Timm.Filter means bilinear or bicubic, drawn for each op.
 const FilterDrawn int32 = C.HRN_FILTER_DRAWN
 
 func (o ColorJitter) fill(op *C.hrn_op) {

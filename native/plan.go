@@ -21,7 +21,7 @@ import (
 	"unsafe"
 )
 
-// The values of an op's Filter: Pillow's Image.Resampling, and two of torch's.
+// The values of an op's Filter: Pillow's Image.Resampling, and two of torch's filters.
 const (
 	Nearest  int32 = C.HRN_NEAREST
 	Lanczos  int32 = C.HRN_LANCZOS
@@ -30,7 +30,7 @@ const (
 	Box      int32 = C.HRN_BOX
 	Hamming  int32 = C.HRN_HAMMING
 
-	// TensorBilinear and TensorBicubic round as torch does, which resizes tensors of bytes.
+	// TensorBilinear and TensorBicubic round as torch does when it resizes tensors of bytes.
 	TensorBilinear int32 = C.HRN_TENSOR_BILINEAR
 	TensorBicubic  int32 = C.HRN_TENSOR_BICUBIC
 )
@@ -64,7 +64,7 @@ const (
 	PassesHorizontal int32 = C.HRN_PASSES_HORIZONTAL
 )
 
-// MaxOps is the most ops a plan takes.
+// MaxOps is the most ops that a plan takes.
 const MaxOps = C.HRN_MAX_OPS
 
 // MaxPixelOps is the most ops on pixels that one image takes.
@@ -73,13 +73,13 @@ const MaxPixelOps = C.HRN_MAX_PIXEL_OPS
 // Output is the form of a finished sample.
 type Output struct {
 	DType, Layout, Scale, Mode int32
-	Passes                     int32 // of a resize: which comes first
-	Unmixed                    bool  // Sample writes what Mix takes
-	Grey                       bool  // of the three channels the first alone
+	Passes                     int32 // which pass of a resize comes first
+	Unmixed                    bool  // Sample writes what FinishMixed takes
+	Grey                       bool  // only the first of the three channels
 	Normalize                  bool
 	Mean, Std                  [3]float32
-	SourceWidth, SourceHeight  uint32 // of every image that the plan will see; 0: not known
-	SourceGrey                 bool   // each of them has one channel
+	SourceWidth, SourceHeight  uint32 // the size of every image that the plan will see; 0: unknown
+	SourceGrey                 bool   // each of those images has one channel
 }
 
 // Plan is a checked and compiled sequence of ops. It is immutable: any number of contexts may use
@@ -90,23 +90,23 @@ type Plan struct {
 	output   Output
 	mix      *Mix
 	boxes    bool // it has an IoUCrop
-	programs bool // it has a User or a Displaced
+	programs bool // it has a User or a Displaced op
 }
 
-// Size is that of a finished sample; Fixed when it is the same for every image.
+// Size is the size of a finished sample. Fixed says that it is the same for every image.
 type Size struct {
 	Fixed         bool
 	Width, Height uint32
-	Images        uint32 // 0 of one image as such, else so many in a row
+	Images        uint32 // 0: one image as such; else how many, one after the other
 	Bytes         uint64
 }
 
-// NewPlan checks and compiles; the error is an *Error with code Argument that names the op by its
-// number and the parameter.
+// NewPlan checks and compiles the ops. The error is an *Error with code Argument that names the op
+// by its number, and the parameter.
 func NewPlan(ops []Op, output Output) (*Plan, error) {
 	list := make([]C.hrn_op, len(ops)+1) // one more, so that an empty plan has an address
 	for i, op := range ops {
-		if op != nil { // refused as an op of no kind
+		if op != nil { // nil is refused as an op of no kind
 			op.fill(&list[i])
 		}
 	}
@@ -160,19 +160,21 @@ func (p *Plan) Close() {
 	p.c = nil
 }
 
-// Output is the form of its samples.
+// Output returns the form of the plan's samples.
 func (p *Plan) Output() Output { return p.output }
 
-// LooksAtBoxes is whether what it draws depends on the boxes of a sample: it has an IoUCrop.
+// LooksAtBoxes says whether what the plan draws depends on the boxes of a sample: it has an
+// IoUCrop.
 func (p *Plan) LooksAtBoxes() bool { return p.boxes }
 
-// UsesProgram is whether it calls a function of the program's or reads memory of it: it has a User or a Displaced.
+// UsesProgram says whether the plan calls a function of the program or reads its memory: it has a
+// User or a Displaced.
 func (p *Plan) UsesProgram() bool { return p.programs }
 
-// FixedSize is the size of every sample, and whether there is one: a batch needs it.
+// FixedSize returns the size of every sample, and whether all have the same, which a batch needs.
 func (p *Plan) FixedSize() (Size, bool) { return p.size, p.size.Fixed }
 
-// Size is that of the sample made from an image of width x height.
+// Size returns the size of the sample that is made from an image of width x height.
 func (p *Plan) Size(width, height uint32) (Size, error) {
 	var size C.hrn_size
 	var status C.hrn_status
@@ -184,8 +186,8 @@ func (p *Plan) Size(width, height uint32) (Size, error) {
 	return sizeOf(&size), nil
 }
 
-// DrawnSize is the size of what the key makes of an image of width x height, also where the plan
-// leaves it to chance.
+// DrawnSize returns the size of the sample that the key makes from an image of width x height, also
+// if the plan leaves the size to chance.
 func (p *Plan) DrawnSize(key Key, width, height uint32) (Size, error) {
 	var size C.hrn_size
 	var status C.hrn_status
@@ -202,13 +204,14 @@ func sizeOf(size *C.hrn_size) Size {
 	return Size{size.fixed != 0, uint32(size.width), uint32(size.height), uint32(size.images), uint64(size.bytes)}
 }
 
-// Key is what random ops draw from, with the op's place in the plan. Draw is 0 where a sample comes
-// once an epoch, else what tells its appearances apart; View 0 is a sample's only or first view.
+// Key is what random ops draw from, together with the op's place in the plan. Draw is 0 if a sample
+// comes once an epoch; otherwise it distinguishes the sample's appearances. View 0 is a sample's
+// only or first view.
 type Key struct {
 	Seed, Epoch, Sample, Draw uint64
 	View                      uint32
-	// What the first IoUCrops that the plan comes to have drawn for the sample's boxes; a Height of 0 leaves
-	// the image as it is.
+	// What the first Settled IoUCrops that the plan meets have drawn for the sample's boxes. A
+	// Height of 0 leaves the image as it is.
 	Settled int32
 	Crops   [MaxIoUCrops]Crop
 }
@@ -229,8 +232,9 @@ func (k Key) c() C.hrn_key {
 	return key
 }
 
-// IoUCrop says what op number op, an IoUCrop, draws for an image of that size and its boxes: left, top,
-// right, bottom of each. A limit is met where torchvision would try without an end in sight.
+// IoUCrop says what op number op, an IoUCrop, draws for an image of that size and its boxes (left,
+// top, right, bottom of each). The error has code Limit if torchvision would try with no end in
+// sight.
 func (p *Plan) IoUCrop(op int32, key Key, width, height int32, boxes []float32) (Crop, error) {
 	k := key.c()
 	var crop C.hrn_settled_crop
@@ -245,7 +249,7 @@ func (p *Plan) IoUCrop(op int32, key Key, width, height int32, boxes []float32) 
 }
 
 // Draw says what op number op would do to an image of that size: top, left, height, width for the
-// random crops, 1 in the first place for a flip that flips.
+// random crops; 1 in the first place for a flip that flips.
 func (p *Plan) Draw(op int, key Key, width, height uint32) ([8]int32, error) {
 	k := key.c()
 	var draw C.hrn_draw

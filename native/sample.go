@@ -14,20 +14,20 @@ import "C"
 import "unsafe"
 
 // Seek is a record's seek points: C or mapped memory that stays readable for the call. With HasCRC,
-// points whose checksum is not CRC32C are passed over: the pixels are right, and take longer.
+// points whose checksum is not CRC32C are ignored: the pixels are still right, but take longer.
 type Seek struct {
 	Data   unsafe.Pointer
 	Length int64
 	CRC32C uint32
 	HasCRC bool
-	// Of points that were learned: they are passed over unless Image is the record's CRC-32C.
+	// For points that were learned: they are ignored unless Image is the record's CRC-32C.
 	Image    uint32
 	HasImage bool
-	// Learn notes points on the way that are not there; Learned has them.
+	// Learn notes missing points while the sample is decoded; Learned returns them.
 	Learn bool
 }
 
-// Raw says what the bytes of a sample without a header are: pixels, value c of pixel (y, x) at
+// Raw says what the bytes of a sample without a header are: pixels, with value c of pixel (y, x) at
 // Origin + y*Row + x*Pixel + c*Channel. The zero value stands for a sample that has a header.
 type Raw struct {
 	Width, Height, Channels     uint32
@@ -39,25 +39,26 @@ func (r *Raw) c() C.hrn_raw {
 		origin: C.int64_t(r.Origin), row: C.int64_t(r.Row), pixel: C.int64_t(r.Pixel), channel: C.int64_t(r.Channel)}
 }
 
-// View is one image of a sample: the plan that makes it, and where it goes, which is C, mapped or
+// View is one image of a sample: the plan that makes it, and where it goes. To is C, mapped or
 // pinned memory of at least the plan's size.
 type View struct {
 	Plan     *Plan
 	To       unsafe.Pointer
 	Capacity uint64
 
-	// Of an unmixed plan, whose view is a sample's only one: what of it is finished at once; whether
-	// it is left at To to wait for another; and those that are made with it then.
+	// For an unmixed plan, whose view must be the sample's only one: what of it is finished at
+	// once; whether it stays at To to wait for another sample; and the samples that are made with
+	// it then.
 	Patches [2]Patch
 	Waits   bool
 	MixUps  [2]MixUp
 }
 
-// MixUp is a sample that is made of the one at hand and of Other, which waits already.
+// MixUp is a sample that is made of the sample at hand and of Other, which already waits.
 type MixUp struct {
 	To, Other unsafe.Pointer // To is nil for none
-	Lambda    float64        // the share of the one that it is made for,
-	Theirs    bool           // which is Other
+	Lambda    float64        // the share of the sample that it is made for,
+	Theirs    bool           // which is Other if this is true
 }
 
 func (m *MixUp) c() C.hrn_mixup {
@@ -84,18 +85,18 @@ func (p *Patch) c() C.hrn_patch {
 	return patch
 }
 
-// MaxViews is how many a sample may have.
+// MaxViews is how many views a sample may have.
 const MaxViews = C.HRN_MAX_VIEWS
 
 // Sample makes one finished sample from the encoded bytes at data and writes each of its views to
-// its place: checksum (where crc is not nil), header, limits, draws, cropped decode, resize, flip,
+// its place: checksum (unless crc is nil), header, limits, draws, cropped decode, resize, flip,
 // normalise, cast. It is one C call and allocates nothing in Go unless it fails. The key is that of
-// the first view; the others differ from it in View alone, which counts up.
+// the first view. The others differ from it only in View, which counts up.
 //
 // seek is the record's seek points, as InspectSeek made them, or the zero value.
 //
-// data is C, mapped or pinned memory. Warnings counts what the decoder complained of while
-// the pixels are still Pillow's. The error is an *Error; after one, the views' content is undefined.
+// data is C, mapped or pinned memory. warnings counts what the decoder complained about; the pixels
+// are still Pillow's. The error is an *Error. After an error the views' content is undefined.
 func (c *Context) Sample(data unsafe.Pointer, length int64, seek Seek, key Key, crc *uint32,
 	views ...View) (warnings uint32, err error) {
 	return c.sample(data, length, seek, nil, key, crc, views)
@@ -161,16 +162,16 @@ func (c *Context) sample(data unsafe.Pointer, length int64, seek Seek, raw *Raw,
 	return uint32(status.warnings), nil
 }
 
-// Row is one image of a run: Bytes and To are C, mapped or pinned memory, or the program's own.
+// Row is one image of a run. Bytes and To are C, mapped or pinned memory, or the program's own.
 type Row struct {
 	Bytes        unsafe.Pointer
 	Sample, Draw uint64
 	To           unsafe.Pointer
 }
 
-// Samples is SampleRaw for many images of one array in one C call: each of length bytes, with a key that
-// differs in sample and draw, to a place of at least capacity bytes. done are finished; with an error,
-// which is an *Error, it is that of the next one.
+// Samples is SampleRaw for many images of one array in one C call. Each image has length bytes, a
+// key that differs in sample and draw, and a place of at least capacity bytes. The first done
+// images are finished. An error, which is an *Error, is that of the next one.
 func (c *Context) Samples(plan *Plan, raw *Raw, length int64, capacity uint64, key Key, rows []Row) (done int, err error) {
 	if len(rows) == 0 {
 		return 0, nil
@@ -195,10 +196,12 @@ func init() {
 	}
 }
 
-// Learned is the seek points that Sample noted of the record it made last, as InspectSeek finds them, or
-// those of its first rows, and the CRC-32C of the record's bytes, which must still be readable. The points are
-// the context's until its next call. If ok and without points, the record can never have any, for it is not clean to its
-// end. If not ok, nothing was learned: the record is no baseline JPEG, or was decoded by the points that it had.
+// Learned returns the seek points that Sample noted for the record that it made last, as
+// InspectSeek finds them, or those of its first rows. crc is the CRC-32C of the record's bytes,
+// which must still be readable. The points are the context's until its next call. If ok is true and
+// there are no points, the record can never have any, because it is not clean to its end. If ok is
+// false, nothing was learned: the record is no baseline JPEG, or was decoded with the points that
+// it had.
 func (c *Context) Learned() (points []byte, crc uint32, ok bool) {
 	var found *C.uint8_t
 	var size C.size_t

@@ -11,11 +11,12 @@ import "C"
 
 import "time"
 
-// Times are what the parts of a sample took. Decoding, ops and writing take turns, some rows at a
-// time; each is the sum of its turns, writing by one row of sixteen, and ops are what is left of the call.
+// Times are how long the parts of a sample took. Decoding, ops and writing take turns, some rows at
+// a time. Each time is the sum of its turns; that of writing is extrapolated from one row of
+// sixteen, and ops take what is left of the call.
 type Times struct{ Checksum, Decode, Write time.Duration }
 
-// NoteTimes has the calls of the context note what they take, or no longer.
+// NoteTimes makes the calls of the context measure their times, or stops that.
 func (c *Context) NoteTimes(on bool) {
 	note := C.int32_t(0)
 	if on {
@@ -25,7 +26,7 @@ func (c *Context) NoteTimes(on bool) {
 	c.times = C.hrn_times_of(c.c)
 }
 
-// Times are those of the last Sample or SampleRaw; zero where they are not noted.
+// Times returns the times of the last Sample or SampleRaw; zero if they are not measured.
 func (c *Context) Times() Times {
 	if c.times == nil {
 		return Times{}
