@@ -1,4 +1,4 @@
-/* header.c: header.h in full. */
+/* header.c: all of header.h. */
 #include "header.h"
 
 #include <errno.h>
@@ -8,15 +8,15 @@
 #include <unistd.h>
 #include <zlib.h>
 
-/* Enough for the tables of nearly every JPEG; what lies behind larger segments, as EXIF's small
- * pictures, is read on its own. */
+/* Enough for the tables of nearly every JPEG. What is behind larger segments, such as EXIF's
+ * thumbnails, is read on its own. */
 enum { FIRST = 4096, NEXT = 64, MOST_SEGMENTS = 256 };
 
-/* Where encoded bytes come from: memory, or a file of which one block is held at a time. */
+/* Where encoded bytes come from: memory, or a file of which one block is in memory at a time. */
 typedef struct {
   int descriptor; /* -1: all bytes are in the block */
   const uint8_t *block;
-  uint64_t begin; /* of the block in the file */
+  uint64_t begin; /* where the block begins in the file */
   size_t length;
   uint8_t buffer[FIRST];
 } source;
@@ -38,7 +38,7 @@ static void fill(source *from, uint64_t at, size_t count) {
   from->length = got > 0 ? (size_t)got : 0;
 }
 
-/* So many bytes at an offset, or NULL where the file has fewer. */
+/* `count` bytes at an offset, or NULL if the file has fewer. */
 static const uint8_t *bytes_at(source *from, uint64_t at, size_t count) {
   if (at < from->begin || at - from->begin > from->length ||
       from->length - (size_t)(at - from->begin) < count) {
@@ -57,7 +57,7 @@ static void found(hrh_header *out, int format, int mode, uint32_t width, uint32_
   out->height = height;
 }
 
-/* Tables and comments, which may stand before the frame header: DHT, DQT, DRI, COM and APPn. */
+/* Tables and comments, which may come before the frame header: DHT, DQT, DRI, COM and APPn. */
 static int is_table(int marker) {
   return marker == 0xC4 || marker == 0xDB || marker == 0xDD || marker == 0xFE ||
          (marker >= 0xE0 && marker <= 0xEF);
@@ -72,8 +72,8 @@ static void read_jpeg(source *from, hrh_header *out) {
     const int marker = p[1];
     const uint32_t length = read16(p + 2);
     if (marker >= 0xC0 && marker <= 0xC2) { /* baseline, extended and progressive Huffman coding */
-      /* Pillow's JpegImagePlugin.SOF: one component is L, three are RGB. Four are CMYK, inverted or
-       * not by another marker: Pillow decides. */
+      /* As in Pillow's JpegImagePlugin.SOF, one component is L, three are RGB. Four are CMYK,
+       * inverted or not depending on another marker, so Pillow decides. */
       const int components = p[9];
       if (p[4] == 8 && (components == 1 || components == 3)) {
         found(out, HRH_JPEG, components == 1 ? HRH_L : HRH_RGB, read16(p + 7), read16(p + 5));
@@ -81,14 +81,14 @@ static void read_jpeg(source *from, hrh_header *out) {
       return;
     }
     if (!is_table(marker) || length < 2) return;
-    /* Several pictures in a file (CIPA DC-007) are another format to Pillow. */
+    /* Pillow treats several pictures in one file (CIPA DC-007) as another format. */
     if (marker == 0xE2 && memcmp(p + 4, "MPF", 4) == 0) return;
     at += 2 + length;
   }
 }
 
-/* Whether the image data come before another header, whose size Pillow would take, and before the
- * chunk that makes an animation, in which Pillow can go from frame to frame. */
+/* Whether the image data come before a second header, whose size Pillow would take, and before the
+ * chunk that makes it an animation, in which Pillow can go from frame to frame. */
 static int has_one_header(source *from) {
   uint64_t at = 33;
   for (int i = 0; i < MOST_SEGMENTS; i++) {
@@ -100,7 +100,8 @@ static int has_one_header(source *from) {
   return 0;
 }
 
-/* The header chunk, which comes first (PNG specification, 11.2.2), of 8 bits and with its sum. */
+/* Reads the header chunk, which comes first (PNG specification, 11.2.2). It must have 8 bits and
+ * the right checksum. */
 static void read_png(source *from, hrh_header *out) {
   static const int8_t modes[] = {HRH_L, -1, HRH_RGB, HRH_P, HRH_LA, -1, HRH_RGBA};
   const uint8_t *p = bytes_at(from, 0, 33);
@@ -112,9 +113,9 @@ static void read_png(source *from, hrh_header *out) {
   if (has_one_header(from)) found(out, HRH_PNG, modes[colour], width, height);
 }
 
-/* Sides of a frame are stored in 14 bits, those of a canvas in 24, each less one but for VP8 (RFC
- * 9649, 2.5 to 2.7). What has several frames is left to Pillow, which can go from one to another.
- */
+/* Sides of a frame are stored in 14 bits, those of a canvas in 24, each minus one except for VP8
+ * (RFC 9649, 2.5 to 2.7). A file with several frames is left to Pillow, which can go from one to
+ * another. */
 static void read_webp(source *from, hrh_header *out) {
   enum { ANIMATION = 2, ALPHA = 16 };
   const uint8_t *p = bytes_at(from, 0, 30);
@@ -146,8 +147,8 @@ static int64_t behind_jpeg(source *from) {
   return -1;
 }
 
-/* Pillow reads length and name of the first chunk with data, or of one that ends or moves the
- * picture: those are left to it. */
+/* Pillow reads length and name of the first chunk with data. It also stops at a chunk that ends or
+ * animates the picture; such files are left to it. */
 static int64_t behind_png(source *from) {
   uint64_t at = 8;
   for (int i = 0; i < MOST_SEGMENTS; i++) {
@@ -160,13 +161,14 @@ static int64_t behind_png(source *from) {
   return -1;
 }
 
-/* How files begin that the engine decodes and whose headers have too many forms to be read here. */
+/* Whether a file begins like those that the engine decodes but whose headers have too many forms to
+ * be read here. */
 static int is_other(const uint8_t *p) {
   return memcmp(p, "BM", 2) == 0 || memcmp(p, "GIF87a", 6) == 0 || memcmp(p, "GIF89a", 6) == 0 ||
          memcmp(p, "II*\0", 4) == 0 || memcmp(p, "MM\0*", 4) == 0;
 }
 
-enum { BEGINNING = 16 }; /* bytes that tell formats from each other */
+enum { BEGINNING = 16 }; /* bytes that distinguish the formats */
 
 static int format_of(const uint8_t *p) {
   static const uint8_t jpeg[3] = {0xFF, 0xD8, 0xFF};
@@ -200,7 +202,7 @@ static void identify(hrh_header *out, const struct stat *s) {
   out->device = s->st_dev;
   out->inode = s->st_ino;
   out->size = s->st_size;
-  /* A file system may hold any time; what does not fit wraps, and is still the same each time. */
+  /* A file system may hold any time. What does not fit wraps, and is still the same each time. */
   out->changed_ns =
       (int64_t)((uint64_t)s->st_mtim.tv_sec * 1000000000 + (uint64_t)s->st_mtim.tv_nsec);
 }
@@ -214,7 +216,7 @@ int hrh_open(const char *path, hrh_header *out) {
   clear(out);
   struct stat s;
   source from;
-  /* A FIFO or a device is not waited for, and a terminal does not become ours. */
+  /* With these flags a FIFO or a device is not waited for, and a terminal does not become ours. */
   from.descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   if (from.descriptor < 0) return 0;
   out->descriptor = from.descriptor;

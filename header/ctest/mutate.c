@@ -1,9 +1,10 @@
-/* mutate.c: damaged and cut headers through header.c; made to run under sanitizers.
+/* mutate.c: runs damaged and cut headers through header.c; made to run under sanitizers.
  *
  *   mutate [RUNS [SEED]]
  *
- * Each header lies at the end of its allocation. What must hold besides "no report": a file says
- * what the same bytes in memory say, whole headers are known, and no descriptor is left.
+ * Each header is at the end of its allocation. Besides "no report", this must hold: a file gives
+ * the same answer as the same bytes in memory, whole headers are recognised, and no descriptor
+ * stays open.
  */
 #include <fcntl.h>
 #include <stdbool.h>
@@ -36,7 +37,8 @@ static void segment(file *f, int marker, size_t body, const char *begin) {
   f->length += body;
 }
 
-/* A JPEG of 640 x 480 whose first segment is so long: behind it the frame header is read anew. */
+/* A JPEG of 640 x 480 whose first segment has this length. Behind a long one the frame header is
+ * read anew. */
 static file jpeg(size_t first) {
   static const uint8_t frame[] = {0xFF, 0xC2, 0, 17, 8, 1, 0xE0, 2,    0x80, 3, 1,    0x22,
                                   0,    2,    1, 17, 1, 3, 0x11, 0xFF, 0xDA, 0, 0xFF, 0xD9};
@@ -60,7 +62,7 @@ static file png(void) {
   return f;
 }
 
-/* The first chunk of a WebP of 640 x 480: lossy, lossless, and of more chunks. */
+/* The first chunk of a WebP of 640 x 480: lossy, lossless, or with more chunks. */
 static file webp(int kind) {
   static const uint8_t heads[3][31] = {
       "RIFF\x80\0\0\0WEBPVP8 \x40\0\0\0abc\x9D\x01\x2A\x80\x02\xE0\x01",
@@ -74,7 +76,7 @@ static file webp(int kind) {
 
 static void mutate(file *f, random_state *r) {
   for (uint64_t times = random_below(r, 4); times > 0; times--) {
-    /* Most of what matters stands at the beginning. */
+    /* Most of what matters is at the beginning. */
     const size_t at = (size_t)random_below(r, random_below(r, 2) ? f->length : 40);
     static const uint8_t likely[] = {0, 1, 2, 3, 4, 8, 0xC0, 0xC4, 0xE2, 0xFF};
     if (at >= f->length) continue;
