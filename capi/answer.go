@@ -22,7 +22,7 @@ import (
 	"github.com/headrace/headrace/internal/pathjson"
 )
 
-// answer runs the work of one export and turns what it returns, or the panic it ends in, into the
+// answer runs the work of one export and turns its result, or the panic that it ends in, into the
 // code that C sees.
 func answer(out *C.hr_error, work func() error) (result C.int32_t) {
 	defer func() {
@@ -37,8 +37,8 @@ func answer(out *C.hr_error, work func() error) (result C.int32_t) {
 	return C.HR_OK
 }
 
-// answerWarning is answer for what may have gone well with a reservation: on HR_OK the text of the
-// caller's error is that, or empty.
+// answerWarning is answer for work that may succeed with a warning: on HR_OK the text of the
+// caller's error is that warning, or empty.
 func answerWarning(out *C.hr_error, work func() (string, error)) C.int32_t {
 	var warning string
 	result := answer(out, func() (err error) {
@@ -51,7 +51,7 @@ func answerWarning(out *C.hr_error, work func() (string, error)) C.int32_t {
 	return result
 }
 
-// write fills in the caller's error, where there is one: the code goes back in any case.
+// write fills in the caller's error, if there is one, and returns the code in any case.
 func write(out *C.hr_error, f failure) C.int32_t {
 	if out != nil {
 		out.code = C.int32_t(f.code)
@@ -72,9 +72,9 @@ func copyText(destination []C.char, text string) {
 	destination[len(text)] = 0
 }
 
-// fitting is text as C can hold it. It is cut at the end, between characters and not inside one:
-// Python decodes it as UTF-8. A NUL, which C would take for the end, becomes its escape: a name from
-// a file may have one anywhere.
+// fitting returns text as C can hold it. It is cut at the end, between characters and not inside
+// one, because Python decodes it as UTF-8. A NUL, which C would take for the end, becomes its
+// escape; a name from a file may have one anywhere.
 func fitting(text string, most int) string {
 	text = strings.ReplaceAll(text, "\x00", `\x00`)
 	n := min(len(text), most)
@@ -84,28 +84,30 @@ func fitting(text string, most int) string {
 	return text[:n]
 }
 
-// configuration reads a caller's JSON strictly: a misspelt argument must not be a silent default.
+// configuration reads a caller's JSON strictly: a misspelt argument must not silently become a
+// default.
 func configuration(text *C.char, length C.size_t, into any) error {
 	if text == nil || length == 0 {
 		return argument("the configuration is empty (expected a JSON object)")
 	}
-	// The text, and what is made of it: a list of numbers takes several times as much.
+	// This is for the text and what is made of it: a list of numbers takes several times as much.
 	if short := headroom.Memory(8 * int64(min(length, 1<<40))); short != nil {
 		return short
 	}
 	return strictly(unsafe.Slice((*byte)(unsafe.Pointer(text)), int(length)), into)
 }
 
-// strictly is configuration for text that may be empty no more.
+// strictly is configuration for text that is known not to be empty.
 func strictly(raw []byte, into any) error {
-	// encoding/json would replace such bytes, and a path would be another; package pathjson escapes them.
+	// encoding/json would replace such bytes, and a path would become another one; package pathjson
+	// escapes them.
 	if !utf8.Valid(raw) {
 		return argument("the configuration is no valid UTF-8")
 	}
 	decoder := json.NewDecoder(bytes.NewReader(raw))
 	decoder.DisallowUnknownFields()
-	// Unknown keys are refused, and so is what stands behind the object: half of a caller's text was
-	// not meant to be ignored.
+	// Unknown keys are refused, and so is anything behind the object, because no part of a caller's
+	// text is meant to be ignored.
 	if err := decoder.Decode(into); err != nil {
 		return argument(jsonReason(err))
 	}
@@ -115,8 +117,8 @@ func strictly(raw []byte, into any) error {
 	return nil
 }
 
-// jsonReason says in a caller's terms what encoding/json found: arguments, not fields and types of
-// Go.
+// jsonReason says in a caller's terms what encoding/json found: in arguments, not in fields and
+// types of Go.
 func jsonReason(err error) string {
 	var wrong *json.UnmarshalTypeError
 	var lone *pathjson.SurrogateError
@@ -149,7 +151,7 @@ func jsonName(value string) string {
 	return "a " + value
 }
 
-// expectedJSON is the type of an argument in words.
+// expectedJSON returns the type of an argument in words.
 func expectedJSON(t reflect.Type) string {
 	switch t.Kind() {
 	case reflect.Int, reflect.Int32, reflect.Int64:
@@ -166,7 +168,8 @@ func expectedJSON(t reflect.Type) string {
 	return "an object"
 }
 
-// room refuses memory for a part of an answer: half an image, with HR_OK, would be taken for one.
+// room refuses memory that holds only a part of an answer: half an image, with HR_OK, would be
+// taken for a whole one.
 func room(capacity, need int64) error {
 	if capacity >= need {
 		return nil
@@ -183,7 +186,8 @@ func textAnswer(value any, buffer *C.char, capacity C.size_t, need *C.size_t) er
 	return bytesAnswer(append(text, 0), unsafe.Pointer(buffer), capacity, need)
 }
 
-// bytesAnswer says what is needed before it looks at the buffer, so that a caller may ask with none.
+// bytesAnswer says how much is needed before it looks at the buffer, so a caller may ask without
+// one.
 func bytesAnswer(data []byte, buffer unsafe.Pointer, capacity C.size_t, need *C.size_t) error {
 	if need != nil {
 		*need = C.size_t(len(data))

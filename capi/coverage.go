@@ -9,9 +9,9 @@ import (
 	"runtime/coverage"
 )
 
-// goWriteCoverage writes what the process ran of the Go code into GOCOVERDIR. A program built with
-// -cover does so when main returns, a shared library never (golang/go#64371): coverage_exit.go calls
-// this at exit. Only tools/coverage.sh builds with this tag.
+// goWriteCoverage writes to GOCOVERDIR which Go code the process ran. A program built with -cover
+// does so when main returns, but a shared library never does (golang/go#64371), so coverage_exit.go
+// calls this at exit. Only tools/coverage.sh builds with this tag.
 //
 //export goWriteCoverage
 func goWriteCoverage() {

@@ -22,16 +22,17 @@ type datasetConfig struct {
 	Backend   string        `json:"backend"`
 	VerifyCRC *bool         `json:"verify_crc"`
 	Limits    limits.Limits `json:"limits"`
-	// FetchAhead is that of loaders which do not say.
+	// FetchAhead is for loaders that give none.
 	FetchAhead int64 `json:"fetch_ahead"`
-	// Cache is the directory of what is fetched from a store; empty: none.
+	// Cache is the directory for what is fetched from a store; empty: none.
 	Cache     pathjson.Text `json:"cache"`
 	CacheSize int64         `json:"cache_size"`
 }
 
-// backends are ways to read records. A mapping cannot be guarded against a file that is cut while
-// C decodes from it, and reading into memory was seen to cost no more per image: the bytes lie in
-// the cache where the checksum and the decoder want them. So a mapping is for those who ask.
+// backends are the ways to read records. A mapping cannot be guarded against a file that is cut
+// while C decodes from it. Reading into memory was measured to cost no more per image, because the
+// bytes are then in the cache where the checksum and the decoder need them. So only those who ask
+// get a mapping.
 var backends = map[string]mmap.Backend{
 	"": mmap.Pread, "auto": mmap.Pread, "mmap": mmap.Mapped, "pread": mmap.Pread,
 }
@@ -45,13 +46,13 @@ type dataset struct {
 	blocks    blocks.Limits
 	ahead     int64 // bytes that loaders fetch ahead, 0 for their default
 
-	cache      *parts.Cache // of what is fetched; nil without one
+	cache      *parts.Cache // the cache of what is fetched; nil without one
 	cacheBytes int64
-	warning    string // why there is none
+	warning    string // why there is no cache
 
 	mu     sync.RWMutex // reads of samples share it; open and close of store do not
-	store  *store.Store // for hr_dataset_read, opened by the first
-	kept   *parts.User  // the cache, of those reads
+	store  *store.Store // for hr_dataset_read, opened by its first call
+	kept   *parts.User  // the cache as those reads use it
 	closed bool
 }
 
@@ -86,15 +87,15 @@ func openDataset(c datasetConfig) (*dataset, error) {
 	return d, nil
 }
 
-// keep opens the cache, or finds out why there is none.
+// keep opens the cache, or notes why there is none.
 func (d *dataset) keep(c *datasetConfig) (err error) {
 	d.cacheBytes = c.CacheSize
 	d.cache, d.warning, err = parts.Open(string(c.Cache), c.CacheSize)
 	return planError(err)
 }
 
-// useDataset returns the dataset of a handle with a reference of the caller's, so that another
-// thread may close the handle meanwhile.
+// useDataset returns the dataset of a handle with a reference of the caller's, so another thread
+// may close the handle meanwhile.
 func useDataset(h int64) (*dataset, error) {
 	return find(&handles, h, func(d *dataset) { d.Retain() })
 }
@@ -102,7 +103,7 @@ func useDataset(h int64) (*dataset, error) {
 func (d *dataset) close() error {
 	d.mu.RLock()
 	if d.store != nil {
-		d.store.Stop() // a store of objects may be waited for long
+		d.store.Stop() // a wait for a store of objects may be long
 	}
 	d.mu.RUnlock()
 	within(closeGrace, func() {
@@ -121,8 +122,8 @@ func (d *dataset) close() error {
 	return nil
 }
 
-// read calls take with the encoded bytes of sample i. The bytes come by pread: Go must not touch
-// mapped ones, for a file cut meanwhile would be a signal.
+// read calls take with the encoded bytes of sample i. The bytes come by pread. Go must not touch
+// mapped bytes, because a file that is cut meanwhile would raise a signal.
 func (d *dataset) read(i int64, take func([]byte) error) error {
 	s, err := d.Sample(i)
 	if err != nil {
@@ -168,7 +169,8 @@ func (d *dataset) read(i int64, take func([]byte) error) error {
 	return take(data)
 }
 
-// knownLength is what the index says of the bytes that read gives, 0 where it does not, or that is more than may be read.
+// knownLength returns what the index says of the length of the bytes that read gives. It is 0 if
+// the index does not say, or if the length is more than may be read.
 func (d *dataset) knownLength(i int64) int64 {
 	s, err := d.Sample(i)
 	if err != nil || s.Pixels != nil || s.Length > int64(d.limits.MaxRecordBytes) {
@@ -178,7 +180,8 @@ func (d *dataset) knownLength(i int64) int64 {
 }
 
 func (d *dataset) openStore() (err error) {
-	// A read that hangs shares the lock for as long; to ask for all of it would stop every other read.
+	// A read that hangs holds its share of the lock for as long. Asking for the whole lock would
+	// then stop every other read.
 	d.mu.RLock()
 	ready := d.store != nil || d.closed
 	d.mu.RUnlock()

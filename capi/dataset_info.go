@@ -8,7 +8,7 @@ import (
 	"github.com/headrace/headrace/internal/pathjson"
 )
 
-// summary is the answer of hr_dataset_info about the whole.
+// summary is the answer of hr_dataset_info about the whole dataset.
 func (d *dataset) summary() map[string]any {
 	fields, classes := d.Fields(), d.Classes()
 	if fields == nil {
@@ -36,7 +36,7 @@ func (d *dataset) summary() map[string]any {
 	if source := d.Source(); source != nil {
 		answer["source"], answer["warnings"] = source, append([]string{}, d.Warnings()...)
 	}
-	if said := d.Warnings(); d.Source() == nil && len(said) > 0 { // of a list of files
+	if said := d.Warnings(); d.Source() == nil && len(said) > 0 { // for a list of files
 		answer["warnings"] = said
 	}
 	if source := d.ArraySource(); source != nil {
@@ -58,7 +58,8 @@ func (d *dataset) summary() map[string]any {
 	return answer
 }
 
-// fetchedSoFar is what opening the dataset, and reading samples of it and its loaders, took of the store.
+// fetchedSoFar returns what was fetched from the store by opening the dataset, by reading samples
+// of it, and by its loaders.
 func (d *dataset) fetchedSoFar() map[string]any {
 	counts, rate, hits := d.Fetched().InAll()
 	d.mu.RLock()
@@ -69,7 +70,7 @@ func (d *dataset) fetchedSoFar() map[string]any {
 	}
 }
 
-// bytesOf is the sum of the samples' lengths, -1 where nobody has added them up.
+// bytesOf returns the sum of the samples' lengths, or -1 if nobody has added them up.
 func bytesOf(d *catalog.Dataset) int64 {
 	if m := d.Manifest(); m != nil {
 		return m.Bytes
@@ -123,7 +124,7 @@ func (d *dataset) sample(i int64) (map[string]any, error) {
 	return answer, nil
 }
 
-// names are a sample's key and path, as answers about it begin.
+// names returns a sample's key and path, with which answers about it begin.
 func (d *dataset) names(i int64) (map[string]any, error) {
 	key, err := d.Key(i)
 	if err != nil {

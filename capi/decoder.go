@@ -28,7 +28,8 @@ type decoderConfig struct {
 	ReadDelayMs int64 `json:"read_delay_ms"`
 }
 
-// imageConfig is what is made of an image: the configuration of a task, and of hr_decode but for the key.
+// imageConfig says what is made of an image: the configuration of a task, and of hr_decode without
+// the key.
 type imageConfig struct {
 	Transform []json.RawMessage `json:"transform"`
 	DType     string            `json:"dtype"`
@@ -39,10 +40,10 @@ type imageConfig struct {
 	Limits    limits.Limits     `json:"limits"`
 }
 
-// wholeImage is the configuration of those who say nothing.
+// wholeImage is the configuration of a caller that says nothing.
 var wholeImage = imageConfig{DType: "uint8", Layout: "NHWC"}
 
-// plan compiles the transforms as they are at an epoch.
+// plan compiles the transforms as they are in an epoch.
 func (c *imageConfig) plan(epoch uint64) (*native.Plan, error) {
 	plan, err := transform.ParseAt(c.Transform, int64(min(epoch, math.MaxInt64)), transform.Options{DType: c.DType, Layout: c.Layout, Scale: c.Scale, Mode: c.Mode, Pillow: c.Pillow})
 	return plan, planError(err)
@@ -106,8 +107,8 @@ func openDecoder(c decoderConfig) (imageDecoder, error) {
 	return imageDecoder{d}, err
 }
 
-// bytesAt shows memory of the caller's. Where that is empty its address is not kept, here and below:
-// Go takes a number such as 1 for a broken pointer, and ends the process.
+// bytesAt returns the caller's memory as a slice. If the memory is empty, its address is not kept,
+// here and below: Go takes a number such as 1 for a broken pointer, and ends the process.
 func bytesAt(text *C.char, length C.size_t) []byte {
 	if length == 0 {
 		return nil
@@ -115,7 +116,7 @@ func bytesAt(text *C.char, length C.size_t) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(text)), int(length))
 }
 
-// tasksOf reads a caller's tasks; their paths and texts are still the caller's memory.
+// tasksOf reads a caller's tasks. Their paths and texts are still the caller's memory.
 func tasksOf(list []C.hr_task) ([]decoder.Task, error) {
 	if short := headroom.Memory(1024 * int64(len(list))); short != nil {
 		return nil, short
@@ -156,7 +157,7 @@ func tasksOf(list []C.hr_task) ([]decoder.Task, error) {
 // mostText bounds a path and a configuration; PATH_MAX is 4,096.
 const mostText = 1 << 30
 
-// checkTask refuses what no memory is; what no image is package decoder refuses.
+// checkTask refuses what cannot be memory. Package decoder refuses what is no image.
 func checkTask(t *C.hr_task) error {
 	const known = C.HR_TASK_DESCRIPTOR | C.HR_TASK_SAME_IMAGE | C.HR_TASK_CHECKED
 	switch {

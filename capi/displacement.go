@@ -13,8 +13,8 @@ import (
 	"github.com/headrace/headrace/native"
 )
 
-// displacement is hr_decode with "displacement": no image, but how far the one transform, an Elastic,
-// moves each pixel of an image of that size.
+// displacement is hr_decode with "displacement". The answer is no image, but how far the one
+// transform, an Elastic, moves each pixel of an image of that size.
 func displacement(c *decodeConfig, plan *native.Plan, into []byte, result *C.hr_image) error {
 	if len(c.Size) != 2 || c.Size[0] < 1 || c.Size[1] < 1 {
 		return argument(fmt.Sprintf("size is %v (expected the image's height and width)", c.Size))

@@ -52,7 +52,7 @@ func batchHandle(h int64) error {
 	return fault.New(fault.KindBadHandle, fmt.Sprintf("%#x is a batch's handle (expected a dataset's, a loader's, a writer's, a job's, a decoder's or a work's): hr_release gives a batch back", h))
 }
 
-// classify is what the caller of the ABI is told of an error.
+// classify returns what the caller of the ABI is told of an error.
 func classify(err error) failure {
 	var (
 		noticed *notice
@@ -74,8 +74,8 @@ func classify(err error) failure {
 	return f
 }
 
-// sentence is the error's own where its type makes one in the form of package fault; what none of our
-// packages made gets its here.
+// sentence returns the error's own text if its type makes one in the form of package fault. An
+// error that none of our packages made gets its sentence here.
 func sentence(err error, f failure) string {
 	if f.code == code(fault.KindInternal) && !strings.Contains(err.Error(), string(fault.Internal)+": ") {
 		nowhere := fault.Place{Record: fault.None, Offset: fault.None}
@@ -84,12 +84,12 @@ func sentence(err error, f failure) string {
 	return err.Error()
 }
 
-// planError is for transforms and orders that cannot be: whatever is wrong with them, the caller's
-// configuration is.
+// planError is for transforms and orders that are impossible: whatever is wrong with them is wrong
+// with the caller's configuration.
 func planError(err error) error {
 	if err == nil || classify(err).code != code(fault.KindInternal) {
 		return err
 	}
-	// A mistake of the library's own is not the caller's: only errors without a type come by here.
+	// A mistake of the library itself is not the caller's, but only errors without a type get here.
 	return argument(err.Error())
 }

@@ -57,7 +57,7 @@ func goDatasetRead(handle C.hr_handle, index C.int64_t, buffer *C.uint8_t, capac
 			return err
 		}
 		defer d.Release()
-		if length := d.knownLength(int64(index)); length > int64(capacity) { // what is not read need not be read again
+		if length := d.knownLength(int64(index)); length > int64(capacity) { // what was not read need not be read again
 			if need != nil {
 				*need = C.size_t(length)
 			}

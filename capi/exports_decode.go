@@ -28,7 +28,8 @@ type decodeConfig struct {
 	Label   json.RawMessage `json:"label"`
 	Size    []int32         `json:"size"`
 	Samples uint64          `json:"samples"`
-	// Displacement asks for those of the transform, an Elastic, on an image of that size.
+	// Displacement asks for the displacements of the transform, an Elastic, on an image of that
+	// size.
 	Displacement bool `json:"displacement"`
 }
 
@@ -99,11 +100,11 @@ func goDecode(data *C.uint8_t, length C.size_t, config *C.char, configLength C.s
 	})
 }
 
-// mostSamples bounds the answer of one replay: a gigabyte would be no help to anybody.
+// mostSamples bounds the answer of one replay, because a gigabyte would help nobody.
 const mostSamples = 1 << 20
 
-// replay says what the transforms would do to the image: a list of calls, or of so many samples
-// from the key's on a list of such lists.
+// replay says what the transforms would do to the image: a list of calls, or with samples a list of
+// such lists, one for each sample from the key's on.
 func replay(plan *native.Plan, key native.Key, samples uint64, width, height uint32) (any, error) {
 	if samples == 0 {
 		return transform.Replay(plan, key, width, height)
@@ -123,7 +124,7 @@ func replay(plan *native.Plan, key native.Key, samples uint64, width, height uin
 	return all, nil
 }
 
-// inPlaceOfPixels copies an answer that is known by now, where the caller has memory for one.
+// inPlaceOfPixels copies an answer that is already known, if the caller has memory for one.
 func inPlaceOfPixels(found, into []byte) error {
 	if len(into) == 0 {
 		return nil

@@ -36,7 +36,7 @@ func goDecoderSubmit(handle C.hr_handle, tasks *C.hr_task, count C.size_t, into 
 		if err != nil {
 			return err
 		}
-		if count > decoder.MaxTasks { // before any is looked at
+		if count > decoder.MaxTasks { // before any task is looked at
 			return fmt.Errorf("%w: %d tasks were submitted, of at most %d", decoder.ErrFull, uint64(count), decoder.MaxTasks)
 		}
 		list, err := tasksOf(unsafe.Slice(tasks, int(count)))
@@ -89,5 +89,5 @@ func goDecoderResult(handle C.hr_handle, index C.uint64_t, result *C.hr_image, o
 	})
 }
 
-// Made once, as those of a loader.
+// It is made once, as the notices of a loader are.
 var notDecoded = &notice{codeTimeout, decoder.ErrTimeout.Error()}

@@ -28,11 +28,12 @@ func goJobStart(config *C.char, length C.size_t, into *C.hr_handle, out *C.hr_er
 	})
 }
 
-// chooseJob gives the work that a configuration asks for, and the address that it uploads to, if it does.
+// chooseJob returns the work that a configuration asks for, and the address that it uploads to, if
+// any.
 func chooseJob(config *C.char, length C.size_t) (place string, work func(context.Context, *pack.Tracker) (any, error), err error) {
 	var named jobName
 	if config != nil {
-		// Whatever is wrong with the text is said by the strict reading below.
+		// The strict reading below reports whatever is wrong with the text.
 		_ = json.Unmarshal(unsafe.Slice((*byte)(unsafe.Pointer(config)), int(length)), &named)
 	}
 	switch named.Job {

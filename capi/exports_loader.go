@@ -65,7 +65,7 @@ func goSubmit(handle C.hr_handle, indices *C.int64_t, draws *C.uint64_t, length 
 		if short := headroom.Memory(16 * int64(length)); short != nil {
 			return short
 		}
-		// Copied: the caller may reuse its arrays at once.
+		// They are copied, because the caller may use its arrays again at once.
 		chosen := slices.Clone(unsafe.Slice((*int64)(indices), int(length)))
 		var numbers []uint64
 		if draws != nil {
@@ -92,7 +92,7 @@ func goNext(handle C.hr_handle, timeoutMs C.int64_t, into *C.hr_batch, out *C.hr
 	})
 }
 
-// describe fills in everything but the handle.
+// describe fills in everything but the batch's handle.
 func (l *loader) describe(b batch, into *C.hr_batch) {
 	at := b.Layout()
 	into.epoch, into.step = C.int64_t(b.Epoch), C.int64_t(b.Step)

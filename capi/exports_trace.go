@@ -41,7 +41,7 @@ func goTrace(handle C.hr_handle, path *C.char, length C.size_t, out *C.hr_error)
 	})
 }
 
-// spans are the kinds that a program may note, by their numbers in headrace.h.
+// spans are the kinds of spans that a program may note, by their numbers in headrace.h.
 var spans = map[C.int32_t]trace.Kind{C.HR_SPAN_NEXT: trace.Next, C.HR_SPAN_WAIT: trace.Wait, C.HR_SPAN_COPY: trace.Copy}
 
 //export goSpan

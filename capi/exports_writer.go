@@ -33,7 +33,7 @@ func (w writer) close() error {
 	return nil
 }
 
-// left says what is not removed of what was uploaded.
+// left says which uploads were not removed.
 func (w writer) left() string {
 	if !w.away {
 		return ""
@@ -96,7 +96,8 @@ func goWriterFinish(handle C.hr_handle, out *C.hr_error) C.int32_t {
 		if !w.finishes.CompareAndSwap(false, true) {
 			return "", catalog.NewError(fault.KindArgument, w.Place(), "the writer is closed")
 		}
-		// Closed whatever comes of it: what could not be finished leaves nothing. Until then hr_close ends the wait.
+		// The writer is closed whatever Finish returns, and leaves nothing if it could not be
+		// finished. Until then hr_close ends the wait.
 		summary, err := w.Finish()
 		var job object
 		if err == nil {

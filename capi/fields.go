@@ -11,11 +11,12 @@ import (
 	"github.com/headrace/headrace/internal/pack"
 )
 
-// valuesAtOnce are read of a store at a time: a request waits most of the time.
+// valuesAtOnce is how many values are read from a store at a time, because a request waits most of
+// the time.
 const valuesAtOnce = 48
 
-// fieldsJob reads fields of samples. It is a job because values may lie in a store: whoever waits has a timeout,
-// and closing the handle ends the requests.
+// fieldsJob reads fields of samples. It is a job because values may be in a store: whoever waits
+// has a timeout, and closing the handle ends the requests.
 type fieldsJob struct {
 	Job     string   `json:"job"`
 	Dataset int64    `json:"dataset"`
@@ -23,7 +24,7 @@ type fieldsJob struct {
 	Fields  []string `json:"fields"`
 }
 
-// work takes the dataset now, for its handle may be closed before the job has begun.
+// work takes the dataset now, because its handle may be closed before the job has begun.
 func (j *fieldsJob) work() (func(context.Context, *pack.Tracker) (any, error), error) {
 	d, err := useDataset(j.Dataset)
 	if err != nil {
@@ -50,7 +51,7 @@ func (j *fieldsJob) work() (func(context.Context, *pack.Tracker) (any, error), e
 	}, nil
 }
 
-// values are the fields of the samples, one sample behind the other.
+// values returns the fields of the samples, one sample after the other.
 func (d *dataset) values(ctx context.Context, indices []int64, fields []string) ([]any, error) {
 	values := make([]any, len(indices)*len(fields))
 	errs := make([]error, len(values))
@@ -74,7 +75,7 @@ func (d *dataset) values(ctx context.Context, indices []int64, fields []string) 
 	} else {
 		read()
 	}
-	for _, err := range errs { // the first that is not of being cancelled because of another
+	for _, err := range errs { // the first error that is not the cancellation because of another one
 		if err != nil && fault.KindOf(err) != fault.KindClosed {
 			return nil, err
 		}
@@ -82,7 +83,7 @@ func (d *dataset) values(ctx context.Context, indices []int64, fields []string) 
 	return values, cmp.Or(cmp.Or(errs...), ctx.Err())
 }
 
-// value is a field of a sample, of containers as their images are read.
+// value returns a field of a sample. Those of containers are read in the same way as their images.
 func (d *dataset) value(ctx context.Context, i int64, name string) (value any, err error) {
 	defer fault.Recover(&err) // also on goroutines of values
 	if !d.InContainers(i) {

@@ -1,12 +1,13 @@
-/* forward.c: the functions of headrace.h, each a guard and a jump into Go.
+/* forward.c: the functions of headrace.h. Each is a guard and a call into Go.
  *
- * A child forked from a process whose Go runtime had started has one thread left of it: no
- * scheduler, no garbage collector, locks in whatever state they were (golang/go#15538). Any entry
- * into Go there hangs or crashes, so the guard has to be C and has to come first.
+ * In a child that is forked from a process whose Go runtime has started, only one thread of that
+ * runtime is left: there is no scheduler and no garbage collector, and locks are in whatever state
+ * they were (golang/go#15538). Any entry into Go hangs or crashes there, so the guard has to be C
+ * and has to come first.
  *
- * Nor does Go's runtime report that it gets no thread or no address space: it ends the process. The
- * first call starts it, and only where it has what it needs (internal/headroom).
- */
+ * Go's runtime does not report either that it gets no thread or no address space: it ends the
+ * process. The first call starts the runtime, and only if it has what it needs
+ * (internal/headroom). */
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -22,8 +23,9 @@ static atomic_int forked;
 
 static void mark_forked(void) { atomic_store_explicit(&forked, 1, memory_order_relaxed); }
 
-/* Runs when the library is loaded, as Go's own runtime does: from here on a fork is fatal to it.
- * Children made with posix_spawn or vfork run no handler and need none, they exec at once. */
+/* Runs when the library is loaded, as Go's own runtime does. From then on a fork is fatal to Go.
+ * Children made with posix_spawn or vfork run no handler and need none, because they exec at
+ * once. */
 __attribute__((constructor)) static void watch_forks(void) {
   pthread_atfork(NULL, NULL, mark_forked);
 }
@@ -42,7 +44,7 @@ static int32_t refuse(hr_error *error, int32_t code, const char *format, ...) {
   return code;
 }
 
-/* Of internal/headroom/headroom.h, whose changes cgo would not see from here. */
+/* These are declared in internal/headroom/headroom.h, whose changes cgo would not see from here. */
 extern int32_t hrh_start(char *text, size_t capacity);
 extern bool hrh_spent(char *text, size_t capacity);
 
@@ -70,16 +72,16 @@ static int32_t enter(hr_error *error) {
     if (refused != HR_OK) return refused; \
   } while (0)
 
-/* Before a call that makes something: Go has taken of the address space that is held for it, which
- * it ends the process without. */
+/* Comes before a call that makes something. It refuses if Go has used some of the address space
+ * that is held for it, without which Go would end the process. */
 #define REFUSE_SPENT(error)                                                                    \
   do {                                                                                         \
     char short_of[512];                                                                        \
     if (hrh_spent(short_of, sizeof short_of)) return refuse(error, HR_MEMORY, "%s", short_of); \
   } while (0)
 
-/* Memory of the caller's, before any work is done for it: a handle that cannot be told, or a batch
- * that cannot be described, would be lost with its threads and slots. */
+/* Checks the caller's memory before any work is done for it. A handle that cannot be returned, or a
+ * batch that cannot be described, would be lost with its threads and slots. */
 #define REFUSE_MISSING(pointer, bytes, error)                                                \
   do {                                                                                       \
     const size_t size = (bytes);                                                             \
@@ -91,13 +93,13 @@ static int32_t enter(hr_error *error) {
     }                                                                                        \
   } while (0)
 
-/* An address of no bytes may be any number: Rust's empty slices have 1 or 8. Go takes a pointer
+/* The address of no bytes may be any number: Rust's empty slices have 1 or 8. Go takes a pointer
  * below 4,096 that it meets on a goroutine's stack for a broken one, and ends the process
- * (runtime/stack.go, adjustpointers), so it is shown another. */
+ * (runtime/stack.go, adjustpointers). So Go gets another address. */
 static uint64_t nothing;
 
 static void *shown(const void *memory, size_t bytes) {
-  /* cgo's prototypes know no const; what is const here is never written. */
+  /* cgo's prototypes have no const. What is const here is never written. */
   return memory != NULL && bytes == 0 ? (void *)&nothing : (void *)memory;
 }
 

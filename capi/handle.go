@@ -2,12 +2,12 @@ package main
 
 import "sync"
 
-// Handles count up from here ("HR" in the upper half) and are never used twice, so that a stray
-// integer, an index or a descriptor handed in by mistake is HR_BAD_HANDLE and not someone's object.
+// Handles count up from here ("HR" in the upper half) and are never used twice. So a stray integer,
+// an index or a descriptor that is passed by mistake is HR_BAD_HANDLE, and not another object.
 const firstHandle = 0x4852<<32 + 1
 
-// An object is what a handle stands for. close is called once, when its handle leaves the table;
-// calls that are still at work on the object must survive it.
+// An object is what a handle stands for. close is called once, when the handle leaves the table.
+// Calls that are still at work on the object must survive it.
 type object interface{ close() error }
 
 type handleTable struct {
@@ -27,8 +27,8 @@ func (t *handleTable) add(o object) int64 {
 	return h
 }
 
-// exchange lets a handle stand for another object, or for none where that is nil. It does nothing where the
-// handle stands for the first one no more: another thread has closed or exchanged it.
+// exchange makes a handle stand for another object, or for none if that is nil. It does nothing if
+// the handle no longer stands for the first one, because another thread has closed or exchanged it.
 func (t *handleTable) exchange(h int64, old, other object) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -40,7 +40,7 @@ func (t *handleTable) exchange(h int64, old, other object) {
 	}
 }
 
-// remove takes the object out of the table: whoever gets it is the one to close it.
+// remove takes the object out of the table. Whoever gets it must close it.
 func (t *handleTable) remove(h int64) (object, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -49,8 +49,8 @@ func (t *handleTable) remove(h int64) (object, bool) {
 	return o, ok
 }
 
-// find returns the object of a handle where it is a T. use, where given, runs under the table's
-// lock: a place to take a reference before another thread can close the object.
+// find returns the object of a handle if it is a T. use, if given, runs under the table's lock.
+// There it can take a reference before another thread can close the object.
 func find[T object](t *handleTable, h int64, use func(T)) (T, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

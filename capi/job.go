@@ -13,8 +13,8 @@ import (
 	"github.com/headrace/headrace/internal/remote"
 )
 
-// The configurations of hr_job_start: what package pack takes, and which job it is for. Paths stand in
-// front of those of package pack, as JSON carries them.
+// The configurations of hr_job_start: what package pack takes, and which job it is for. Paths, as
+// JSON carries them, hide the fields of the same name in package pack's configurations.
 type (
 	jobName struct{ Job string }
 	packJob struct {
@@ -77,7 +77,8 @@ func (j *verifyJob) config() (pack.VerifyConfig, error) {
 	return c, nil
 }
 
-// storageOf is what a caller says of a store, with the seconds that a wait for it may take; 0: as many as it takes.
+// storageOf returns what a caller says of a store, with the seconds that a wait for it may take; 0:
+// as many as it takes.
 func storageOf(options json.RawMessage, seconds float64) (remote.Storage, error) {
 	s, err := remote.ParseStorage(options)
 	if err == nil && (seconds < 0 || seconds > maxTimeout) {
@@ -96,15 +97,16 @@ const maxTimeout = 365 * 24 * 60 * 60
 type job struct {
 	tracker *pack.Tracker
 	cancel  context.CancelFunc
-	place   string        // an address that the work uploads to
+	place   string        // the address that the work uploads to
 	ended   bool          // closed before it had finished
-	done    chan struct{} // closed when result and err are there
+	done    chan struct{} // closed when result and err are set
 	result  any
 	err     error
 }
 
-// startJob returns at once. The place is an address that the work uploads to, empty where it does not. A panic of the work
-// ends as the job's error: this goroutine is nobody's call, and would take the process with it.
+// startJob starts the work and returns at once. place is an address that the work uploads to, or
+// empty. A panic of the work becomes the job's error, because nobody called this goroutine, and the
+// panic would end the process.
 func startJob(place string, work func(context.Context, *pack.Tracker) (any, error)) *job {
 	ctx, cancel := context.WithCancel(context.Background())
 	j := &job{tracker: pack.NewTracker(), cancel: cancel, place: place, done: make(chan struct{})}
@@ -119,14 +121,15 @@ func startJob(place string, work func(context.Context, *pack.Tracker) (any, erro
 	return j
 }
 
-// finishedJob is one that has nothing left to do: what a writer becomes.
+// finishedJob returns a job that has nothing left to do. A writer becomes one.
 func finishedJob(result any) *job {
 	j := &job{tracker: pack.NewTracker(), cancel: func() {}, done: make(chan struct{}), result: result}
 	close(j.done)
 	return j
 }
 
-// wait is bounded by its timeout, never by the work: Python delivers Ctrl-C only between two calls.
+// wait is bounded by its timeout, never by the work, because Python delivers Ctrl-C only between
+// two calls.
 func (j *job) wait(timeout time.Duration) error {
 	timer := time.NewTimer(timeout)
 	defer timer.Stop()
@@ -135,7 +138,7 @@ func (j *job) wait(timeout time.Duration) error {
 		return j.err
 	case <-timer.C:
 	}
-	select { // where both had happened, the choice above was by chance
+	select { // if both had happened, the choice above was random
 	case <-j.done:
 		return j.err
 	default:
@@ -145,7 +148,8 @@ func (j *job) wait(timeout time.Duration) error {
 
 var stillAtWork = &notice{codeTimeout, "the job is still at work"}
 
-// close cancels the job and waits until it has removed what it had begun, if that comes soon.
+// close cancels the job and waits until it has removed what it had begun, if that does not take
+// long.
 func (j *job) close() error {
 	j.ended = j.wait(0) == stillAtWork
 	j.cancel()
@@ -153,7 +157,7 @@ func (j *job) close() error {
 	return nil
 }
 
-// left says what is not removed of what was uploaded. The error of a job that ended by itself has said so.
+// left says which uploads were not removed. If a job ended by itself, its error has said so.
 func (j *job) left() string {
 	if !j.ended {
 		return ""

@@ -24,7 +24,7 @@ type labelConfig struct {
 	Label json.RawMessage `json:"label"`
 }
 
-// labels reads what the fields are, and refuses transforms that move none.
+// labels reads what the fields are, and refuses transforms that cannot move them.
 func (c *loaderConfig) labels(views []transform.View) ([]pipeline.Label, error) {
 	var found []pipeline.Label
 	var rules []labels.Rule
@@ -43,7 +43,7 @@ func (c *loaderConfig) labels(views []transform.View) ([]pipeline.Label, error) 
 	return found, nil
 }
 
-// moveLabel is hr_decode with "label": the bytes are no image but a label of one of that size.
+// moveLabel is hr_decode with "label": the bytes are no image but a label of an image of that size.
 func moveLabel(c *decodeConfig, plan *native.Plan, context *native.Context, data []byte, into []byte, result *C.hr_image) error {
 	rule, err := transform.ParseLabel("label", c.Label)
 	if err != nil {
@@ -118,7 +118,7 @@ func floats(data []byte) ([]float32, error) {
 	return values, nil
 }
 
-// told fills in what an answer of hr_decode is like, where somebody asked.
+// told fills in the size of an answer of hr_decode, if the caller asked for it.
 func told(result *C.hr_image, width, height uint32, bytes uint64) {
 	if result == nil {
 		return

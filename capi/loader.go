@@ -17,7 +17,8 @@ import (
 	"github.com/headrace/headrace/native"
 )
 
-// loaderConfig is the configuration of hr_loader_open. docs/c-abi.md says what each key means, and a test compares the keys.
+// loaderConfig is the configuration of hr_loader_open. docs/c-abi.md says what each key means, and
+// a test compares the keys.
 type loaderConfig struct {
 	Order       string              `json:"order"`
 	BatchSize   int64               `json:"batch_size"`
@@ -51,7 +52,7 @@ type loaderConfig struct {
 	Scattered   bool                `json:"scattered"`
 }
 
-// The values of "order": who says which samples a batch has.
+// The values of "order": who chooses the samples of a batch.
 const (
 	orderEpoch     = "epoch"
 	orderSubmitted = "submitted"
@@ -64,16 +65,17 @@ var policies = map[string]pipeline.Policy{
 // loader is the object behind a loader's handle.
 type loader struct {
 	*pipeline.Loader
-	length int64 // places of an epoch
-	// Of a windowed order of compressed blocks: the checksum of what it is made of.
+	length int64 // positions of an epoch
+	// The checksum of what a windowed order of compressed blocks is made of.
 	stretches string
 	config    loaderConfig
 }
 
-// refuse looks at what can be told of a configuration without its dataset.
+// refuse checks what can be checked of a configuration without its dataset.
 func (c *loaderConfig) refuse() error {
 	switch {
-	// Where 0 has a meaning the pipeline gets it as such; the rest of each range is its business.
+	// If 0 has a meaning, the pipeline gets it as such. The pipeline also checks the rest of each
+	// range.
 	case c.Prefetch != nil && *c.Prefetch < 1:
 		return argument(fault.Argument("prefetch", *c.Prefetch, "at least 1"))
 	case c.Order != "" && c.Order != orderEpoch && c.Order != orderSubmitted:
@@ -90,7 +92,7 @@ func (c *loaderConfig) refuse() error {
 		return argument(fault.Argument("read_ahead", c.ReadAhead, "at least 1, or 0 for as many as the storage needs"))
 	case c.ReadDelayMs < 0 || c.ReadDelayMs > 60_000:
 		return argument(fault.Argument("read_delay_ms", c.ReadDelayMs, "0 to 60000"))
-	case c.WorldSize < 0: // 0 is one that was not given
+	case c.WorldSize < 0: // 0: not given
 		return argument(fault.Argument("world_size", c.WorldSize, "at least 1"))
 	}
 	return nil
@@ -104,7 +106,8 @@ func openLoader(d *dataset, c loaderConfig) (*loader, error) {
 	if err := c.refuse(); err != nil {
 		return nil, err
 	}
-	// Order and transforms are checked before a thread or a slot is made: most mistakes are there.
+	// Order and transforms are checked before a thread or a slot is made, because most mistakes are
+	// there.
 	selection, err := c.Sampler.selection(d)
 	if err != nil {
 		return nil, planError(err)
@@ -144,13 +147,13 @@ func openLoader(d *dataset, c loaderConfig) (*loader, error) {
 	}
 	l := &loader{length: samples.Length(), stretches: samples.Stretches(), config: c}
 	if l.Loader, err = pipeline.Open(config); err != nil {
-		recipe.Close() // from a successful Open on it is the Loader's
+		recipe.Close() // after a successful Open it is the Loader's
 		return nil, planError(err)
 	}
 	return l, nil
 }
 
-// recipe makes the plans of all views and phases, which are the caller's to close.
+// recipe makes the plans of all views and phases. The caller must close them.
 func (c *loaderConfig) recipe(d *dataset, views []transform.View) (pipeline.Recipe, error) {
 	options := transform.Options{DType: c.DType, Layout: c.Layout, Scale: c.Scale, Mode: c.Mode, Pillow: c.Pillow}
 	options.SourceWidth, options.SourceHeight, options.SourceGrey = d.ImageForm()
@@ -173,7 +176,7 @@ func (c *loaderConfig) recipe(d *dataset, views []transform.View) (pipeline.Reci
 	return recipe, nil
 }
 
-// storage says which samples lie in one compressed block, for the order of windows, which alone asks for it.
+// storage says which samples are in one compressed block. Only an order of windows asks for it.
 func (c *loaderConfig) storage(d *dataset) (*order.Storage, error) {
 	if c.Window <= 0 {
 		return nil, nil
@@ -186,18 +189,19 @@ func (c *loaderConfig) storage(d *dataset) (*order.Storage, error) {
 }
 
 // enoughClasses refuses soft labels that are too short for the dataset's classes, before an epoch
-// meets one. A sampler may leave the classes out that they lack; then each label is looked at.
+// meets such a class. A sampler may leave out the classes that are too many; then each label is
+// checked when it comes.
 func enoughClasses(mix *native.Mix, d *dataset, c loaderConfig) error {
 	classes := int64(len(d.Classes()))
 	if mix == nil || mix.Classes == 0 || mix.Classes >= classes || c.Sampler != nil || c.Order == orderSubmitted {
 		return nil
 	}
-	// A mixed batch has one view, of which this is the last transform.
+	// A mixed batch has one view, and this is that view's last transform.
 	return argument(fault.Argument(fmt.Sprintf("transform %d: num_classes", len(c.views()[0].Transform)-1), mix.Classes,
 		fmt.Sprintf("at least %d, the classes of the dataset", classes)))
 }
 
-// views are the recipes of a sample's images.
+// views returns the recipes of a sample's images.
 func (c *loaderConfig) views() []transform.View {
 	if c.Views == nil {
 		return []transform.View{{Transform: c.Transform}}
@@ -210,7 +214,7 @@ func (l *loader) close() error {
 	return nil
 }
 
-// next turns the pipeline's answers that are no failures into their codes.
+// next turns the pipeline's answers that are no errors into their codes.
 func (l *loader) next(timeout time.Duration) (*pipeline.Batch, error) {
 	b, err := l.Next(timeout)
 	switch {
@@ -224,7 +228,8 @@ func (l *loader) next(timeout time.Duration) (*pipeline.Batch, error) {
 	return nil, err
 }
 
-// Made once: a consumer that only looks gets one of these many thousand times a second.
+// These are made once, because a consumer that only looks gets one of them many thousand times a
+// second.
 var (
 	ended    = &notice{codeEnd, "the epoch has no more batches"}
 	timedOut = &notice{codeTimeout, "no batch was ready in time"}

@@ -15,7 +15,7 @@ type samplerConfig struct {
 	Parts   []partConfig `json:"parts"`
 	Weights []float64    `json:"weights"`
 	Times   int64        `json:"times"`
-	Length  *int64       `json:"length"` // places an epoch; about as many as the dataset has samples
+	Length  *int64       `json:"length"` // positions an epoch; without it, about as many as the dataset has samples
 }
 
 // partConfig is a list of samples, or `count` of them from `first` in steps of `stride`.
@@ -30,7 +30,7 @@ func (p *partConfig) part() order.Part {
 	return order.Part{List: p.Indices, First: p.First, Stride: p.Stride, Count: p.Count}
 }
 
-// selection builds what the order draws from; nil, every sample once, without a sampler.
+// selection builds what the order draws from. Without a sampler it is nil: every sample once.
 func (c *samplerConfig) selection(d *dataset) (*order.Selection, error) {
 	if c == nil {
 		return nil, nil
@@ -75,7 +75,7 @@ func (c *samplerConfig) selection(d *dataset) (*order.Selection, error) {
 	return nil, argument(fault.Argument("sampler kind", c.Kind, `"subset", "weighted", "class_balanced", "mix" or "repeated"`))
 }
 
-// datasets are those that a concatenation was made of, each a part.
+// datasets returns the datasets that a concatenation was made of, each as a part.
 func datasets(d *dataset) []order.Part {
 	list := d.Parts()
 	if list == nil {

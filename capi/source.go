@@ -12,7 +12,8 @@ import (
 	"github.com/headrace/headrace/internal/scan"
 )
 
-// sourceConfig says which samples there are: one of Path, Paths, Pairs, Parts, Containers, Array and Locations does.
+// sourceConfig says which samples there are. Exactly one of Path, Paths, Pairs, Parts, Containers,
+// Array and Located says it.
 type sourceConfig struct {
 	Path     pathjson.Text        `json:"path"`
 	Paths    []pathjson.Text      `json:"paths"`
@@ -26,13 +27,14 @@ type sourceConfig struct {
 	Storage  json.RawMessage      `json:"storage"` // of a Path that is a URL
 	containerConfig
 
-	cache      *parts.Cache // of a Path that is a URL; nil: none
+	cache      *parts.Cache // for a Path that is a URL; nil: none
 	cacheBytes int64
-	mostBlock  int64 // of the limits
+	mostBlock  int64 // from the limits
 }
 
-// pairsConfig says where pairs of images are: two folders, what ends their files' stems beside what those
-// have in common, what the second image is called, and whether files without a partner are left out.
+// pairsConfig says where pairs of images are: two folders, how the stems of their files end beyond
+// what a pair has in common, what the second image is called, and whether files without a partner
+// are left out.
 type pairsConfig struct {
 	First    pathjson.Text    `json:"first"`
 	Second   pathjson.Text    `json:"second"`
@@ -46,8 +48,8 @@ func (c *pairsConfig) open() (*catalog.Dataset, error) {
 		PairRule: formats.PairRule{Suffixes: [2]string{string(c.Suffixes[0]), string(c.Suffixes[1])}, Skip: c.Skip}})
 }
 
-// containerConfig says which containers of others there are, and what of them is image and label. Where
-// Containers are given, Path is not.
+// containerConfig says which containers of others there are, and what in them is image and label.
+// If Containers are given, Path is not.
 type containerConfig struct {
 	Containers []pathjson.Text `json:"containers"`
 	Format     string          `json:"format"`
@@ -66,7 +68,7 @@ func (c *sourceConfig) scanOptions(storage remote.Storage) scan.Options {
 	}
 }
 
-// containers are the paths and patterns of containers.
+// containers returns the paths and patterns of containers.
 func (c *containerConfig) containers() []string {
 	list := make([]string, len(c.Containers))
 	for i, path := range c.Containers {
@@ -119,7 +121,7 @@ func (c *sourceConfig) open() (*catalog.Dataset, error) {
 	if err != nil {
 		return nil, err
 	}
-	options.Split = found.Split // empty where it chose the folder
+	options.Split = found.Split // empty if it chose the folder
 	if found.List == "" {
 		d, err := scan.Open(found.Dir, options)
 		if err == nil && d.Kind() == catalog.Listed && found.Ignored != "" {

@@ -16,11 +16,11 @@ type (
 		SlotBytes int64         `json:"slot_bytes"`
 		Prefetch  int           `json:"prefetch"`
 		Threads   int           `json:"threads"`
-		Stretches string        `json:"stretches,omitempty"` // checksum of those that the order is made of
-		Trace     pathjson.Text `json:"trace,omitempty"`     // the file of the one under way
+		Stretches string        `json:"stretches,omitempty"` // checksum of the stretches that the order is made of
+		Trace     pathjson.Text `json:"trace,omitempty"`     // the file of the trace under way
 		Fields    []fieldFact   `json:"fields"`
 		Stats     statsJSON     `json:"stats"`
-		Cache     string        `json:"cache_warning,omitempty"` // why the cache is not used any more
+		Cache     string        `json:"cache_warning,omitempty"` // why the cache is no longer used
 		Report    []replaced    `json:"report"`
 		State     loaderState   `json:"state"`
 	}
@@ -74,8 +74,8 @@ type (
 		Replaced        int64   `json:"replaced"`
 		Warned          int64   `json:"warned"`
 	}
-	// replaced is a line of the report: a sample that another one stands for, or one that was
-	// kept though the decoder warned (substitute -1, no error).
+	// replaced is a line of the report: a sample that was replaced by another one, or one that was
+	// kept although the decoder warned (substitute -1, no error).
 	replaced struct {
 		Epoch      int64  `json:"epoch"`
 		Step       int64  `json:"step"`
@@ -88,7 +88,7 @@ type (
 	}
 )
 
-// A summed object is one that hr_loader_info tells of.
+// A summed object is one that hr_loader_info describes.
 type summed interface {
 	object
 	told() any
@@ -108,7 +108,8 @@ func (d imageDecoder) told() any {
 	return decoderSummary{Threads: stats.Threads, Trace: pathjson.Text(d.TracePath()), Stats: statistics(asLoaders(stats))}
 }
 
-// asLoaders are a decoder's in the terms of a loader. What is handed out, its caller counts.
+// asLoaders turns a decoder's statistics into those of a loader. Only the caller knows what was
+// handed out.
 func asLoaders(s decoder.Stats) pipeline.Stats {
 	return pipeline.Stats{Threads: s.Threads, Images: s.Images, WithPoints: s.WithPoints, BytesRead: s.BytesRead,
 		Reading: s.Reading, Decoding: s.Decoding, SlotWait: s.Idle,

@@ -5,8 +5,9 @@ import (
 	"github.com/headrace/headrace/native"
 )
 
-// withSIMD adds to what opening an object warns of that HEADRACE_SIMD is no instruction set that can be used. A
-// misspelt one would be as slow as scalar code, and nobody would know why.
+// withSIMD adds to the warning of an opened object that HEADRACE_SIMD names no instruction set that
+// can be used. With a misspelt one everything would be as slow as scalar code, and nobody would
+// know why.
 func withSIMD(warning string) string {
 	_, err := native.SIMD()
 	switch {
