@@ -22,8 +22,8 @@ import (
 	_ "github.com/headrace/headrace/native/pixels"
 )
 
-// Go's build cache looks at no header of another folder. What is embedded is part of this package,
-// so packages that import it are compiled anew when a header changes.
+// Go's build cache does not see the headers of other folders. Embedded files are part of this
+// package, so packages that import it are compiled again when a header changes.
 //
 //go:embed *.h
 var _ embed.FS
