@@ -1,13 +1,13 @@
-/* calls.c: calls of the C ABI in any order, from several threads, with arguments right and wrong.
+/* calls.c: calls the C ABI in any order, from several threads, with right and wrong arguments.
  *
  *   calls [-n CALLS] [-t SECONDS] [-s SEED] [-j THREADS] LIBRARY DIRECTORY
  *
- * LIBRARY is libheadrace.so, built with -asan where this program is built so; DIRECTORY is empty
- * and becomes the working directory. What must hold besides "no report": every answer is of the
- * closed list, an error says itself on one line, nobody is HR_INTERNAL, memory behind a short
- * buffer is not written, a batch that is held does not change, and when all handles are closed no
- * descriptor is left. Only what the contract asks of a caller is kept to: one thread iterates a
- * loader, memory is as long as is said, and nobody reads a batch that was released.
+ * LIBRARY is libheadrace.so, built with -asan if this program is. DIRECTORY is empty and becomes
+ * the working directory. Besides "no report", this must hold: every answer is in the closed list,
+ * an error has its text on one line, no answer is HR_INTERNAL, memory behind a short buffer is not
+ * written, a batch that is held does not change, and when all handles are closed no descriptor is
+ * left. The calls only keep to what the contract asks of a caller: one thread iterates a loader,
+ * memory is as long as is said, and nobody reads a batch that was released.
  */
 #include <dirent.h>
 #include <dlfcn.h>
@@ -88,7 +88,7 @@ static _Atomic hr_handle shared[KINDS][HANDLES]; /* open or closed by now; 0 at 
 static pthread_mutex_t iterating[LOCKS]; /* of the loaders whose handle has that remainder */
 static atomic_uint_fast64_t answered[CODES], places;
 
-/* Memory that was lent stays until the end: whether it came back is not followed here. */
+/* Lent memory stays until the end, because this program does not follow whether it came back. */
 typedef struct loan {
   struct loan *next;
   void *memory;
@@ -120,7 +120,7 @@ static void fail(const caller *c, const char *function, const char *what) {
   abort();
 }
 
-/* What holds for the answer of any function. */
+/* Checks what must hold for the answer of any function. */
 static int32_t answer(caller *c, const char *function, int32_t code) {
   const hr_error *e = &c->error;
   if (code < HR_OK || code >= CODES || code == HR_FORKED) fail(c, function, "no code");
@@ -139,7 +139,7 @@ static int32_t answer(caller *c, const char *function, int32_t code) {
 
 #define CALL(name, ...) answer(c, #name, hr.name(__VA_ARGS__, error_of(c)))
 
-/* NULL now and then. An error of the call before is no error of this one. */
+/* Now and then it is NULL. An error of the call before must not stay in it. */
 static hr_error *error_of(caller *c) {
   memset(&c->error, 0, sizeof c->error);
   return &c->error;
@@ -157,7 +157,7 @@ static hr_handle some_handle(caller *c, enum kind kind) {
   return one_in(c, 60) ? handle + 1 : handle;
 }
 
-/* What stood in the place is closed. */
+/* The handle that was in that place is closed. */
 static void share(caller *c, enum kind kind, hr_handle handle) {
   const hr_handle old = atomic_exchange(&shared[kind][below(c, HANDLES)], handle);
   if (old != 0) CALL(close, old);
@@ -176,8 +176,8 @@ static image_bytes some_image(random_state *r) {
   }
 }
 
-/* Memory of just the capacity, so that a byte too many is seen; filled, so that one too early is.
- */
+/* Memory of exactly the capacity, so that a byte too many is seen. It is filled, so that a write
+ * too early is seen. */
 static char *some_buffer(caller *c, size_t *capacity) {
   *capacity = one_in(c, 3) ? below(c, 60) : 1u << 16;
   char *buffer = malloc(*capacity + (*capacity == 0));
@@ -247,7 +247,8 @@ static void open_decoder(caller *c) {
   if (CALL(decoder_open, config.bytes, config.length, &handle) == HR_OK) share(c, DECODER, handle);
 }
 
-/* Of bytes, of a file or of the image before; the descriptors are whatever is open, or not. */
+/* A task of bytes, of a file or of the image before. The descriptors are whatever is open, or
+ * not. */
 static hr_task some_task(caller *c, const image_bytes *file, const text *config) {
   static const char *const paths[] = {"folder/a/0", "folder/b/1", "folder/b/9.jpg", "folder", "no"};
   hr_task t = {.config = config->bytes, .config_length = config->length, .sample = below(c, 9)};
@@ -265,7 +266,8 @@ static hr_task some_task(caller *c, const image_bytes *file, const text *config)
   return t;
 }
 
-/* The work is this thread's own, for its memory is; another may close the decoder. */
+/* The work belongs to this thread, because its memory does. Another thread may close the
+ * decoder. */
 static void decode_many(caller *c) {
   enum { TASKS = 12 };
   hr_task tasks[TASKS];
@@ -390,7 +392,7 @@ static void ask_loader(caller *c) {
     }
   }
   CALL(loader_event, handle, &descriptor);
-  /* Not into a file: thousands of calls would leave as many. */
+  /* It does not go into a file, because thousands of calls would leave as many. */
   const char *const paths[] = {"/dev/null", "/", "/nowhere/run.json"};
   const char *path = paths[below(c, COUNT(paths))];
   CALL(trace, handle, one_in(c, 2) ? path : NULL, one_in(c, 2) ? strlen(path) : 0);
@@ -430,7 +432,7 @@ static void use_writer(caller *c) {
   if (one_in(c, 4)) CALL(writer_finish, handle);
 }
 
-/* A job that reads fields of samples, of a handle that another thread may close meanwhile. */
+/* Starts a job that reads fields of samples of a handle that another thread may close meanwhile. */
 static void read_fields(caller *c) {
   char config[200];
   hr_handle handle = 0;
@@ -472,12 +474,12 @@ static void use_job(caller *c) {
   free(buffer);
 }
 
-/* No guessed handle: it could be the batch that another thread holds. */
+/* It is no guessed handle, because that could be the batch that another thread holds. */
 static void close_one(caller *c) {
   CALL(close, atomic_load(&shared[below(c, KINDS)][below(c, HANDLES)]));
 }
 
-/* NULL in the place of each pointer in turn. */
+/* Passes NULL in the place of each pointer in turn. */
 static void leave_out(caller *c) {
   const hr_handle handle = some_handle(c, (enum kind)below(c, KINDS));
   char one = 0;
@@ -505,7 +507,7 @@ static void call(caller *c) {
       next,         next,        next,    next,        submit,       ask_loader,  open_writer,
       use_writer,   use_writer,  use_job, close_one,   leave_out};
   const uint64_t kind = below(c, COUNT(calls) + 24);
-  /* Most of the time what costs little and needs luck with the handle. */
+  /* Most of the time this calls what costs little and depends on luck with the handle. */
   if (kind < COUNT(calls)) {
     calls[kind](c);
   } else if (kind < COUNT(calls) + 4) {
@@ -570,7 +572,7 @@ static void prepare(caller *c) {
   }
 }
 
-/* How many; with `name`, what they are. */
+/* How many there are; with `name`, also prints what they are. */
 static int open_descriptors(bool name) {
   int count = 0;
   DIR *directory = opendir("/proc/self/fd");

@@ -1,4 +1,4 @@
-/* configurations.c: what calls.c says in JSON, mostly possible. */
+/* configurations.c: what calls.c says in JSON, mostly valid. */
 #include "configurations.h"
 
 #include <stdarg.h>
@@ -93,8 +93,7 @@ static void append_template(random_state *r, text *t, const char *template) {
   }
 }
 
-/* Any part of `parts` behind `first`, in braces; bytes changed where it names nothing to write to.
- */
+/* Any of `parts` behind `first`, in braces. Bytes are changed if it names nothing to write to. */
 text configuration(random_state *r, const char *first, const char *const *parts, size_t count,
                    bool harmless) {
   text t = {.length = 0};

@@ -14,11 +14,11 @@ typedef struct text {
 
 #define COUNT(list) (sizeof(list) / sizeof((list)[0]))
 
-/* Cut off where there is no room. */
+/* The text is cut where there is no room. */
 void append(text *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* An object of `first` and any of `parts`, which are templates: # is a number, % the side of an
- * image, @ a transform, & a number that files have. A harmless one, which names nothing to write
+/* An object of `first` and any of `parts`. These are templates: # is a number, % the side of an
+ * image, @ a transform, & a number that files have. A harmless object, which names nothing to write
  * to, has bytes changed now and then. */
 text configuration(random_state *r, const char *first, const char *const *parts, size_t count,
                    bool harmless);

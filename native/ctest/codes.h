@@ -1,4 +1,4 @@
-/* codes.h: how many runs ended with each enum hrn_code, printed by name. */
+/* codes.h: counts how many runs ended with each enum hrn_code, and prints that by name. */
 #ifndef HEADRACE_CTEST_CODES_H
 #define HEADRACE_CTEST_CODES_H
 
@@ -7,7 +7,7 @@
 
 #include "../native.h"
 
-#define CODES (HRN_INTERNAL + 1) /* the largest */
+#define CODES (HRN_INTERNAL + 1) /* the largest code plus 1 */
 
 static inline void print_codes(const uint64_t counts[CODES]) {
   static const char *const names[CODES] = {[HRN_OK] = "ok",

@@ -1,4 +1,4 @@
-/* costs.c: what a JPEG may cost is refused from its headers, through every door.
+/* costs.c: a JPEG that may cost too much is refused from its headers, by every call that decodes.
  *
  * Each function is one statement; a failed one says its line. */
 #include <stdio.h>
@@ -119,7 +119,7 @@ static void a_block_too_many_is_refused_through_every_door_and_the_last_one_take
         /* A baseline file is left alone before anybody looks at its scans. */
         const int looks = door != BASELINE || facts.process != HRN_PROCESS_BASELINE;
         limits.max_scan_blocks = taken;
-        /* BAD: as a baseline file it would need several scans. */
+        /* BAD, because as a baseline file it would need several scans. */
         EXPECT(enter((enum door)door, &limits, &file) == HRN_OK || status.code == HRN_BAD);
         limits.max_scan_blocks = refused;
         EXPECT(!looks || enter((enum door)door, &limits, &file) == HRN_LIMIT);
@@ -145,7 +145,7 @@ static image_bytes header_of(enum jpeg_coding coding, uint32_t side) {
   return file;
 }
 
-/* Without a byte of image data every file would be truncated, if anybody had begun to read it. */
+/* Without a byte of image data every file would be truncated, if reading the data had begun. */
 static void what_the_header_tells_is_refused_before_image_data_is_read(void) {
   const struct {
     enum jpeg_coding coding;

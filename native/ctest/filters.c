@@ -1,5 +1,5 @@
-/* filters.c: a PNG's filters undone by the kernels against the plain loops, in random rows of every
- * pixel size, which end at the end of their allocation. */
+/* filters.c: compares the kernels that undo a PNG's filters with the plain loops, in random rows of
+ * every pixel size. The rows end at the end of their allocation. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -51,7 +51,7 @@ static raw run(hrn_context *context, const hrn_op *ops, int32_t count, const hrn
   return result;
 }
 
-/* An op that draws, as ops that do not: what it drew is written into them. */
+/* Replaces an op that draws by ops that do not: what it drew is written into them. */
 static int32_t without_chance(const hrn_op *op, const hrn_draw *draw, const raw *image,
                               hrn_op fixed[2]) {
   const int32_t *v = draw->value;
@@ -68,7 +68,7 @@ static int32_t without_chance(const hrn_op *op, const hrn_draw *draw, const raw 
       const int32_t width = (int32_t)image->width + c->padding.left + c->padding.right;
       if (height < c->size.height || width < c->size.width)
         return 0; /* pad_if_needed has no fixed form */
-      /* All of the padded image is a crop that leaves no choice. */
+      /* A crop of the whole padded image leaves no choice. */
       fixed[0].random_crop.size = (hrn_op_size){height, width};
       fixed[1] = (hrn_op){.kind = HRN_OP_CROP, .box = {v[0], v[1], v[2], v[3]}};
       return 2;
@@ -82,7 +82,7 @@ static int32_t without_chance(const hrn_op *op, const hrn_draw *draw, const raw 
   }
 }
 
-/* One plan of several ops against the same ops apart. 1 when they differ. */
+/* Compares one plan of several ops with the same ops one by one. 1 if they differ. */
 static int compare(random_state *r, hrn_context *context, uint64_t *compared) {
   raw image = raw_new((uint32_t)some_side(r), (uint32_t)some_side(r));
   for (size_t i = 8; i < image.length; i++) image.bytes[i] = (uint8_t)random_next(r);

@@ -1,8 +1,8 @@
 /* golden.c: seeds give the same pixels on every machine.
  *
- * Generated images of every sampling and coding through random crops, every filter, dtype, layout
- * and arithmetic: the checksum of all finished samples is that of this file, whatever the
- * instruction set, the byte order of registers, the library's version.
+ * Generated images of every sampling and coding go through random crops, every filter, dtype,
+ * layout and arithmetic. The checksum of all finished samples must be the one in this file,
+ * whatever the instruction set, the byte order of registers and the library's version.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* grammar.c: a file in parts, and what can happen to parts. */
+/* grammar.c: a file in parts, and the damage that can happen to parts. */
 #include "grammar.h"
 
 #include <stdlib.h>
@@ -52,11 +52,11 @@ static void move_parts(random_state *r, draft *d) {
   for (size_t i = 0; i < count; i++) order[i] = i;
   const size_t a = random_below(r, count), b = random_below(r, count);
   switch (random_below(r, 3)) {
-    case 0: /* lost */
+    case 0: /* a part is lost */
       memmove(order + a, order + a + 1, (count - a - 1) * sizeof *order);
       count--;
       break;
-    case 1: /* once more, elsewhere */
+    case 1: /* a part is repeated elsewhere */
       memmove(order + a + 1, order + a, (count - a) * sizeof *order);
       order[a] = b;
       count++;

@@ -1,5 +1,5 @@
-/* grammar.h: files of the right grammar and any content: what a writer of JPEG or PNG decides,
- * drawn at random, and then segments or chunks lost, doubled, moved and damaged. */
+/* grammar.h: files of the right grammar and any content. What a writer of JPEG or PNG decides is
+ * drawn at random. Then segments or chunks are lost, doubled, moved and damaged. */
 #ifndef HEADRACE_CTEST_GRAMMAR_H
 #define HEADRACE_CTEST_GRAMMAR_H
 
@@ -19,13 +19,13 @@ void draft_byte(draft *d, uint32_t value);
 void draft_bytes(draft *d, const void *from, size_t length);
 void draft_16(draft *d, uint32_t value); /* big-endian, as in both formats */
 void draft_32(draft *d, uint32_t value);
-void draft_part(draft *d); /* one begins here */
+void draft_part(draft *d); /* a part begins here */
 
-/* Loses, doubles, swaps or cuts parts, or damages a byte of one; `header` bytes at the beginning of
- * each are hit oftener. */
+/* Loses, doubles, swaps or cuts parts, or damages a byte of one. The `header` bytes at the
+ * beginning of each part are hit more often. */
 void draft_damage(random_state *r, draft *d, size_t header);
 
-/* In memory that ends where the file does. */
+/* The file, in memory that ends where the file does. */
 image_bytes draft_finish(draft *d);
 
 image_bytes random_jpeg(random_state *r);

@@ -1,8 +1,8 @@
-/* grammar_jpeg.c: JPEGs of any header, tables and scans, with entropy data that fits them: what a
- * writer decides, drawn at random, sometimes against the standard.
+/* grammar_jpeg.c: JPEGs of any header, tables and scans, with entropy data that fits them. What a
+ * writer decides is drawn at random, sometimes against the standard.
  *
- * Codes are written by the tables that were sent, so that a decoder gets to the end of most scans;
- * of arithmetic coding any bytes are data.
+ * Codes are written with the tables that were sent, so a decoder gets to the end of most scans. For
+ * arithmetic coding any bytes are data.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -21,8 +21,8 @@ typedef struct table {
 typedef struct component {
   uint32_t id, h, v, quantiser;
   uint32_t columns, rows;      /* blocks */
-  uint64_t set[MOST_BLOCKS];   /* coefficients that earlier scans made other than 0 */
-  uint32_t dc_shift, ac_shift; /* what is left to refine of a progressive file */
+  uint64_t set[MOST_BLOCKS];   /* coefficients that earlier scans made nonzero */
+  uint32_t dc_shift, ac_shift; /* what is left to refine in a progressive file */
   bool dc_sent, ac_sent;
 } component;
 
@@ -30,15 +30,15 @@ typedef struct writer {
   random_state *r;
   draft d;
   uint32_t width, height, max_h, max_v, restart;
-  uint32_t count; /* of components */
+  uint32_t count; /* number of components */
   bool progressive, arithmetic;
   component c[4];
   table dc[4], ac[4];
   uint32_t bits, waiting; /* those not yet written */
-  uint32_t end_of_blocks; /* that a run of them still has */
+  uint32_t end_of_blocks; /* that are left of a run of them */
 } writer;
 
-/* What a scan says of itself. */
+/* What a scan's header says. */
 typedef struct scan {
   uint32_t count, of[4], dc[4], ac[4];
   uint32_t first, last, high, low;
@@ -155,12 +155,12 @@ static void assign_codes(table *t) {
   }
 }
 
-/* `count` codes, of which no one is all ones unless `full`. */
+/* `count` codes, none of which is all ones unless `full`. */
 static void some_counts(writer *w, table *t, uint32_t count, bool full) {
   uint32_t room = 2;
   memset(t->counts, 0, sizeof t->counts);
   for (int length = 1; length <= 16 && count > 0; length++, room *= 2) {
-    /* So many must be left for those that are longer; and the last length takes all. */
+    /* This many codes must be left for longer ones, and the last length takes all. */
     const uint32_t reach = 1u << (16 - length);
     uint32_t most = room - !full;
     while (most > 0 && count > most && (room - most) * (uint64_t)reach < count - most + !full)
@@ -248,7 +248,7 @@ static void align(writer *w) {
   while (w->waiting != 0) put(w, 1, 1);
 }
 
-/* Writes a symbol, or the first one of a table that has no such, and says which. */
+/* Writes a symbol and returns it. If the table has no such symbol, it is the table's first one. */
 static uint32_t put_symbol(writer *w, const table *t, uint32_t symbol) {
   if (t->length[symbol] == 0) symbol = t->total > 0 ? t->symbols[0] : 0;
   put(w, t->code[symbol], t->length[symbol]);
@@ -263,7 +263,7 @@ static void put_dc(writer *w, const table *t) {
   put_any(w, put_symbol(w, t, below(w, one_in(w, 30) ? 12 : 5)) & 15);
 }
 
-/* A run of blocks that end, its extra bits included. */
+/* Writes a run of end-of-block, with its extra bits. */
 static void put_run(writer *w, uint32_t symbol) {
   const uint32_t size = symbol >> 4, extra = below(w, 1u << size);
   put(w, extra, size);
@@ -302,7 +302,7 @@ static void first_ac_block(writer *w, component *c, uint32_t block, const scan *
   }
 }
 
-/* A bit for each coefficient that is other than 0 already, until `zeros` of the others lie behind
+/* Writes a bit for each coefficient that is already nonzero, until `zeros` of the others are passed
  * (T.81 G.1.2.3). */
 static uint32_t put_corrections(writer *w, uint64_t set, uint32_t k, uint32_t last,
                                 uint32_t zeros) {
@@ -421,7 +421,7 @@ static void sequential_scans(writer *w) {
     for (uint32_t n = 0; n < s.count; n++) s.of[n] = i + n;
     write_scan(w, &s);
     i += s.count;
-    if (one_in(w, 20)) i = below(w, w->count + 1); /* one twice, or never */
+    if (one_in(w, 20)) i = below(w, w->count + 1); /* one component comes twice, or never */
   }
 }
 

@@ -1,5 +1,5 @@
-/* grammar_png.c: PNGs of any header, palette, chunks around and inside of the image data, and any
- * way to compress and to divide it. */
+/* grammar_png.c: PNGs of any header, palette, chunks around and inside the image data, and any way
+ * of compressing and dividing it. */
 #include <stdlib.h>
 #include <string.h>
 #include <zlib.h>
@@ -79,7 +79,7 @@ static uint32_t lines(uint32_t end, uint32_t first, uint32_t apart) {
   return end <= first ? 0 : (end - first + apart - 1) / apart;
 }
 
-/* Rows of any bytes, behind filters of which one in hundreds does not exist. */
+/* Writes rows of any bytes, with filter types of which one in hundreds does not exist. */
 static void write_rows(random_state *r, draft *raw, const header *h, uint32_t width,
                        uint32_t height) {
   static const uint8_t channels[] = {1, 0, 3, 1, 2, 0, 4};
@@ -93,7 +93,7 @@ static void write_rows(random_state *r, draft *raw, const header *h, uint32_t wi
   }
 }
 
-/* A zlib stream of any level, strategy and window, flushed here and there. */
+/* Makes a zlib stream of any level, strategy and window, flushed here and there. */
 static void compress_rows(random_state *r, const draft *raw, draft *packed) {
   z_stream z = {0};
   uint8_t out[512];
@@ -141,7 +141,7 @@ static void write_data(random_state *r, draft *d, const header *h) {
     const size_t length = one_in(r, 2) ? left : random_below(r, left < 40 ? left + 1 : 40);
     chunk(d, "IDAT", packed.bytes + at, length);
     at += length;
-    if (d->parts > 60 && at < packed.length) break; /* many short ones: cut */
+    if (d->parts > 60 && at < packed.length) break; /* too many short chunks: the data is cut */
     if (one_in(r, 60)) write_other(r, d);
   }
   free(raw.bytes);

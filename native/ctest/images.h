@@ -8,7 +8,7 @@
 #include "random.h"
 
 typedef struct image_bytes {
-  uint8_t *bytes; /* malloc's */
+  uint8_t *bytes; /* allocated with malloc */
   size_t length;
 } image_bytes;
 
@@ -28,7 +28,7 @@ extern const int jpeg_form_count;
 
 enum jpeg_coding { CODING_BASELINE, CODING_PROGRESSIVE, CODING_SEPARATE_SCANS, CODING_ARITHMETIC };
 
-/* Length 0 where libjpeg's encoder cannot write the combination. restart: MCUs, 0 for none. */
+/* Has length 0 if libjpeg's encoder cannot write the combination. restart: MCUs, 0 for none. */
 image_bytes make_jpeg(random_state *r, const jpeg_form *form, enum jpeg_coding coding,
                       uint32_t restart, uint32_t width, uint32_t height, int quality);
 
@@ -39,10 +39,10 @@ image_bytes make_png(random_state *r, int color_type, int bit_depth, int interla
 /* P5 or P6 by `channels` (1, 3), with a comment or not. */
 image_bytes make_ppm(random_state *r, int channels, int comment, uint32_t width, uint32_t height);
 
-/* Anything of the above. */
+/* Any image of the above kinds. */
 image_bytes made_image(random_state *r);
 
-/* Recomputes the checksums of a damaged PNG as far as its chunks can be followed. */
+/* Recomputes the checksums of a damaged PNG, as far as its chunks can be followed. */
 void mend_png_checksums(image_bytes *png);
 
 #endif

@@ -76,7 +76,8 @@ static void fill(random_state *r, uint8_t *row, uint32_t samples, uint32_t y, in
   }
 }
 
-/* The struct e is memory that longjmp leaves alone, which locals in registers would not be. */
+/* longjmp leaves the struct e alone, because it is memory. Locals in registers would not be
+ * safe. */
 image_bytes make_jpeg(random_state *r, const jpeg_form *form, enum jpeg_coding coding,
                       uint32_t restart, uint32_t width, uint32_t height, int quality) {
   static const J_COLOR_SPACE inputs[] = {0, JCS_GRAYSCALE, 0, JCS_RGB, JCS_CMYK};

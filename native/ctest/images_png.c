@@ -1,4 +1,4 @@
-/* images_png.c: PNGs of every colour type, written straight after the standard, and PPMs. */
+/* images_png.c: PNGs of every colour type, written directly by the standard, and PPMs. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,8 +24,8 @@ static void chunk(image_bytes *png, const char *type, const uint8_t *body, size_
   png->length += length + 12;
 }
 
-/* Rows of random bytes behind random filter types: the decoder's undoing of a filter needs no
- * matching filter here, any bytes are rows of some image. */
+/* Rows of random bytes with random filter types. No matching filter is needed here, because a
+ * decoder can undo a filter on any bytes: they are rows of some image. */
 static size_t rows(random_state *r, uint8_t *to, uint32_t width, uint32_t height, int bits) {
   size_t bytes = ((size_t)width * (size_t)bits + 7) / 8, at = 0;
   if (width == 0) return 0;
@@ -40,8 +40,8 @@ static uint32_t lines(uint32_t end, uint32_t first, uint32_t apart) {
   return end <= first ? 0 : (end - first + apart - 1) / apart;
 }
 
-/* Two IDATs with a cut anywhere, so that chunks end inside of rows and of zlib's codes; a palette
- * that may be shorter than the samples reach. */
+/* Has two IDATs that are cut anywhere, so chunks end inside rows and inside zlib's codes. The
+ * palette may be shorter than the samples reach. */
 image_bytes make_png(random_state *r, int color_type, int bit_depth, int interlaced, uint32_t width,
                      uint32_t height) {
   static const int channels[] = {1, 0, 3, 1, 2, 0, 4};

@@ -2,9 +2,9 @@
  *
  *   irregular [-n ROUNDS] [-s SEED]
  *
- * The files are written here bit by bit, with tables that have a code for every symbol. Of each
- * kind of irregularity: our decoder notices, the decode begins anew, whole images and windows are
- * those of libjpeg, warnings included, and inspection finds no seek points.
+ * The files are written here bit by bit, with tables that have a code for every symbol. For each
+ * kind of irregularity: our decoder notices it, the decode begins anew, whole images and windows
+ * equal libjpeg's, warnings included, and inspection finds no seek points.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,9 +43,9 @@ typedef struct writer {
   uint8_t bytes[1 << 17];
   size_t length;
   uint32_t bits;
-  int count; /* not yet written */
+  int count; /* bits not yet written */
   int long_code;
-  uint32_t zeros; /* the AC symbol that eight zeros are the code of */
+  uint32_t zeros; /* the AC symbol whose code is eight zeros */
 } writer;
 
 static writer w;
@@ -77,8 +77,8 @@ static void align(uint32_t with) {
   while (w.count != 0) put(with, 1);
 }
 
-/* 16 DC codes of 5 bits; AC: 128 of 8 bits and 128 of `long_code`. Codes that begin with 11 are
- * left over. */
+/* There are 16 DC codes of 5 bits, and 128 AC codes of 8 bits and 128 of `long_code`. Codes that
+ * begin with 11 are left over. */
 static void tables(void) {
   bytes("\xFF\xC4\0\x23\0", 5);
   for (int length = 1; length <= 16; length++) byte(length == 5 ? 16 : 0);
@@ -90,7 +90,7 @@ static void tables(void) {
   for (uint32_t code = 0; code < 256; code++) byte((int)(code ^ w.zeros));
 }
 
-/* The difference's bits are the caller's, as they are (T.81 F.12). */
+/* The caller gives the bits of the difference as they are (T.81 F.12). */
 static void dc(int size, uint32_t extra) {
   put((uint32_t)size, 5);
   put(extra, size);
@@ -143,9 +143,10 @@ static void irregular_block(random_state *r, enum kind kind) {
   }
 }
 
-/* Blocks between restarts or in a row do not matter to the data: a run of blocks is a run. */
+/* How blocks are divided into restarts or rows does not matter to the data: a run of blocks is a
+ * run. */
 typedef struct shape {
-  int components, h, v; /* factors of the first */
+  int components, h, v; /* sampling factors of the first component */
   uint32_t width, height, restart;
 } shape;
 
@@ -205,15 +206,15 @@ static void write_file(random_state *r, const shape *s, enum kind kind, uint32_t
       write_restart(r, mcu / s->restart - 1, at_restart ? kind : REGULAR);
     }
     if (here && kind == EARLY_MARKER) {
-      /* With zeros, which are codes, it goes on in what is padded. */
+      /* Zeros are codes, so with them the data goes on in the padding. */
       const bool last = random_below(r, 2);
       align(last ? 0 : 1), bytes("\xFF\xD9", 2);
       if (last) cut = w.length;
     }
     for (int i = 0; i < blocks; i++) {
       if (kind == DC_RANGE && mcu >= where) {
-        /* Up to 17 * 2047, one step out of range, and down again: most points lie before or behind.
-         */
+        /* The DC value goes up to 17 * 2047, one step out of range, and down again. Most points are
+         * before or behind that. */
         const int component = alone || i < s->h * s->v ? 0 : i - s->h * s->v + 1;
         dc(11, climbed[component]++ % 34 < 17 ? 2047 : 0), ac(0, 0);
       } else if (here && i == 0 && kind >= BAD_CODE && kind <= LARGE_DC) {
@@ -239,8 +240,8 @@ static void complain(enum kind kind, const shape *s, const char *what, const hrn
          status->code, status->warnings, status->text);
 }
 
-/* As a window at once, or as the resizer takes it: what was seen before the irregular place came is
- * then seen again. */
+/* Decodes a window at once, or as the resizer takes it: rows that were given before the irregular
+ * place came are then given again. */
 static void compare_once(hrn_context *context, enum kind kind, const shape *s,
                          const reference *whole, const hrn_box *box, bool all, int32_t at_once) {
   uint32_t width, height;
@@ -278,7 +279,7 @@ static void test(hrn_context *context, random_state *r, enum kind kind, const sh
   const uint8_t *record;
   size_t length;
   hrn_box box = {0, 0, (int32_t)s->width, (int32_t)s->height};
-  if (whole.failed) abort(); /* no header of this program's is wrong */
+  if (whole.failed) abort(); /* every header of this program is right */
   if (context->jpeg->kept_hook != NULL) context->jpeg->kept_hook->irregular = false;
   compare(context, kind, s, &whole, &box, true);
   const bool lone = s->components == 1 && s->h * s->v > 1;
@@ -334,7 +335,7 @@ int main(int count, char **arguments) {
     if (kind >= WRONG_RESTART || kind == DC_RANGE) s.width += 150, s.height += 30;
     if (kind == DC_RANGE) s.restart = 0;
     w.zeros = random_below(&r, 2) ? 0x8A : 0;   /* end of block, or one in the middle of one */
-    w.long_code = random_below(&r, 2) ? 9 : 13; /* in our tables, and behind them */
+    w.long_code = random_below(&r, 2) ? 9 : 13; /* inside the index of our tables, and longer */
     const uint32_t columns = divide_up(s.width, 8 * (uint32_t)s.h);
     const uint32_t mcus = columns * divide_up(s.height, 8 * (uint32_t)s.v);
     test(context, &r, kind, &s, (uint32_t)random_below(&r, kind == DC_RANGE ? 1 : mcus));
@@ -342,7 +343,8 @@ int main(int count, char **arguments) {
   hrn_context_free(context);
   for (int kind = 0; kind < KINDS; kind++) {
     printf("%-22s noticed in %ld of %ld files\n", names[kind], noticed[kind], files[kind]);
-    /* Lone components with factors of their own, a quarter of the files, are libjpeg's anyway. */
+    /* Lone components with sampling factors of their own, a quarter of the files, are left to
+     * libjpeg anyway. */
     if (kind != REGULAR && noticed[kind] < files[kind] / 2) failures++;
   }
   printf("%d statements failed\n", failures);

@@ -1,5 +1,5 @@
-/* kernels.c: every instruction set gives the scalar kernels' bytes, and stays inside its buffers
- * (rows are allocations of their own, as long as the interface promises and no longer).
+/* kernels.c: every instruction set gives the scalar kernels' bytes, and stays inside its buffers.
+ * Rows are allocations of their own, as long as the interface promises and no longer.
  *
  *   kernels [-n ROUNDS]
  */
@@ -65,7 +65,7 @@ static axis some_axis(random_state *r) {
   axis a = {.scaling = {.input = some_length(r), .output = some_length(r)}};
   a.scaling.to = a.scaling.input;
   a.bits = random_below(r, 2) ? HRN_COEFFICIENT_BITS : HRN_FAST_BITS;
-  /* A box that was decoded smaller: a part of the outermost pixels is beside it. */
+  /* For a box that was decoded smaller, a part of the outermost pixels is beside it. */
   if (a.bits == HRN_FAST_BITS && a.scaling.input > 2) {
     a.scaling.from = (double)random_below(r, 8) / 8;
     a.scaling.to -= (double)random_below(r, 8) / 8;
@@ -124,7 +124,7 @@ static int vertical_round(random_state *r, const kernels *plain, const kernels *
   return bad ? fail("vertical", &a) : 0;
 }
 
-/* Means and deviations as people use them, wild ones, and ones that make the arithmetic fail. */
+/* Means and deviations as people use them, extreme ones, and ones that make the arithmetic fail. */
 static float some_float(random_state *r) {
   static const float usual[] = {0.485f, 0.456f, 0.406f, 0.229f, 0.224f, 0.225f, 0.5f, 1.0f};
   const float unit = (float)(1 + random_below(r, 1u << 24)) * 0x1p-24f;
@@ -171,7 +171,8 @@ static int write_round(random_state *r, const kernels *plain, const kernels *sim
   return bad;
 }
 
-/* What programs normalise by is computed, not looked up, also where a quotient is next to a tie. */
+/* With the numbers that programs normalise by, values are computed and not looked up, even if a
+ * quotient is next to a tie. */
 static int usual_formats(void) {
   static const float usual[][6] = {
       {0.485f, 0.456f, 0.406f, 0.229f, 0.224f, 0.225f},       /* ImageNet */
@@ -196,7 +197,7 @@ static int usual_formats(void) {
   return bad;
 }
 
-/* The input ends with its last pixel, so that a load too far is seen by a sanitizer. */
+/* The input ends with its last pixel, so a sanitizer sees a load that goes too far. */
 static int spread_round(random_state *r, const kernels *plain, const kernels *simd) {
   const int32_t count = some_length(r) % 300 + 1;
   uint8_t *in = noise(r, (size_t)count * 3);
@@ -223,7 +224,8 @@ static int reverse_round(random_state *r, const kernels *plain, const kernels *s
   return bad;
 }
 
-/* Any bits but those of NaN, of which the kernels' callers have one: that of infinity times 0. */
+/* Any bits except those of NaN. The kernels' callers have only one NaN: that of infinity times
+ * 0. */
 static int weigh_round(random_state *r, const kernels *plain, const kernels *simd) {
   const int32_t dtype = HRN_FLOAT16 + (int32_t)random_below(r, 3);
   const size_t element = dtype == HRN_FLOAT32 ? 4 : 2, count = random_below(r, 100);
@@ -231,7 +233,7 @@ static int weigh_round(random_state *r, const kernels *plain, const kernels *sim
   for (int k = 0; k < 2; k++) {
     in[k] = noise(r, count * element + 1);
     results[k] = allocate(count * element + 1);
-    for (size_t i = 0; i < count; i++) { /* no exponent of ones but infinity's own */
+    for (size_t i = 0; i < count; i++) { /* an exponent of ones only for infinity */
       uint8_t *top = in[k] + i * element + element - 1;
       if ((*top & 0x7c) != 0x7c) continue;
       if (random_below(r, 8)) {
@@ -252,8 +254,8 @@ static int weigh_round(random_state *r, const kernels *plain, const kernels *sim
   return bad;
 }
 
-/* Two rows weighed at once, against what is written of each and then weighed. Both rows end with
- * their last pixel. */
+/* Compares two rows that are mixed at once with two that are written and then weighed. Both rows
+ * end with their last pixel. */
 static int mix_round(random_state *r, const kernels *plain, const kernels *simd) {
   hrn_output output = {.dtype = HRN_FLOAT16 + (int32_t)random_below(r, 3),
                        .layout = (int32_t)random_below(r, 2),
@@ -283,8 +285,8 @@ static int mix_round(random_state *r, const kernels *plain, const kernels *simd)
   return bad;
 }
 
-/* An image of an array as it lies there, in bytes that begin and end with its own: what is read
- * beside them is seen by a sanitizer. */
+/* An image of an array as it is in memory, in bytes that begin and end with its own. A sanitizer
+ * sees a read beside them. */
 typedef struct array {
   uint8_t *bytes;
   int32_t width, height, channels;
@@ -306,7 +308,7 @@ static array some_array(random_state *r) {
   return a;
 }
 
-/* A part of it, flipped or not, somewhere on a canvas, or nothing but the canvas. */
+/* A part of the image, flipped or not, somewhere on a canvas; or only the canvas. */
 static hrn_moved some_move(random_state *r, const array *a) {
   const int whole = random_below(r, 4) == 0;
   const int32_t width = whole ? a->width : 1 + (int32_t)random_below(r, (uint64_t)a->width);

@@ -1,7 +1,7 @@
-/* mixing.c: two unmixed samples, of any recipe and form, mixed. Without mixing a sample has the
- * bytes that it would have had alone; MixUp is the sum of the two finished samples by the kernel
- * that defines it, whether both wait for it or one is weighed on the way; CutMix is the one with a
- * box of the other. What is drawn stays inside the image, and no byte beside the samples is read or
+/* mixing.c: mixes two unmixed samples of any recipe and form. Without mixing, a sample has the
+ * bytes that it would have alone. MixUp is the sum of the two finished samples by the kernel that
+ * defines it, whether both samples wait or one is mixed on the way. CutMix is one sample with a box
+ * of the other. What is drawn stays inside the image, and no byte beside the samples is read or
  * written (under sanitizers).
  *
  *   mixing [-n ROUNDS]
@@ -82,7 +82,7 @@ static hrn_mix_list some_mix(random_state *r) {
   return list;
 }
 
-/* 1 where a drawn mixing could not be: a box outside of the image, or a share that is none. */
+/* 1 if a drawn mixing is impossible: a box outside the image, or a share that is none. */
 static int impossible(const hrn_mixing *m, const hrn_size *size) {
   if (!(m->lambda >= 0 && m->lambda <= 1 && m->drawn >= 0 && m->drawn <= 1)) return 1;
   if (m->kind != HRN_MIX_CUTMIX) return m->top != 0 || m->height != 0 || m->width != 0;
@@ -94,7 +94,7 @@ static hrn_patch patch_of(const hrn_mixing *m, int outside, void *destination) {
   return (hrn_patch){destination, m->top, m->left, m->height, m->width, outside};
 }
 
-/* What the mixing comes to, value by value, from two finished samples. */
+/* Computes the mixed sample value by value, from two finished samples. */
 static void expect(const hrn_output *output, const hrn_size *size, const hrn_mixing *m,
                    const uint8_t *own, const uint8_t *other, uint8_t *to) {
   const size_t pixels = (size_t)size->width * size->height;
@@ -127,8 +127,8 @@ static uint8_t *some_image(random_state *r, size_t *length) {
   return bytes;
 }
 
-/* Both samples write the parts of the first that are theirs, and perhaps wait for something else.
- */
+/* Both samples write the parts of the first one that come from them, and may wait for something
+ * else. */
 static int wrong_patches(random_state *r, hrn_context *context, const hrn_plan *plan,
                          const hrn_job *jobs, uint8_t *const *finished, const hrn_size *size,
                          const hrn_mixing *mixing) {
@@ -149,8 +149,8 @@ static int wrong_patches(random_state *r, hrn_context *context, const hrn_plan *
   return bad;
 }
 
-/* The first sample waits. The second makes both on its way, or waits as well; and is mixed with
- * itself. */
+/* The first sample waits. The second makes both mixtures on its way, or waits as well; and a sample
+ * is mixed with itself. */
 static int wrong_mixup(hrn_context *context, const hrn_plan *plan, const hrn_job *jobs,
                        uint8_t *const *finished, const hrn_size *size, double lambda) {
   enum { WAITED, OWN, THEIRS, ITSELF, RESULTS };
@@ -188,7 +188,7 @@ static int one_round(random_state *r, hrn_context *context, uint64_t *kinds) {
   output.normalize = output.dtype != HRN_UINT8 && random_below(r, 2);
   for (int c = 0; c < 3; c++) {
     output.mean[c] = 0.25f * (float)c;
-    output.std[c] = random_below(r, 2) ? 0.225f : 1e-7f; /* halves that overflow */
+    output.std[c] = random_below(r, 2) ? 0.225f : 1e-7f; /* 1e-7 makes halves overflow */
   }
   hrn_op ops[8];
   const int32_t count = some_recipe(r, ops, output.dtype != HRN_UINT8);

@@ -1,11 +1,11 @@
-/* mutate.c: feeds damaged images to the native package; made to run under sanitizers.
+/* mutate.c: gives damaged images to the native package; made to run under sanitizers.
  *
  *   mutate [-n COUNT] [-s SEED] [FILE|DIRECTORY ...]
  *
  * Without files it starts from images that it makes itself. Each round damages a copy that ends at
- * the end of its allocation, so that one byte read too far is seen. What must hold, besides "no
- * report": no call answers HRN_INTERNAL; a file that inspection calls good decodes whole without an
- * error or warning; an old context answers as a new one.
+ * the end of its allocation, so that a read of one byte too many is seen. Besides "no report", this
+ * must hold: no call returns HRN_INTERNAL; a file that inspection calls good decodes whole without
+ * an error or warning; an old context gives the same answer as a new one.
  */
 #include <dirent.h>
 #include <stdio.h>
@@ -63,7 +63,7 @@ static void add_path(corpus *c, const char *path) {
 
 /* ---- damage ---- */
 
-/* Headers are short and decide most; hit them half of the time. */
+/* Headers are short and decide most, so they are hit half of the time. */
 static size_t place(random_state *r, size_t length) {
   size_t head = length < 700 ? length : 700;
   return random_below(r, 2) == 0 ? random_below(r, head) : random_below(r, length);
@@ -81,7 +81,7 @@ static void damage_once(random_state *r, image_bytes *b) {
     case 2:
       b->bytes[at] = (uint8_t)random_next(r);
       break;
-    case 3: /* values that lengths and counts trip over */
+    case 3: /* values that lengths and counts fail on */
       b->bytes[at] = "\x00\xFF\x7F\x80\x01\xFE"[random_below(r, 6)];
       break;
     case 4:
@@ -91,7 +91,7 @@ static void damage_once(random_state *r, image_bytes *b) {
       memmove(b->bytes + at, b->bytes + at + run, left - run);
       b->length -= run;
       break;
-    case 6: /* repeat, there is room for it */
+    case 6: /* repeat; there is room for it */
       memmove(b->bytes + at + run, b->bytes + at, left);
       b->length += run;
       break;
@@ -106,7 +106,8 @@ static void damage_once(random_state *r, image_bytes *b) {
   }
 }
 
-/* An exact copy, damaged. Half of the PNGs get right checksums again, to go deeper. */
+/* Damages an exact copy. Half of the PNGs get right checksums again, so that the damage gets
+ * deeper. */
 static image_bytes damaged(random_state *r, const image_bytes *original) {
   enum { ROOM = 16 * 64 };
   image_bytes b = {malloc(original->length + ROOM), original->length};
@@ -114,7 +115,7 @@ static image_bytes damaged(random_state *r, const image_bytes *original) {
   memcpy(b.bytes, original->bytes, original->length);
   for (uint64_t n = 1 + random_below(r, 6); n > 0; n--) damage_once(r, &b);
   if (random_below(r, 2) == 0) mend_png_checksums(&b);
-  uint8_t *exact = malloc(b.length); /* the end is the end */
+  uint8_t *exact = malloc(b.length); /* the allocation ends with the file */
   if (exact == NULL) abort();
   memcpy(exact, b.bytes, b.length);
   free(b.bytes);
@@ -169,8 +170,8 @@ static uint64_t answers[CODES];
 enum { PLANS = 40 };
 static hrn_plan *plans[PLANS];
 
-/* The whole way to a finished sample, in memory that ends where the sample does, with the points
- * that inspection found. */
+/* Makes a finished sample, in memory that ends where the sample does, with the points that
+ * inspection found. */
 static void sample(hrn_context *context, random_state *r, const hrn_facts *facts,
                    const image_bytes *points) {
   const hrn_plan *plan = plans[random_below(r, PLANS)];
@@ -194,8 +195,8 @@ static void sample(hrn_context *context, random_state *r, const hrn_facts *facts
   free(to);
 }
 
-/* The file as the mask of an image of its size, whole and through a window: what both show is the
- * same. */
+/* Moves the file as the mask of an image of its size, as a whole and through a window. What both
+ * show must be the same. */
 static void mask(hrn_context *context, const hrn_facts *facts, const hrn_box *wish) {
   if (facts->width == 0 || facts->height == 0 || (uint64_t)facts->width * facts->height > 1 << 20) {
     return;

@@ -47,7 +47,7 @@ static float some_factor(random_state *r) {
   return random_below(r, 4) ? 3 * unit : special[random_below(r, 6)];
 }
 
-/* 1 where the first three bytes of a pixel differ; frees both. */
+/* 1 if the first three bytes of a pixel differ. Frees both. */
 static int differ(const char *what, uint8_t *a, uint8_t *b, size_t count) {
   int found = 0;
   for (size_t i = 0; i < count && !found; i++) {
@@ -80,7 +80,7 @@ static int enhance_round(random_state *r) {
 static int extremes_round(random_state *r) {
   const size_t count = some_count(r);
   uint8_t *in = some_pixels(r, count), range[2][8];
-  /* No range yet, or that of the pixels before these. */
+  /* There is no range yet, or that of the pixels before these. */
   const int first = random_below(r, 2) == 0;
   for (int k = 0; k < 2; k++) {
     memset(range[k], first ? 255 : 100, 4);
@@ -119,7 +119,7 @@ static int32_t some_kernel(random_state *r, size_t length, size_t most) {
   return 1 + 2 * (int32_t)random_below(r, bound / 2 + 1);
 }
 
-/* Values of an image, in doubt or not, made again of a kernel as large as the image allows. */
+/* Makes values of an image again, in doubt or not, with a kernel as large as the image allows. */
 static int blur_again_round(random_state *r) {
   enum { MOST = 9, STEP = 12 };
   const size_t width = some_count(r), height = 1 + random_below(r, 20);
@@ -151,7 +151,8 @@ static int blur_again_round(random_state *r) {
   return differ("blur_again", a, b, count);
 }
 
-/* The values of rows, their sums across, and the sums of those, of which some are in doubt. */
+/* Compares the values of rows, their sums across, and the sums of those, of which some are in
+ * doubt. */
 static int blur_round(random_state *r) {
   enum { MOST = 25 };
   const size_t count = some_count(r);
@@ -261,7 +262,8 @@ static int filter_round(random_state *r) {
   return differ("bilinear", a[0], b[0], count) + differ("bicubic", a[1], b[1], count);
 }
 
-/* All of 2^24, in rows of one red and green; each red has a turn of its own, the first one none. */
+/* Compares all 2^24 colours, in rows of one red and green. Each red has a turn of its own, the
+ * first one none. */
 static int every_hue(void) {
   enum { ROW = 256 * 256 };
   for (uint32_t red = 0; red < 256; red++) {

@@ -1,12 +1,12 @@
-/* planes.c: pixels made from our coefficients are libjpeg's, whatever the file holds.
+/* planes.c: pixels that are made from our coefficients equal libjpeg's, whatever the file contains.
  *
  *   planes [-n IMAGES] [-s SEED]
  *
- * First every triple of Y, Cb and Cr against libjpeg's formula. Then images written coefficient by
- * coefficient, up to the largest that Huffman codes can say, with quantisation tables of up to 16
- * bits: products wrap and sums saturate, and where is libjpeg-turbo's own affair. Blocks are empty
- * in all the ways that the inverse DCT has short cuts for. Windows are compared with libjpeg's
- * decode.
+ * First every triple of Y, Cb and Cr is compared with libjpeg's formula. Then images are written
+ * coefficient by coefficient, with values up to the largest that Huffman codes can say, and
+ * quantisation tables of up to 16 bits. There, products wrap and sums saturate at places that only
+ * libjpeg-turbo knows. Blocks are empty in all the ways for which the inverse DCT has short cuts.
+ * Windows are compared with libjpeg's decode.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -50,10 +50,10 @@ static int between(random_state *r, int low, int high) {
   return low + (int)random_below(r, (uint64_t)(high - low + 1));
 }
 
-/* How wild an image is: as encoders write; all that a code can say; with tables of 16 bits. */
+/* How extreme an image is: as encoders write; all that a code can say; with tables of 16 bits. */
 enum { TAME, LARGE, HOSTILE, KINDS };
 
-/* The largest AC coefficient; differences of two such DC coefficients can be coded as well. */
+/* The largest AC coefficient. Differences of two such DC coefficients can be coded as well. */
 #define MOST 1023
 
 static void fill_block(random_state *r, int kind, int16_t *block) {
@@ -77,7 +77,8 @@ static void fill_table(random_state *r, int kind, JQUANT_TBL *table) {
   for (int k = 0; k < DCTSIZE2; k++) {
     static const int most[KINDS] = {40, 255, 65535};
     table->quantval[k] = (UINT16)between(r, 1, most[kind]);
-    /* No encoder's, and libjpeg takes it: a coefficient that is there and counts for nothing. */
+    /* No encoder writes this, but libjpeg accepts it: a coefficient that is present and counts for
+     * nothing. */
     if (kind == HOSTILE && k > 0 && between(r, 0, 2) == 0) table->quantval[k] = 0;
   }
 }

@@ -1,4 +1,4 @@
-/* plans.c: ops and plans drawn at random, valid ones; what refuses the others is Go's test. */
+/* plans.c: draws valid ops and plans at random. A Go test checks that others are refused. */
 #include "plans.h"
 
 #include <stdio.h>
@@ -19,7 +19,7 @@ static int32_t some_margin(random_state *r) {
   return random_below(r, 2) ? (int32_t)random_below(r, 30) : 0;
 }
 
-/* Boxes may begin outside of the image and paddings exceed it: those are the cases to get right. */
+/* Boxes may begin outside the image, and paddings may exceed it: those cases matter most. */
 hrn_op some_op(random_state *r) {
   hrn_op op = {.kind = 1 + (int32_t)random_below(r, 8),
                .filter = (int32_t)random_below(r, HRN_TENSOR_BICUBIC + 1)};
@@ -59,8 +59,8 @@ hrn_op some_op(random_state *r) {
   return op;
 }
 
-/* Ops are valid by construction, so a refusal is a failure; that impossible ones are refused is
- * tested from Go. No op at all is a plan, too. */
+/* Ops are valid by construction, so a refusal is a failure. A Go test checks that impossible ones
+ * are refused. A plan may also have no op. */
 hrn_plan *some_plan(random_state *r) {
   hrn_op ops[3];
   hrn_status status;

@@ -5,13 +5,13 @@
 #include "../native.h"
 #include "random.h"
 
-/* 1 to 150 pixels, short ones oftener. */
+/* 1 to 150 pixels; short sides are more frequent. */
 int32_t some_side(random_state *r);
 
 /* Any op, of sides up to 150 pixels. */
 hrn_op some_op(random_state *r);
 
-/* plans_pixels.c: any number of [low, high]; two in order, which meet now and then. */
+/* plans_pixels.c: any number in [low, high]; and two in order, which are equal now and then. */
 double some_real(random_state *r, double low, double high);
 void some_interval(random_state *r, double low, double high, double *p);
 

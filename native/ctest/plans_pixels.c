@@ -1,4 +1,5 @@
-/* plans_pixels.c: ops on pixels, and ops that draw a size, of any parameters that are accepted. */
+/* plans_pixels.c: ops on pixels, and ops that draw a size, with any parameters that are
+ * accepted. */
 #include <string.h>
 
 #include "../pixels/pixels.h"
@@ -19,7 +20,7 @@ static void some_warp(random_state *r, hrn_op *op) {
   for (int c = 0; c < 3; c++) op->fill[c] = (double)random_below(r, 256);
 }
 
-/* Coefficients small and wild: a horizon through the image, a scale of thousands, or 0. */
+/* Small and extreme coefficients: a horizon through the image, a scale of thousands, or 0. */
 static double some_coefficient(random_state *r) {
   static const double reach[] = {0, 0.01, 2, 300, 1e5, 1e9};
   const double most = reach[random_below(r, 6)];
@@ -33,7 +34,7 @@ static hrn_op_noise some_noise(random_state *r) {
   return noise;
 }
 
-/* Of blurs that all but the smallest images are large enough for. */
+/* With blurs that all images except the smallest are large enough for. */
 static void some_elastic(random_state *r, hrn_op *op) {
   hrn_op_elastic elastic = {.outside.filled = (int32_t)random_below(r, 2)};
   some_warp(r, op);
@@ -240,7 +241,8 @@ hrn_op some_pixel_op(random_state *r) {
       some_affine(r, &op.affine);
       break;
     case HRN_OP_PERSPECTIVE:
-      /* Below 1: four corners that meet have no map, which is an error of that sample. */
+      /* It is below 1, because four corners that meet have no map, which is an error of that
+       * sample. */
       op.distortion = some_real(r, 0, 0.9);
       break;
     case HRN_OP_RAND_AUGMENT:

@@ -7,7 +7,7 @@
 
 typedef struct random_state {
   uint64_t state;
-  /* Bytes that decide before `state` does: what a fuzzer changes changes one decision. */
+  /* These bytes decide before `state` does, so that a change by the fuzzer changes one decision. */
   const uint8_t *tape;
   size_t left;
 } random_state;
@@ -18,7 +18,7 @@ static inline random_state random_taped(const uint8_t *tape, size_t length) {
   return (random_state){.tape = tape, .left = length};
 }
 
-/* The next `count` bytes of the tape, less where it ends. */
+/* The next `count` bytes of the tape, or fewer where it ends. */
 static inline uint64_t random_from_tape(random_state *r, size_t count) {
   uint64_t value = 0;
   for (; count > 0 && r->left > 0; count--, r->left--) value = value << 8 | *r->tape++;
@@ -33,7 +33,7 @@ static inline uint64_t random_next(random_state *r) {
   return z ^ z >> 31;
 }
 
-/* Below `bound`, which is not 0; the bias of the remainder does not matter to a test. */
+/* A number below `bound`, which is not 0. The bias of the remainder does not matter to a test. */
 static inline uint64_t random_below(random_state *r, uint64_t bound) {
   if (r->left > 0) return random_from_tape(r, bound <= 256 ? 1 : bound <= 65536 ? 2 : 8) % bound;
   return random_next(r) % bound;

@@ -1,7 +1,7 @@
-/* raw_decoder.c: stands in for the decoding half of native/, so that the pixel half is tested on
- * every size and content without a codec in between, and under a sanitizer that sees each byte
- * too many: every window and every scratch buffer is an allocation of its own, exactly as long as
- * the interface promises.
+/* raw_decoder.c: replaces the decoding half of native/, so that the pixel half is tested on every
+ * size and content without a codec in between. It runs under a sanitizer that sees each byte too
+ * many: every window and every scratch buffer is an allocation of its own, exactly as long as the
+ * interface promises.
  *
  * Its image format: uint32 width, uint32 height, then RGB rows.
  */
@@ -48,7 +48,8 @@ uint32_t hrn_crc32c(uint32_t crc, const uint8_t *bytes, size_t length) {
   return crc;
 }
 
-/* Fresh memory at each call, filled with a pattern: whoever counts on old content is seen. */
+/* Each call gives fresh memory, filled with a pattern, so that a reliance on old content is
+ * seen. */
 void *hrn_scratch(hrn_context *context, enum hrn_scratch_name name, size_t bytes,
                   hrn_status *status) {
   void *memory = NULL;
@@ -77,14 +78,14 @@ int hrn_decode_header(hrn_context *context, const uint8_t *bytes, size_t length,
   return HRN_OK;
 }
 
-/* Arrays are the other half's, too. */
+/* Arrays belong to the decoding half as well. */
 int hrn_decode_raw(hrn_context *context, const uint8_t *bytes, size_t length, const hrn_raw *raw,
                    hrn_status *status) {
   (void)context, (void)bytes, (void)raw;
   return hrn_fail(status, HRN_INTERNAL, -1, "an array of %zu bytes", length);
 }
 
-/* Nor is there an encoder: another image of the same size all the same. */
+/* There is no encoder either, so this makes another image of the same size. */
 int hrn_recompress(hrn_context *context, int32_t quality, const hrn_image *image,
                    const hrn_image *out, hrn_status *status) {
   (void)context;
@@ -151,7 +152,7 @@ int hrn_decode_window(hrn_context *context, const hrn_box *box, hrn_image *image
   return HRN_OK;
 }
 
-/* Nor masks as files, which mutate.c moves. */
+/* There are no masks as files either; mutate.c moves those. */
 int hrn_decode_mask(hrn_context *context, const uint8_t *bytes, size_t length, int32_t width,
                     int32_t height, hrn_status *status) {
   (void)context, (void)bytes;
@@ -165,7 +166,7 @@ int hrn_decode_classes(hrn_context *context, const hrn_box *box, uint8_t **class
   return hrn_fail(status, HRN_INTERNAL, -1, "classes of %d x %d pixels", box->width, box->height);
 }
 
-/* All rows at once; that they may come in strips is seeks.c's and windows.c's to try. */
+/* Gives all rows at once. seek_windows.c and windows.c test that they may come in strips. */
 int hrn_decode_rows(hrn_context *context, const hrn_box *box, int32_t at_once, hrn_rows *rows,
                     hrn_status *status) {
   hrn_image image;

@@ -1,7 +1,7 @@
-/* recipes.c: plans with ops on pixels, groups and erasings, of any parameters that are accepted, on
- * images from one pixel up: no byte outside of the image is read or written (under sanitizers),
- * both layouts hold the same values, one channel is the first of three, and a second run gives the
- * same bytes.
+/* recipes.c: runs plans with ops on pixels, groups and erasings, with any parameters that are
+ * accepted, on images from one pixel up. No byte outside of the image is read or written (under
+ * sanitizers), both layouts hold the same values, one channel is the first of three, and a second
+ * run gives the same bytes.
  *
  *   recipes [-n ROUNDS]
  */
@@ -95,7 +95,7 @@ static uint8_t *run(hrn_context *context, const hrn_op *ops, int32_t count,
   return finished;
 }
 
-/* 1 when NHWC and NCHW do not hold the same elements. */
+/* 1 if NHWC and NCHW do not hold the same elements. */
 static int layouts_differ(const uint8_t *nhwc, const uint8_t *nchw, const hrn_size *size) {
   const size_t pixels = (size_t)size->width * size->height, element = size->bytes / (3 * pixels);
   for (size_t pixel = 0; pixel < pixels; pixel++) {
@@ -109,7 +109,7 @@ static int layouts_differ(const uint8_t *nhwc, const uint8_t *nchw, const hrn_si
   return 0;
 }
 
-/* A mask of the image goes where the image goes; 0 when it does not, in memory of its size. */
+/* Moves a mask of the image with the image, into memory of its size. 0 if that fails. */
 static int moves_a_mask(random_state *r, hrn_context *context, const hrn_op *ops, int32_t count,
                         const hrn_output *output, const hrn_job *job, const hrn_size *to,
                         hrn_status *status) {
@@ -142,8 +142,8 @@ static int moves_a_mask(random_state *r, hrn_context *context, const hrn_op *ops
   return good;
 }
 
-/* Puts a crop by boxes in front of the ops, and draws it for boxes of any numbers. 1 when what was
- * drawn is no part of the image. */
+/* Puts a crop by boxes before the ops, and draws it for boxes of any numbers. 1 if what was drawn
+ * is no part of the image. */
 static int crop_by_boxes(random_state *r, hrn_op *ops, int32_t *count, const hrn_output *output,
                          uint32_t width, uint32_t height, hrn_key *key) {
   if (*count == HRN_MAX_OPS || random_below(r, 3) != 0) return 0;
@@ -162,7 +162,7 @@ static int crop_by_boxes(random_state *r, hrn_op *ops, int32_t *count, const hrn
   }
   hrn_status status;
   hrn_plan *plan = hrn_plan_new(ops, *count, output, &status);
-  if (plan == NULL) return 0; /* which the round says */
+  if (plan == NULL) return 0; /* the round reports that */
   hrn_settled_crop *c = &key->crop[key->settled++];
   const int32_t wide = (int32_t)width, high = (int32_t)height;
   const hrn_key drawn = *key;

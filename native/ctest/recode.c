@@ -1,11 +1,12 @@
-/* recode.c: what the package writes anew: images encoded once more, and files made baseline.
+/* recode.c: tests what the package writes anew: images that are encoded once more, and files that
+ * are made baseline.
  *
  *   recode [-n COUNT]
  *
  * First every kind of JPEG that libjpeg can write, at odd sizes, is made baseline and compared
  * coefficient by coefficient and pixel by pixel. Then COUNT damaged images go both ways: whatever
- * inspection calls good must come out good. Made to run under sanitizers, which see a leak on any
- * way out.
+ * inspection calls good must stay good. Made to run under sanitizers, which see a leak on any way
+ * out.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,7 +26,7 @@ static void expect(int truth, const char *what, const char *of) {
   abort();
 }
 
-/* Size and checksum of all pixels; 0 where there are none. */
+/* Size and checksum of all pixels; 0 if there are none. */
 static uint32_t pixels(hrn_context *in, const uint8_t *bytes, size_t length) {
   uint32_t size[2];
   hrn_image image;
@@ -64,7 +65,7 @@ static uint32_t metadata(const uint8_t *bytes, size_t length) {
   return sum;
 }
 
-/* 1 where the file was made baseline, and then it is the same image. */
+/* 1 if the file was made baseline. It must then be the same image. */
 static int to_baseline(const image_bytes *file, const char *name) {
   hrn_encoded made;
   const hrn_facts before = facts_of(context, file->bytes, file->length);
@@ -88,8 +89,8 @@ static int to_baseline(const image_bytes *file, const char *name) {
   return 1;
 }
 
-/* Blocks in an MCU of all components. More than ten, and a baseline file would need several scans,
- * which gains nobody anything. */
+/* Blocks in an MCU of all components. With more than ten, a baseline file would need several scans,
+ * which would not help anybody. */
 static int blocks(const jpeg_form *form) {
   int sum = 0;
   for (int i = 0; i < form->components; i++) sum += form->h[i] * form->v[i];
@@ -168,7 +169,8 @@ static void markers_and_what_is_behind_eoi_are_kept(void) {
   expect(facts_of(other, made.bytes, made.length).orientation == 6, "EXIF is read", "markers");
   free(file.bytes);
 
-  /* Between two scans an Adobe marker says nothing; before the frame it would name the colours. */
+  /* Between two scans an Adobe marker means nothing. Before the frame it would say what the colours
+   * are. */
   size_t first = find(plain.bytes, plain.length, "\xFF\xDA", 2, 0);
   size_t second = find(plain.bytes, plain.length, "\xFF\xDA", 2, first + 2);
   size_t tables = find(plain.bytes, plain.length, "\xFF\xC4", 2, first + 2);
@@ -182,7 +184,8 @@ static void markers_and_what_is_behind_eoi_are_kept(void) {
   expect(!to_baseline(&file, "marker between scans"), "it is left alone", "marker between scans");
   free(file.bytes);
 
-  /* Cut before its last scan and ended there: good, and smoothed over by the library. */
+  /* The file is cut before its last scan and ended there. It is good, and libjpeg smooths over what
+   * is missing. */
   size_t last = second;
   for (size_t at = second; at != 0; at = find(plain.bytes, plain.length, "\xFF\xDA", 2, at + 2)) {
     last = at;
@@ -219,7 +222,7 @@ static void reencode(const image_bytes *file, const char *name) {
   uint32_t now = after.width < after.height ? after.width : after.height;
   if (side > 0 && shorter > (uint32_t)side) shorter = (uint32_t)side;
   expect(now == shorter, "the shorter side is as asked, and never longer", name);
-  /* The same from another context, whatever that did before. */
+  /* Another context must give the same, whatever it did before. */
   hrn_reencode(other, file->bytes, file->length, side, quality, orientation, &made, &status);
   expect(made.length == copy.length && memcmp(made.bytes, copy.bytes, copy.length) == 0,
          "any context writes the same bytes", name);

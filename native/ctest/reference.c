@@ -22,7 +22,7 @@ static void count(j_common_ptr info, int level) {
   if (level < 0) ((plain *)info)->whole.warnings++;
 }
 
-/* The library's own source answers with an EOI; here it is only noted that it had to. */
+/* libjpeg's own source then gives an EOI. Here it is only noted that it had to. */
 static _Thread_local boolean (*fill_from_memory)(j_decompress_ptr info);
 static boolean fill(j_decompress_ptr info) {
   ((plain *)info)->whole.dry = true;

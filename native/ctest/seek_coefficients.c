@@ -1,10 +1,11 @@
-/* seek_coefficients.c: the hook's coefficients are those of jpeg_read_coefficients.
+/* seek_coefficients.c: the hook's coefficients equal those of jpeg_read_coefficients.
  *
  *   seek_coefficients [-n IMAGES] [-s SEED] [FILE ...]
  *
- * Pixels could hide a wrong coefficient: most are rounded away. So each block of random windows,
- * dummy blocks at the edges included, is compared before any inverse DCT, with seek points of
- * random steps and without, over generated images and over the files named.
+ * Pixels could hide a wrong coefficient, because most are rounded away. So each block of random
+ * windows, dummy blocks at the edges included, is compared before any inverse DCT. That is done
+ * with seek points of random steps and without, over generated images and over the files that are
+ * named.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,7 +33,7 @@ typedef struct expected {
 } expected;
 
 static void read_expected(expected *e, const image_bytes *file) {
-  e->info.err = jpeg_std_error(&e->errors); /* whose exit is right here: the files are good */
+  e->info.err = jpeg_std_error(&e->errors); /* its exit is right here, because the files are good */
   jpeg_create_decompress(&e->info);
   jpeg_mem_src(&e->info, file->bytes, file->length);
   jpeg_read_header(&e->info, TRUE);
@@ -80,7 +81,7 @@ static void compare_window(hrn_context *context, random_state *r, const image_by
   const uint32_t left = (uint32_t)random_below(r, width - columns + 1);
   const uint32_t top = (uint32_t)random_below(r, height);
   const uint32_t bottom = top + (uint32_t)random_below(r, height - top + 1);
-  /* A lone component with factors of its own is libjpeg's: see hrn_hook_accepts. */
+  /* A lone component with sampling factors of its own is left to libjpeg: see hrn_hook_accepts. */
   const jpeg_component_info *first = &info->comp_info[0];
   const bool ours = info->num_components > 1 || first->h_samp_factor * first->v_samp_factor == 1;
   const bool begun = hrn_hook_refusal() == NULL && hrn_hook_accepts(context);

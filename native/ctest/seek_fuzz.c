@@ -3,11 +3,11 @@
  *   seek_fuzz [-n RUNS] [-t SECONDS] [-s SEED]
  *
  * Each run takes a small JPEG, whole or damaged, and a record that is right, damaged, of another
- * image, or invented, through hrn_sample with a random plan; in part also through hrn_inspect_seek.
- * Everything lies at the end of its allocation. What must hold besides "no report": no call answers
- * HRN_INTERNAL or takes long; an undamaged file decodes whatever its record says, and to the same
- * bytes with the right one as with none; what was inspected without a warning decodes with the
- * points found.
+ * image, or invented. They go through hrn_sample with a random plan, and some also through
+ * hrn_inspect_seek. Everything is at the end of its allocation. Besides "no report", this must
+ * hold: no call returns HRN_INTERNAL or takes long; an undamaged file decodes whatever its record
+ * says, and to the same bytes with the right record as with none; what was inspected without a
+ * warning decodes with the points that were found.
  */
 #include <signal.h>
 #include <stdbool.h>
@@ -40,7 +40,7 @@ static hrn_plan *plans[PLANS];
 static hrn_context *context;
 static uint64_t run_number, seed = 1, codes[CODES], with_points;
 
-/* What the last call was given, to be looked at after a failure. */
+/* What the last call got, so that it can be looked at after a failure. */
 static const image_bytes *last_file, *last_record;
 
 static void save(const char *path, const image_bytes *bytes) {
@@ -72,7 +72,7 @@ static void watch(void) {
 
 /* ---- what the runs start from ---- */
 
-/* Mostly baseline, for the others never look at a record. */
+/* Mostly baseline, because the others never look at a record. */
 static void make_subject(random_state *r, subject *s) {
   static const uint32_t steps[] = {1, 2, 3, 8, 16};
   do {
@@ -134,7 +134,7 @@ static image_bytes some_file(random_state *r, const subject *s, bool *whole) {
   return file;
 }
 
-/* A record that passes every check of its size for the given one's image, of any content. */
+/* Invents a record of any content that passes every check of its size for the given one's image. */
 static image_bytes invented(random_state *r, const image_bytes *like) {
   image_bytes record = {NULL, 0};
   if (like->length < HRN_SEEK_HEADER) return copy_bytes(NULL, 0);
@@ -214,15 +214,15 @@ static bool same(result a, result b) {
   return a.status.code == b.status.code && a.sum == b.sum && a.status.warnings == b.status.warnings;
 }
 
-/* Points that inspection finds in whatever bytes: the file is then as libjpeg's encoder writes
- * them, and no decode of it may complain. */
+/* Checks the points that inspection finds in any bytes. The file is then as libjpeg's encoder
+ * writes them, so no decode of it may complain. */
 static void inspect(random_state *r, const hrn_plan *plan, const hrn_key *key,
                     const image_bytes *file, uint64_t bytes) {
   hrn_facts facts;
   hrn_status status;
   const uint8_t *points;
   size_t length;
-  last_record = NULL; /* freed, perhaps */
+  last_record = NULL; /* it may have been freed */
   hrn_inspect_seek(context, file->bytes, file->length, 1 + (uint32_t)random_below(r, 20), &facts,
                    &points, &length, &status);
   if (status.code == HRN_INTERNAL) fail("hrn_inspect_seek", &status);

@@ -1,4 +1,5 @@
-/* seek_records.c: packed seek points come back as they were, and impossible records are refused.
+/* seek_records.c: packed seek points are the same when they are unpacked, and impossible records
+ * are refused.
  *
  *   seek_records [-n ROUNDS] [-s SEED]
  */
@@ -52,7 +53,7 @@ static size_t pack(const points *p, uint8_t *record, size_t capacity) {
   return hrn_seek_pack(p->points, p->a_row, p->rows, p->components, p->step, record, capacity);
 }
 
-/* An allocation that ends where the record does; NULL where it does not fit the format. */
+/* An allocation that ends where the record does; NULL if the points do not fit the format. */
 static uint8_t *packed(const points *p, size_t *length) {
   *length = pack(p, NULL, 0);
   uint8_t *record = malloc(*length);
@@ -120,7 +121,7 @@ static void a_record_of_an_images_first_rows_says_how_many_they_are(random_state
   free(p.points);
 }
 
-/* Whatever is accepted must be readable to the last point: the allocation ends with the record. */
+/* An accepted record must be readable to the last point. The allocation ends with the record. */
 static void a_damaged_record_is_refused_or_read_within_its_bytes(random_state *r) {
   points p = some_points(r);
   size_t length;

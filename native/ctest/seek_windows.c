@@ -1,13 +1,13 @@
-/* seek_windows.c: windows decoded from seek points, and without, are libjpeg's pixels.
+/* seek_windows.c: windows that are decoded from seek points, and without, have libjpeg's pixels.
  *
  *   seek_windows [-n IMAGES] [-w WINDOWS] [-s SEED]
  *
- * Over images of every sampling, coding and restart interval: all windows of images up to 5 x 5
- * pixels, random ones of larger images, each with points of every step, and with those of the first
- * rows alone. That the points were used, and that no decode began anew, is part of what is checked;
- * and that a decode without points, or without those of the last rows, learns those that an
- * inspection finds: with an allowance those of all rows but the last twelfth at least, and else
- * those of the rows that it went through.
+ * It goes over images of every sampling, coding and restart interval: all windows of images up to 5
+ * x 5 pixels, random ones of larger images, each with points of every step, and with those of the
+ * first rows alone. It also checks that the points were used, and that no decode began anew. And it
+ * checks that a decode without points, or without those of the last rows, learns those that an
+ * inspection finds: with an allowance at least those of all rows but the last twelfth, and
+ * otherwise those of the rows that it went through.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,7 +29,7 @@ typedef struct subject {
   reference whole;
   bool hooked, seeks; /* what the decode must use */
   uint32_t step;
-  uint32_t first_rows; /* that the record has points of; 0: of all */
+  uint32_t first_rows; /* rows that the record has points of; 0: all */
   bool poor;           /* no allowance */
 } subject;
 
@@ -43,7 +43,7 @@ static void complain(const subject *s, const hrn_box *box, const char *what, int
 
 static uint32_t rows_of(const uint8_t *record) { return record[10] | (uint32_t)record[11] << 8; }
 
-/* A record of the first rows of another's. */
+/* Makes a record of the first rows of another one. */
 static image_bytes first_rows(const image_bytes *whole, uint32_t rows) {
   const uint8_t *b = whole->bytes;
   const uint32_t a_row = b[8] | (uint32_t)b[9] << 8, components = b[3], step = b[1];
@@ -60,8 +60,8 @@ static image_bytes first_rows(const image_bytes *whole, uint32_t rows) {
   return record;
 }
 
-/* Points are learned where the window needs some that are not there, and of the files that points
- * can be of. */
+/* Points must be learned if the window needs some that are missing, and if the file can have
+ * points. */
 static void check_learned(hrn_context *context, const subject *s, const hrn_box *box) {
   const uint8_t *bytes = NULL;
   size_t length = 0;
@@ -91,7 +91,7 @@ static void check_learned(hrn_context *context, const subject *s, const hrn_box 
   }
 }
 
-/* What was noted of the last image, often this one, is not to stand in for what is noted now. */
+/* What was noted for the last image, often this one, must not replace what is noted now. */
 static void forget_points(hrn_context *context, const subject *s) {
   const size_t size = (size_t)s->whole.width * s->whole.height * sizeof(hrn_seek_point) / 64 +
                       sizeof(hrn_seek_point);
@@ -109,7 +109,7 @@ static void compare(hrn_context *context, const subject *s, const hrn_box *box) 
   hrn_decode_seek(context, s->record.bytes, s->record.length);
   hrn_decode_learn(context);
   context->jpeg->allowed = true;
-  context->jpeg->allowance = s->poor ? 0 : UINT64_MAX / 2; /* the tests before count for nothing */
+  context->jpeg->allowance = s->poor ? 0 : UINT64_MAX / 2; /* earlier tests do not count */
   hrn_decode_window(context, box, &image, &status);
   compared++;
   if (status.code != HRN_OK || status.warnings != 0) {
@@ -152,8 +152,8 @@ static void some_windows(hrn_context *context, random_state *r, const subject *s
   }
 }
 
-/* Points of one scan with all components, which more than ten blocks an MCU do not allow. A lone
- * component with factors of its own is left to libjpeg. */
+/* Points belong to one scan with all components, which more than ten blocks an MCU do not allow. A
+ * lone component with sampling factors of its own is left to libjpeg. */
 static bool expects_hook(const jpeg_form *form, enum jpeg_coding coding) {
   int blocks = 0;
   for (int i = 0; i < form->components; i++) blocks += form->h[i] * form->v[i];

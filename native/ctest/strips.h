@@ -4,8 +4,8 @@
 
 #include "../native.h"
 
-/* After hrn_decode_header. Rows are taken in pairs, with room for `at_once` (2 or more); image gets
- * pixels of its own, to be freed, or NULL where the status is not HRN_OK. */
+/* Call after hrn_decode_header. Rows are taken in pairs, with room for `at_once` (2 or more). image
+ * gets pixels of its own, which must be freed, or NULL if the status is not HRN_OK. */
 void decode_in_strips(hrn_context *context, const hrn_box *box, int32_t at_once, hrn_image *image,
                       hrn_status *status);
 

@@ -1,12 +1,13 @@
 /* structured.c: JPEGs and PNGs of the right grammar and any content get libjpeg's verdict and
- * pixels, one verdict in every way to decode them, and do no harm; made to run under sanitizers.
+ * pixels, the same verdict in every way to decode them, and do no harm; made to run under
+ * sanitizers.
  *
  *   structured [-n RUNS] [-t SECONDS] [-s SEED] [-k FIRST] [-j THREADS] [-w DIRECTORY]
  *
- * Run number k of a seed is the same whatever ran before it: -k makes it the first. -j gives every
- * THREADS-th run to each of so many threads, which share the plans and begin together, with the
- * choice of the instruction set. -w writes files and tests none. Built with -DLIBFUZZER, the bytes
- * of a coverage-guided fuzzer take the place of the random numbers.
+ * Run number k of a seed is the same whatever ran before it; -k makes it the first. -j starts that
+ * many threads and gives each of them every THREADS-th run. They share the plans and begin
+ * together, also with the choice of the instruction set. -w writes files and tests none. Built with
+ * -DLIBFUZZER, the bytes of a coverage-guided fuzzer replace the random numbers.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -30,7 +31,7 @@ typedef struct tester {
   random_state r;
   hrn_context *context;
   image_bytes file, points;
-  reference whole; /* of a JPEG */
+  reference whole; /* for a JPEG */
   uint64_t seed, number;
   uint64_t codes[CODES], regular, points_found, made_baseline;
 } tester;
@@ -65,14 +66,14 @@ static void check_status(const tester *t, const char *what, const hrn_status *st
 
 /* ---- windows ---- */
 
-/* How a window is decoded: rows that it is taken by, 0 for all at once; 1/denominator of its size,
- * 0 for exact pixels. */
+/* How a window is decoded: how many rows are taken at a time, 0 for all at once; and at
+ * 1/denominator of its size, 0 for exact pixels. */
 typedef struct way {
   int32_t at_once, denominator;
   bool seek;
 } way;
 
-/* To be freed where the status is HRN_OK. */
+/* The result must be freed if the status is HRN_OK. */
 static uint8_t *decode(const tester *t, hrn_context *context, const hrn_box *box, way how,
                        hrn_status *status) {
   uint32_t width, height;
@@ -140,7 +141,7 @@ static void compare_fractions(tester *t, uint32_t width, uint32_t height) {
 
 /* ---- verdicts ---- */
 
-/* libjpeg's own answer, where it can be had for little. */
+/* Compares with libjpeg's own answer, if that costs little. */
 static void compare_with_libjpeg(tester *t, const hrn_status *inspected, const uint8_t *pixels,
                                  const hrn_status *found, uint32_t width, uint32_t height) {
   const reference *whole = &t->whole;
@@ -150,7 +151,7 @@ static void compare_with_libjpeg(tester *t, const hrn_status *inspected, const u
   } else if (found->code == HRN_OK) {
     const hrn_box box = {0, 0, (int32_t)width, (int32_t)height};
     if (width != whole->width || height != whole->height) fail(t, "another size", found);
-    /* Bytes left over before EOI are inspection's to warn of. */
+    /* Only inspection warns of bytes that are left over before EOI. */
     if (found->warnings > whole->warnings) fail(t, "more warnings", found);
     if (!whole->dry && (inspected->warnings == 0) != (whole->warnings == 0)) {
       fail(t, "other warnings of inspection", inspected);
@@ -161,7 +162,7 @@ static void compare_with_libjpeg(tester *t, const hrn_status *inspected, const u
   }
 }
 
-/* The verdict of inspection is that of a decode of the whole. */
+/* Inspection must have the verdict of a decode of the whole file. */
 static void compare_verdicts(const tester *t, const hrn_status *inspected,
                              const hrn_status *decoded) {
   const bool good = inspected->code == HRN_OK;
@@ -192,7 +193,8 @@ static void inspect(tester *t, hrn_facts *facts, hrn_status *status) {
 
 /* ---- other calls ---- */
 
-/* A file of the same pixels; or none, and no fault either. */
+/* Makes a baseline file, which must have the same pixels; or none, and that is no failure
+ * either. */
 static void make_baseline(tester *t) {
   hrn_encoded made;
   hrn_status status;
@@ -202,7 +204,7 @@ static void make_baseline(tester *t) {
   const image_bytes baseline = copy_bytes(made.bytes, made.length);
   reference again = reference_decode(&baseline);
   t->made_baseline++;
-  /* Of a kind without pixels, as of two components, there is one as well. */
+  /* A file of a kind without pixels, such as one of two components, becomes baseline as well. */
   const bool same =
       again.failed == t->whole.failed && !again.dry && again.warnings == 0 &&
       (again.failed ||
@@ -226,7 +228,7 @@ static void encode_anew(tester *t) {
   check_status(t, "encoding", &status);
 }
 
-/* The whole way to a finished sample, in memory that ends where the sample does. */
+/* Makes a finished sample, in memory that ends where the sample does. */
 static uint32_t sample(tester *t, const hrn_plan *plan, const hrn_facts *facts, bool seek) {
   hrn_size size = {0};
   hrn_status status;
@@ -289,7 +291,8 @@ static void check(tester *t) {
   reference_free(&t->whole);
 }
 
-/* An eighth are what encoders write, so that all of what is behind a good verdict is reached. */
+/* An eighth of the files are what encoders write, so that everything behind a good verdict is
+ * reached. */
 static image_bytes some_file(random_state *r) {
   const uint64_t kind = random_below(r, 8);
   return kind == 0 ? made_image(r) : kind < 3 ? random_png(r) : random_jpeg(r);

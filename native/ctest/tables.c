@@ -3,9 +3,9 @@
  *
  *   tables [-n TABLES] [-s SEED]
  *
- * Random tables, of the lengths that encoders write and of any others that the standard allows, one
- * bit for 16 zeros included. hrn_ac_slow and hrn_dc_slow, which look at one code at a time, say
- * what each index stands for.
+ * The tables are random, with the lengths that encoders write and with any others that the standard
+ * allows, including one bit for 16 zeros. hrn_ac_slow and hrn_dc_slow, which look at one code at a
+ * time, say what each index stands for.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,8 +21,8 @@ static void complain(const char *what, uint32_t index, uint64_t entry) {
   if (failures++ < 10) printf("index %x, entry %llx: %s\n", index, (unsigned long long)entry, what);
 }
 
-/* A prefix code: lengths are dealt while there is room, which the code of ones alone keeps (T.81
- * C.2). */
+/* Makes a prefix code: lengths are given out while there is room. The code of ones alone always
+ * keeps some (T.81 C.2). */
 static void some_codes(random_state *r, uint8_t counts[17], uint8_t symbols[256]) {
   uint32_t room = 1, number = 0;
   memset(counts, 0, 17);
@@ -118,7 +118,7 @@ static uint32_t some_symbol(random_state *r, const JHUFF_TBL *table) {
   return (uint32_t)random_below(r, random_below(r, 2) && count > 8 ? 8 : count);
 }
 
-/* A block that is in order where the table allows it and chance finds it, else any symbols. */
+/* Writes a regular block if the table allows it and chance finds it, else any symbols. */
 static void put_block(random_state *r, stream *to, const coder *c) {
   uint32_t number = some_symbol(r, &c->dc);
   for (int tries = 0; tries < 9 && c->dc.huffval[number] > 9; tries++) {
@@ -155,10 +155,10 @@ static void some_coder(random_state *r, coder *c) {
   if (!hrn_dc_build(&c->dc_table, counts, symbols)) complain("a DC table is refused", 0, 0);
 }
 
-/* Two components of their own tables, the first with two blocks an MCU. */
+/* Two components with tables of their own; the first has two blocks an MCU. */
 static void check_skip(random_state *r) {
   static coder coders[2];
-  static hrn_entropy entropy; /* kept, as a context does: tables are made anew as they change */
+  static hrn_entropy entropy; /* kept, as by a context: tables are made anew when they change */
   static stream data;
   static int16_t blocks[(3 * 8 + 1) * HRN_BLOCK];
   struct jpeg_decompress_struct info;

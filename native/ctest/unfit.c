@@ -1,11 +1,12 @@
-/* unfit.c: a libjpeg that the hook does not fit is left to decode alone, and one whose pixels are
- * other than ours makes all of them; both are said.
+/* unfit.c: a libjpeg that the hook does not fit must decode alone, and a libjpeg whose pixels
+ * differ from ours must make all pixels. Both must be reported.
  *
  *   unfit [planes]
  *
- * The linker puts a decoder that spoils one coefficient between the hook and its own (--wrap), as a
- * library would that hands over its blocks otherwise: the hook's check must notice, and no pixel of
- * any window be wrong. With `planes` it is an inverse DCT that spoils one sample of each call.
+ * Between the hook and libjpeg's decoder, the linker (--wrap) puts a decoder that spoils one
+ * coefficient, as a library would that passes its blocks in another way. The hook's check must
+ * notice that, and no pixel of any window may be wrong. With `planes` it is an inverse DCT that
+ * spoils one sample of each call.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +20,7 @@ static bool spoils_planes;
 
 void __real_hrn_decode_segments(const hrn_mcu *mcu, hrn_segment *first, hrn_segment *second);
 void __wrap_hrn_decode_segments(const hrn_mcu *mcu, hrn_segment *first, hrn_segment *second) {
-  /* The last MCU's, which is always inside the window. */
+  /* That of the last MCU, which is always inside the window. */
   int16_t *const block =
       second->blocks + (size_t)(second->mcus - 1) * (size_t)mcu->blocks * HRN_BLOCK;
   __real_hrn_decode_segments(mcu, first, second);

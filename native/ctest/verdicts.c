@@ -1,4 +1,4 @@
-/* verdicts.c: what the package says of files that are cut, too large, damaged or of another kind.
+/* verdicts.c: the package's verdicts on files that are cut, too large, damaged or of another kind.
  *
  * Each function is one statement; a failed one says its line. */
 #include <stdio.h>
@@ -116,8 +116,8 @@ static void window_above_the_cut_decodes_and_one_below_is_truncated(void) {
   free(file.bytes);
 }
 
-/* Markers in the place of codes, codes that are none, and what stands between the last MCU and EOI:
- * with one scan the window's decoder has to read as far as the inspection does. */
+/* Markers in the place of codes, codes that do not exist, and what is between the last MCU and EOI.
+ * With one scan, the window's decoder has to read as far as the inspection does. */
 static void damaged_jpeg_has_one_verdict_when_it_is_inspected_and_when_it_is_decoded_whole(void) {
   static const uint8_t values[] = {0xFF, 0xD8, 0xD9, 0xDA, 0xC0, 0x8B, 0x01};
   hrn_limits limits = hrn_default_limits();
@@ -294,7 +294,7 @@ static void png_with_a_wrong_checksum_is_bad(void) {
   free(file.bytes);
 }
 
-/* libjpeg looks at a table when a decode begins, which no inspection of plain data comes to. */
+/* libjpeg looks at a table when a decode begins, which an inspection of plain data never does. */
 static void jpeg_with_a_code_of_ones_alone_is_bad_when_it_is_inspected_and_when_decoded(void) {
   hrn_limits limits = hrn_default_limits();
   hrn_context *context = hrn_context_new(&limits);
@@ -332,7 +332,7 @@ static void jpeg_sampled_in_fractions_is_unsupported_when_it_is_inspected_and_wh
   free(file.bytes);
 }
 
-/* libjpeg keeps tables from file to file where it may. */
+/* libjpeg keeps tables from file to file if it can. */
 static void pixels_do_not_depend_on_the_file_before(void) {
   image_bytes one = make_jpeg(&r, form("4:2:0"), CODING_PROGRESSIVE, 0, 40, 40, 10);
   image_bytes two = make_jpeg(&r, form("4:2:0"), CODING_PROGRESSIVE, 0, 40, 40, 95);

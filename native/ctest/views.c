@@ -1,5 +1,5 @@
-/* views.c: each view of a sample has the bytes that it has alone, whichever views share a decode:
- * over images of every kind, whole and cut short, with seek points and without.
+/* views.c: each view of a sample has the bytes that it has alone, whichever views share a decode.
+ * The images are of every kind, whole and cut short, with seek points and without.
  *
  *   views [-n ROUNDS] [-s SEED]
  */
@@ -24,7 +24,7 @@ static void *place(hrn_view *view, const hrn_facts *facts) {
   return view->destination = calloc(1, size.bytes);
 }
 
-/* 1 where the views together are not what they are alone. */
+/* 1 if the views together differ from what they are alone. */
 static int differ(hrn_job *together, hrn_view *alone) {
   hrn_status status;
   uint32_t warnings = 0;
@@ -47,7 +47,7 @@ static int differ(hrn_job *together, hrn_view *alone) {
   return 0;
 }
 
-/* A JPEG oftener than not, and wide enough that windows lie apart. */
+/* Mostly a JPEG, and wide enough that windows can be far apart. */
 static image_bytes some_image(random_state *r) {
   if (random_below(r, 3) == 0) return made_image(r);
   const uint32_t width = 1 + (uint32_t)random_below(r, 500);
@@ -56,7 +56,7 @@ static image_bytes some_image(random_state *r) {
                    (enum jpeg_coding)random_below(r, 4), 0, width, height, 80);
 }
 
-/* Pixels that libjpeg encodes and decodes on the way, with the context's one decoder. */
+/* A plan whose pixels libjpeg encodes and decodes on the way, with the context's one decoder. */
 static hrn_plan *recompressing_plan(random_state *r) {
   const hrn_op ops[] = {
       {.kind = HRN_OP_RANDOM_RESIZED_CROP,

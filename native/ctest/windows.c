@@ -1,10 +1,10 @@
-/* windows.c: a window decoded alone, at once or a few rows at a time, equals the same window of the
- * whole image, in every byte, also where both are decoded at a fraction of their size.
+/* windows.c: a window that is decoded alone, at once or a few rows at a time, equals the same
+ * window of the whole image in every byte, even if both are decoded at a fraction of their size.
  *
  *   windows [-n IMAGES] [-w WINDOWS] [-s SEED]
  *
- * Over images of every sampling, coding, restart interval and of sizes from 1 x 1 on. What the
- * whole image should be is not asked here: tests/parity compares that with Pillow.
+ * It goes over images of every sampling, coding and restart interval, and of sizes from 1 x 1 up.
+ * What the whole image should be is not tested here: tests/parity compares that with Pillow.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@
 
 static long compared, different, not_encoded;
 
-/* The pixels alone; the fourth byte is nobody's. */
+/* Only the pixels: the fourth byte has no meaning. */
 static uint8_t *copy(const hrn_image *image) {
   uint8_t *rgb = malloc((size_t)image->width * (size_t)image->height * 3), *to = rgb;
   if (rgb == NULL) abort();
