@@ -12,7 +12,7 @@ environment() { # name: makes $home/name, unless it holds what is asked for
   if ! cmp -s "$list" "$stamp"; then
     rm -rf "${home:?}/$1"
     .venv/bin/python -m venv --without-pip "$home/$1"
-    .venv/bin/python -m uv pip install --quiet --no-deps --python "$home/$1/bin/python" -r "$list"
+    .venv/bin/python -m uv pip install --quiet --no-deps --compile-bytecode --python "$home/$1/bin/python" -r "$list"
     cp "$list" "$stamp"
   fi
   # Python searches these folders in this order, after the environment's own packages.

@@ -97,8 +97,10 @@ if [ ! -f "$stamp" ] || [ "$(cat "$stamp")" != "$wanted" ]; then
   .venv/bin/python -c 'import uv' 2>/dev/null || .venv/bin/python -m pip install --quiet --disable-pip-version-check uv ||
     die "pip could not install uv; is a package index reachable?"
   say "installing tools/requirements.txt into .venv (torch is large: a few minutes the first time)"
-  # TORCH_BACKEND=cpu takes torch's CPU build from its own index: 0.2 instead of 3 GB.
-  .venv/bin/python -m uv pip install --quiet --python .venv/bin/python \
+  # TORCH_BACKEND=cpu takes torch's CPU build from its own index: 0.2 instead of 3 GB. The bytecode is
+  # written here, once: where PYTHONDONTWRITEBYTECODE is set, as in many containers, each of the
+  # hundreds of processes that tests start would compile torch for five seconds.
+  .venv/bin/python -m uv pip install --quiet --compile-bytecode --python .venv/bin/python \
     ${TORCH_BACKEND:+--torch-backend "$TORCH_BACKEND"} -r tools/requirements.txt ||
     die "tools/requirements.txt could not be installed into .venv; are the package index${TORCH_BACKEND:+ and download.pytorch.org} reachable, and are 7 GB free?"
   printf '%s\n' "$wanted" >"$stamp"
