@@ -27,6 +27,7 @@ import torchvision
 from PIL import Image
 from torchvision import transforms as v1
 
+import cases
 import headrace as hr
 from headrace._batch import lending
 from headrace._epoch import devices
@@ -250,6 +251,12 @@ class Places:
             raise KeyboardInterrupt
 
 
+def places() -> Iterator[int]:
+    """The first 200 places, and of the thousands behind them every 20th, or every second."""
+    yield from range(1, 200)
+    yield from itertools.count(200, cases.some(20, of=2))
+
+
 def pixels(case: Case, batch: Any) -> dict[int, bytes]:
     return dict(zip(case.rows(batch), (np.asarray(i).tobytes() for i in batch[0]), strict=True))
 
@@ -285,7 +292,7 @@ def test_an_exception_at_any_place_within_next_moves_no_state_and_loses_no_batch
             while not ended:
                 # Of the first epoch its beginning, of the second all.
                 disturbed = epoch or not seen
-                for place in itertools.count(1 if disturbed else NOWHERE):
+                for place in places() if disturbed else (NOWHERE,):
                     before = case.loader.state_dict()
                     sys.settrace(Places(place))
                     try:
