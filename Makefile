@@ -51,10 +51,10 @@ stores: setup ## build the S3 server that tests run
 emulators: setup ## servers of Google's and Azure's protocols, for their tests
 	@tools/emulators.sh
 
-unit: stores ## Go tests
+unit: stores ## Go tests, which run the C programs of native/ctest, too
 	$(ENV) go test -count 1 ./...
 
-race: stores ## Go tests under the race detector, without the C programs, which asan runs, and less of what repeats
+race: stores ## Go tests under the race detector, without the C programs and with less of what repeats
 	$(ENV) CGO_ENABLED=1 go test -race -short -count 1 ./...
 
 asan: setup ## the C code under address and undefined-behaviour sanitizers
@@ -83,14 +83,12 @@ pytest: install stores ## the whole-system tests against the installed wheel, wi
 
 check: lint unit ## the quick ones: linters and Go tests
 
-test: ## before every push: linters, Go tests with -race, sanitizers, wheel, whole-system tests
+test: ## before every push: linters, Go and C tests, wheel, whole-system tests
 	@$(MAKE) --no-print-directory lint
-	@$(MAKE) --no-print-directory race
-	@$(MAKE) --no-print-directory asan
+	@$(MAKE) --no-print-directory unit
 	@$(MAKE) --no-print-directory pytest
 
-test-slow: install stores ## what `make test` leaves out: Go tests as a whole, whole-system tests marked slow, all of what is drawn
-	$(ENV) go test -count 1 ./...
+test-slow: race install stores ## what `make test` leaves out: the race detector, whole-system tests marked slow, all of what is drawn
 	$(ENV) HEADRACE_CASES=all $(TEST_PYTHON) -m pytest $(TESTS) $(PYTEST_OPTIONS) -m "slow or some_cases" $(PYTEST_ARGS)
 
 test-frameworks: install ## trains with PyTorch, timm, Lightning, Accelerate, Transformers, torchdata, JAX, TensorFlow; programs' datasets with older Pillows, and with every deferral made at once, too
