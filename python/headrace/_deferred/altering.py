@@ -1,7 +1,7 @@
 """Gives one line of a program other pixels, to find out in which images they end up.
 
-What Python makes of pixels cannot be followed: it may be any library's work. So a sample is made
-again with an image that is turned around, or inverted, where that line asks for its pixels.
+What Python does with pixels cannot be followed, because any library may do it. So the sample is
+made again, and where that line asks for an image's pixels it gets them turned around or inverted.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ import torch
 
 
 class Altering(NamedTuple):
-    """Which line gets other pixels, and which.
+    """Which line of the program gets other pixels, and how they differ.
 
     Attributes:
         place: file and line, as ``recording.Reason`` has them.
-        inverts: every value; else the image is turned by 180 degrees, which leaves palettes' and
-            classes' numbers what they are.
+        inverts: whether every value is inverted; else the image is turned by 180 degrees, which
+            makes no number of a palette or a class that the image did not have.
     """
 
     place: str
@@ -38,6 +38,6 @@ class Altering(NamedTuple):
         return 255 - made if made.dtype == torch.uint8 else 1 - made
 
     def in_place(self, image: Any) -> None:
-        """Gives different pixels to an image that Pillow opened, which keeps its class."""
+        """Gives different pixels to an image that Pillow opened; it stays of the same class."""
         image.load()
         image.im = self.of_image(image.copy()).im

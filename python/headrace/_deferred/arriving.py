@@ -1,7 +1,7 @@
 """Sends a recorded batch from a worker process to the training process.
 
-Only plain data is sent: paths, bytes and the engine's JSON. Pending tensors are created anew where
-it arrives.
+Only plain data is sent: paths, bytes and the engine's JSON. The training process creates the
+pending tensors anew.
 """
 
 from __future__ import annotations
@@ -29,21 +29,22 @@ from headrace._torch.failures import noted
 
 
 class Recorded:
-    """A collated batch.
+    """A batch as the program's code made it, with images that are still to be decoded.
 
     Attributes:
         data: what the collate function returned.
-        pending: every pending tensor that came up, those in ``data`` among them.
+        pending: every pending tensor that was made, those in ``data`` among them.
         reasons: why pixels were needed in Python.
-        opened: the program's code opened images.
-        asked: what the dataset was asked for, to ask it again; None of a stream.
-        limits: the engine's, for what it opened.
-        collated: ``data`` is a batch; else the samples, for the collate function needs values.
-        engine_made: the engine made images at once, too, which no worker process has it do.
-        foreign: as ``Recording`` has it.
-        images: every deferred image that came up, those in ``data`` among them.
-        worker: the process that made it; None: the one that trains.
-        pins: the batch is to be in pinned memory.
+        opened: whether the program's code opened images.
+        asked: what the dataset was asked for, so that it can be asked again; None for a stream.
+        limits: the engine's limits for the images that were opened.
+        collated: whether ``data`` is a batch; else it is the samples, because the collate function
+            needs values.
+        engine_made: whether the engine also made images at once; never in worker processes.
+        foreign: as in ``Recording``.
+        images: every deferred image that was made, those in ``data`` among them.
+        worker: the number of the worker process that made the batch; None: the training process.
+        pins: whether the batch is to be in pinned memory.
     """
 
     engine_made = pins = False
@@ -72,9 +73,9 @@ class Recorded:
         return _arrived, (self.data, *told, self.foreign, self.worker)
 
     def pin_memory(self) -> Recorded:
-        """Pins what is a tensor by now; what is pending is made in pinned memory.
+        """Pins the tensors that have values; the pending ones will be made in pinned memory.
 
-        Samples of which a collate function is still to make the batch stay where they are.
+        Samples that are not collated yet stay where they are.
         """
         self.pins = True
         if self.collated:
@@ -85,11 +86,11 @@ class Recorded:
 class Sent:
     """A batch that leaves a worker process, pickled in the thread that made it.
 
-    The thread that feeds torch's queue only prints the error of what does not pickle, and the
-    loader would wait for ever.
+    Otherwise the thread that feeds torch's queue would pickle it. That thread only prints an error
+    of pickle, and the loader would wait for the batch for ever.
 
     Raises:
-        Exception: what pickle says, or the program's objects do.
+        Exception: what pickle raises, or one of the program's objects.
     """
 
     def __init__(self, recorded: Recorded) -> None:
@@ -104,10 +105,10 @@ class Sent:
 
 
 def sendable(failure: Exception) -> Exception:
-    """An error as torch's loader can send it from a worker: with its class, by that one's name."""
+    """The error, or a ``RuntimeError`` if torch's loader cannot send its class from a worker."""
     try:
         ForkingPickler.dumps(type(failure))
-    except Exception:  # a class within a function
+    except Exception:  # pickle finds a class by its name, and not one defined in a function
         made = RuntimeError(f"{type(failure).__qualname__}: {failure}")
         made.__cause__ = failure
         return made
@@ -115,7 +116,7 @@ def sendable(failure: Exception) -> Exception:
 
 
 def pickles(samples: Any) -> bool:
-    """Whether samples can go from a worker process to the one that trains."""
+    """Whether samples can be sent from a worker process to the training process."""
     try:
         ForkingPickler.dumps(samples)
     except Exception:  # the program's objects raise what they like
@@ -144,7 +145,7 @@ def _arrived(
     foreign: list[tuple[bytes, str]],
     worker: int | None,
 ) -> Recorded:
-    # Its tensors came before it, for they are among its arguments.
+    # Its tensors were unpickled before it, because they are among its arguments.
     pending, _arriving.pending = _arriving.pending, []
     if asked is not None:
         asked = Asked(*asked)
@@ -160,23 +161,23 @@ def _arrived(
 
 
 def _sent_image(image: DeferredImage) -> Any:
-    """From a worker, which has no engine, what was recorded; from elsewhere pixels."""
+    """Sends what was recorded if this is a worker, which has no engine; else the pixels."""
     chain = image.chain
     if chain is None or torch.utils.data.get_worker_info() is None:
         return image.__reduce_ex__(2)
-    if isinstance(chain.header, Given) and chain.header.image.info:  # which no file has
+    if isinstance(chain.header, Given) and chain.header.image.info:  # no file has this info
         return image.__reduce_ex__(2)
-    image.begin_to_load()  # as pickle has Pillow do
+    image.begin_to_load()  # as pickling does with an image of Pillow's
     name = "" if chain.header is None else chain.header.name
     told = (_where(chain), chain.stored, chain.mode, _text(chain), chain.size, chain.key, name)
     return _image_anew, (*told, image.format, image.place, _sent_info(image, chain))
 
 
 def _sent_info(image: DeferredImage, chain: Chain) -> dict[Any, Any] | None:
-    """What the image says of itself, where the process that trains cannot find it in the file.
+    """The image's ``info`` if the training process could not read it from the file; else None.
 
-    The program may have changed it; and a transparent colour became another with the ops, which
-    can be replayed here alone.
+    The program may have changed it. And the ops may have changed a transparent colour; they can be
+    replayed only in this process.
     """
     if "info" in image.__dict__ or not chain.ops:
         return image.__dict__.get("info")
@@ -184,7 +185,7 @@ def _sent_info(image: DeferredImage, chain: Chain) -> dict[Any, Any] | None:
         before = drawn.states() if chain.drawn else None
         try:
             image.info  # noqa: B018  # computes it
-        except OSError:  # a bad file, which the process that trains will meet
+        except OSError:  # the file is bad, and the training process will find that out
             return None
         finally:
             if before is not None:
@@ -193,7 +194,7 @@ def _sent_info(image: DeferredImage, chain: Chain) -> dict[Any, Any] | None:
 
 
 def _may_name_a_colour(chain: Chain) -> bool:
-    """Whether a chain's file may have a transparent colour: a PNG with tRNS before its pixels."""
+    """Whether a chain's file may have a transparent colour: a GIF, or a PNG with a tRNS chunk."""
     if chain.header is None or chain.header.kind not in ("", "GIF", "PNG"):
         return False
     try:
@@ -234,7 +235,7 @@ def _sent(tensor: PendingTensor) -> Any:
 
 
 def _sent_part(part: Part) -> Any:
-    # One that several tensors are made of is sent once, and is one object where it arrives.
+    # Pickle sends a part of several tensors once, so it is one object where it arrives.
     chain = part.chain
     return _part, (_where(chain), _text(chain), chain.size, chain.key, part.form, part.place)
 
@@ -270,12 +271,12 @@ def _part(
 
 @lru_cache(64)
 def _ops(text: str) -> tuple[Op, ...]:
-    """The same ones for all images of which the same was recorded."""
+    """The ops of a text; all images with the same text share one tuple."""
     return (Op(text, None),)
 
 
 def wrapped(cls: type[PendingTensor], /, tensor: Any, like: Any, **_: Any) -> Any:
-    """What torchvision calls for a kernel's result to be of the class that the kernel was given."""
+    """What torchvision calls to give a kernel's result the class of the kernel's argument."""
     if isinstance(tensor, PendingTensor):
         return tensor.of_kind(cls)
     return tensor.as_subclass(cls.plain)
@@ -283,9 +284,9 @@ def wrapped(cls: type[PendingTensor], /, tensor: Any, like: Any, **_: Any) -> An
 
 @cache
 def kind_of(plain: type[torch.Tensor]) -> type[PendingTensor]:
-    """The class of pending tensors for a class that they have once they have values.
+    """The class of pending tensors that become ``plain`` once they have values.
 
-    Program and libraries ask for a class; so a pending tensor is of that one, too.
+    It is a subclass of ``plain``, because programs and libraries check the class of a tensor.
     """
     if plain is torch.Tensor:
         return PendingTensor

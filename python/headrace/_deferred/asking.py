@@ -1,6 +1,7 @@
-"""Functions of torch's that ask a tensor for its shape, strides and dtype, and for no values.
+"""Carries out torch's functions that need a pending tensor's shape and dtype, but no values.
 
-Programs make noise, masks and constants of an image's form; the image can wait.
+They may need its strides, too. Programs make noise, masks and constants in the form of an image,
+and the image stays pending then.
 """
 
 from __future__ import annotations
@@ -9,14 +10,14 @@ from typing import Any
 
 import torch
 
-# What these make has the form of their first argument, or its dtype alone.
+# What these return has the form of the first argument, or only its dtype.
 _LIKE = {
     getattr(torch, f"{name}_like")
     for name in ("zeros", "ones", "full", "empty", "rand", "randn", "randint")
 }
 _NEW = {getattr(torch.Tensor, f"new_{name}") for name in ("zeros", "ones", "full", "empty")}
 _NEW.add(torch.Tensor.new_tensor)
-# Methods that take another tensor for its form, and what they are with that form itself.
+# Methods that take a form from another tensor, and the methods that take the form itself.
 _AS = {
     torch.Tensor.expand_as: "expand",
     torch.Tensor.reshape_as: "reshape",
@@ -27,10 +28,10 @@ FUNCTIONS = {*_LIKE, *_NEW, *_AS, torch.Tensor.type}
 
 
 def asked(func: Any, args: Any, kwargs: Any) -> Any:
-    """What one of the functions gives, of arguments some of which are still to come.
+    """The result of one of ``FUNCTIONS``, some of whose arguments are pending tensors.
 
     Returns:
-        None: it needs values, or raises.
+        None: the function needs values, or raises.
     """
     one: Any
     one, *others = args or (None,)
@@ -65,7 +66,7 @@ def _as(method: str, one: Any, others: list[Any]) -> Any:
 
 
 def _type(one: Any, dtype: Any = None, *more: Any, **named: Any) -> Any:
-    """``type()``, and a conversion to a dtype, a former class of tensors, or such a one's name."""
+    """``type()``; with an argument, the conversion to a dtype or to a former class of tensors."""
     if more or named:
         return None
     if dtype is None:
@@ -73,5 +74,5 @@ def _type(one: Any, dtype: Any = None, *more: Any, **named: Any) -> Any:
     try:
         made = torch.empty(0, dtype=one.dtype, device="cpu").type(dtype)
     except Exception:
-        return None  # which torch raises again
+        return None  # torch raises it again
     return one.to(made.dtype) if made.device.type == "cpu" else None

@@ -1,4 +1,4 @@
-"""The file behind an image that nobody has decoded yet, as Pillow opens it, and what it says."""
+"""The file behind an image that is not decoded yet, which Pillow opens for its ``info``."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from headrace.errors import ChangedError
 
 
 class Opened:
-    """The file behind an image, as Pillow opens it when somebody asks for more than its size.
+    """The file behind an image. Pillow opens it when code asks for more than mode and size.
 
     Attributes:
-        behind: where Pillow has read to, once it has opened the file: behind the header.
+        behind: how far Pillow has read once it has opened the file, which is behind the header.
         kind: Pillow's name of its format; "": it is not known yet.
-        ends: nothing stands behind the pixels, as far as Pillow has opened the file.
+        ends: whether nothing comes after the pixels; true until Pillow has opened the file.
     """
 
     kind = ""
@@ -34,7 +34,7 @@ class Opened:
 
     @property
     def image(self) -> Any:
-        """Pillow's own object. Its pixels are read when it needs them."""
+        """Pillow's own object for the file. It reads the pixels when they are needed."""
         if self._image is None:
             data = bytes_of(self._source)
             file = io.BytesIO(data)
@@ -49,12 +49,12 @@ class Opened:
         """What Pillow adds to ``info`` when it reads the pixels.
 
         Raises:
-            OSError, SyntaxError: it cannot.
+            OSError, SyntaxError: Pillow cannot read them.
         """
         if self._more is None:
             own = self.image
             try:
-                # Not `own` itself, which the program may have closed.
+                # From the bytes and not from `own`, which the program may have closed.
                 with recording.paused():
                     data = b"" if self.ends else bytes_of(self._source)
                     self._more = trailing.found_in(data, own.format)
@@ -74,7 +74,7 @@ class Opened:
 
 
 class Given(Opened):
-    """The pixels of an image that Python made, and what that image says of itself."""
+    """The pixels of an image that Python made, and the ``info`` of that image."""
 
     def __init__(self, data: bytes, info: dict[Any, Any]) -> None:
         super().__init__(data, "")
@@ -88,22 +88,22 @@ class Given(Opened):
 
 
 def header(chain: Chain) -> Any:
-    """The file as Pillow opens it; pixels that lie in memory have one that is made of them."""
+    """The file as Pillow opens it; for pixels in memory, the file that was made of them."""
     return (chain.header or Opened(chain.source, "")).image
 
 
 def copied(image: Any) -> dict[Any, Any]:
-    """The info of an image that is made of another."""
-    # Before Pillow 13 it is all of the other's, lists included.
+    """The ``info`` of a new image that is made of this one."""
+    # Before Pillow 13 there is no _copy_info, and all of it is taken over, lists included.
     made: dict[Any, Any] = getattr(image, "_copy_info", image.info.copy)()
     return made
 
 
 def info(chain: Chain, loaded: bool) -> dict[Any, Any]:
-    """What an image says of itself: the file's, but for a colour that was transparent there.
+    """The ``info`` of an image: that of its file, except for a colour that was transparent there.
 
     Args:
-        loaded: Pillow would have read the pixels by now.
+        loaded: whether Pillow would have read the pixels by now.
     """
     found = copied(header(chain))
     if loaded and chain.header is not None:
@@ -113,14 +113,14 @@ def info(chain: Chain, loaded: bool) -> dict[Any, Any]:
         return {}
     if colour is None or chain.as_opened:
         return found
-    if isinstance(colour, bytes):  # of a palette's colours, which the image has no more
+    if isinstance(colour, bytes):  # of the colours of a palette, which is gone
         del found["transparency"]
         return found
-    # Each op does its own to that colour: Pillow says it, and few files have one.
+    # Each op treats that colour in its own way. So Pillow computes it; few files have one.
     return pixels.info_of(chain, found)
 
 
 def as_draft(mode: Any, size: Any, image: Any) -> Any:
-    """The replay of a draft: of the file as Pillow opens it."""
+    """The replay of a draft, on the file as Pillow opens it."""
     image.draft(mode, size)
     return image

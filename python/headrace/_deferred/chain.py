@@ -1,7 +1,7 @@
-"""What was done to an image since it was opened, as the engine's transforms.
+"""The chain of an image: what was done to it since it was opened, as the engine's transforms.
 
-A chain never changes: each op makes another. So what was taken from an image stays what it was,
-whatever becomes of the image.
+A chain never changes; each op makes a new one. So a chain that was taken from an image stays as it
+is, whatever is done to the image later.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ class Op(NamedTuple):
 
     Attributes:
         text: the transforms as the engine's JSON, separated by commas.
-        replay: does the same to a Pillow image, or to the tensor that the op before made of it.
-            What the engine would have drawn is drawn there by torchvision.
-        finished: the names of those that are done to finished values, behind which the engine
-            moves no pixels.
-        anew: it makes a new image, which has no ``info`` of the one that it is made of.
+        replay: does the same in Python, to a Pillow image or to the tensor that the op before made
+            of it. torchvision draws there what the engine would have drawn.
+        finished: the names of the transforms that change finished values. After one of these the
+            engine can no longer move pixels.
+        anew: whether it makes a new image that does not take over ``info``.
     """
 
     text: str
@@ -34,33 +34,34 @@ class Op(NamedTuple):
     anew: bool = False
 
 
-# Pillow's conversions to L and RGB. What stands between them is done to one channel.
+# Pillow's conversions to L and RGB. The ops between them are done to one channel.
 _LUMINANCE = '{"name":"Grayscale","num_output_channels":1}'
 _COLOURS = '{"name":"Grayscale","num_output_channels":3}'
 
 
-# Of the engine's 64 ops (HRN_MAX_OPS), those that an image may have for another to be added, with
-# two for a transform. Fewer transforms than these are never so many, and are not counted.
+# An op may be added to a chain that has fewer than _MOST of the engine's 64 ops (HRN_MAX_OPS),
+# where a transform counts as two. Chains of fewer than _FEW ops are not counted.
 _MOST, _FEW = 58, 8
 
 
-# What the engine's draws are keyed by: seed, epoch, sample, draw and view. No class of its own:
-# Python's collector looks again and again at whatever waits, but for tuples of numbers.
+# What the engine's draws are keyed by: seed, epoch, sample, draw and view. It is a plain tuple,
+# because Python's garbage collector stops looking at tuples of numbers. At other objects that wait
+# it looks again and again.
 Key = tuple[int, int, int, int, int]
 
 
 class Chain(NamedTuple):
-    """An image that nobody has decoded.
+    """An image that is not decoded: where its bytes are, and what is to be done to it.
 
     Attributes:
         source: where its encoded bytes are.
         stored: Pillow's mode of the file.
-        mode: Pillow's mode of the image at this place.
-        size: its width and height.
-        ops: what comes behind the conversion to RGB, which the engine begins with.
-        key: of the ops that the engine draws, or None where there are none.
-        header: the file as Pillow opens it, for whoever asks for more than mode and size; None: of
-            pixels, which have no more.
+        mode: Pillow's mode of the image after the ops.
+        size: its width and height after the ops.
+        ops: the ops after the conversion to RGB, with which the engine begins.
+        key: what the engine's draws are keyed by; None if the engine draws nothing.
+        header: the file as Pillow opens it, for code that asks for more than mode and size; None:
+            there is no more to ask for, as of an image that was made of pixels.
     """
 
     source: Source
@@ -72,7 +73,7 @@ class Chain(NamedTuple):
     header: Any
 
     def in_colours(self) -> Chain:
-        """As RGB, which every file becomes that is decoded natively."""
+        """The chain as RGB. The engine makes RGB of every file that it decodes."""
         ops = self.ops
         if self.mode == "RGB":
             return self
@@ -81,7 +82,7 @@ class Chain(NamedTuple):
         return Chain(self.source, self.stored, "RGB", self.size, ops, self.key, self.header)
 
     def in_grey(self) -> Chain:
-        """As L: of RGB, or a file of one channel as it is opened."""
+        """The chain as L: converted from RGB, or a file of one channel as it is opened."""
         ops = (*self.ops, Op(_LUMINANCE, partial(_converted, "L")))
         return Chain(self.source, self.stored, "L", self.size, ops, self.key, self.header)
 
@@ -89,7 +90,7 @@ class Chain(NamedTuple):
         """The chain of a JPEG that was only opened, decoded at a fraction of its size (a draft).
 
         Args:
-            grey: only its luminance is decoded.
+            grey: whether only its luminance is decoded.
             replay: does the draft on Pillow's object of the file.
         """
         text = f'{{"name":"Draft","factor":{factor},"grey":{"true" if grey else "false"}}}'
@@ -99,15 +100,15 @@ class Chain(NamedTuple):
 
     @property
     def as_opened(self) -> bool:
-        """Whether nothing was done to it: a file of one channel begins with an op that says so."""
+        """Whether nothing was done to it. A file of one channel always has one op (``in_grey``)."""
         if self.mode == "L":
-            # A transform that leaves one channel of three is one op as well.
+            # An RGB file that became grey may have this one op as well.
             return self.stored == "L" and [op.text for op in self.ops] == [_LUMINANCE]
         return self.mode == self.stored and not self.ops
 
     @property
     def drafts(self) -> bool:
-        """Whether it begins with a draft, which is done to the file and not to an image."""
+        """Whether the first op is a draft, which is done to the file and not to an image."""
         return bool(self.ops) and self.ops[0].text.startswith('{"name":"Draft"')
 
     def then(self, op: Op, size: tuple[int, int]) -> Chain:
@@ -120,21 +121,21 @@ class Chain(NamedTuple):
         """The chain with further ops, and with a key if the engine draws some of them.
 
         Args:
-            last: a tensor is made of it, so nobody asks for what the file says besides.
+            last: whether a tensor is made of it, so that nobody can ask for the file any more.
         """
-        # The ops themselves where there are no others: many images share them.
+        # Without ops before them, `ops` is not copied: many images share that tuple.
         ops = self.ops + ops if self.ops else ops
         header = None if last else self.header
         return Chain(self.source, self.stored, self.mode, size, ops, key or self.key, header)
 
     @property
     def native(self) -> bool:
-        """Whether the engine has its pixels: it makes RGB of whatever it reads, and L of that."""
+        """Whether the engine can make it: it makes RGB of every file, and L of RGB."""
         return self.mode in ("RGB", "L")
 
     @property
     def full(self) -> bool:
-        """Whether the engine may take no more: the image is made before something is added."""
+        """Whether the engine may take no further op, so that the image is made before the next."""
         if len(self.ops) < _FEW:
             return False
         texts = [op.text for op in self.ops]
@@ -143,12 +144,12 @@ class Chain(NamedTuple):
 
     @property
     def channels(self) -> int:
-        """How many channels an image has that is native."""
+        """How many channels the image has, if it is native."""
         return 3 if self.mode == "RGB" else 1
 
     @property
     def finished(self) -> tuple[str, ...]:
-        """What is done to its finished values; empty where its pixels can be moved still."""
+        """The transforms of its finished values; empty if its pixels can still be moved."""
         return tuple(name for op in self.ops for name in op.finished)
 
     @property
@@ -158,7 +159,7 @@ class Chain(NamedTuple):
 
     @property
     def drawn_in_python(self) -> bool:
-        """Whether torchvision has drawn them, for this process has no engine."""
+        """Whether torchvision has drawn the ops already, because this process has no engine."""
         replays = (op.replay for op in self.ops)
         return any(isinstance(replay, Repeated) and replay.before is not None for replay in replays)
 
@@ -168,14 +169,14 @@ def _converted(mode: str, image: Any) -> Any:
 
 
 class Form(NamedTuple):
-    """What becomes of a chain's pixels.
+    """The form in which the engine writes a chain's pixels.
 
     Attributes:
         dtype: "uint8", "float32", "float16" or "bfloat16".
         scale: "div" where bytes are divided by 255, "mul" where they are multiplied by 1/255.
         normalize: an op of the engine's JSON, or "".
         layout: "NCHW" for tensors, "NHWC" for Pillow's pixels.
-        channels: 3, or 1 of a chain whose ops make one of them.
+        channels: 3, or 1 if the chain's ops leave one channel.
     """
 
     dtype: str = "uint8"
@@ -191,10 +192,10 @@ def op(name: str, replay: Callable[[Any], Any] | None = None, **arguments: Any) 
 
 
 def config(chain: Chain, form: Form, mode: str, limits: str) -> str:
-    """What the engine is told of an image: ``hr_decode`` in headrace.h, without the key.
+    """The engine's JSON for an image, as ``hr_decode`` in headrace.h takes it, without the key.
 
     Args:
-        limits: as the engine's JSON.
+        limits: the limits, as the engine's JSON.
     """
     ops = [op.text for op in chain.ops if op.text]
     if form.normalize:

@@ -1,4 +1,4 @@
-"""What a loader's sampler chooses, as its dataset is asked for it."""
+"""Turns what a loader's sampler chooses into the requests (``Asked``) that its dataset gets."""
 
 from __future__ import annotations
 
@@ -20,15 +20,16 @@ from headrace._torch.generators import Tracker
 from headrace._torch.place import Place, Progress, spread
 from headrace._torch.states import State
 
-_KEPT = (list, tuple, range, np.ndarray, torch.Tensor)  # a dataset gets them as they are
+_KEPT = (list, tuple, range, np.ndarray, torch.Tensor)  # a dataset gets these as they are
 
 Rows = Callable[[Iterable[Any]], list[int]]
 
 
 class Sampled:
-    """What chooses samples, as ``_torch.iterated.Sampled``.
+    """What chooses samples, as ``_torch.iterated.Sampled`` describes it.
 
-    torch's loader draws the base seed, and begins twice where it has workers: here both look done.
+    torch's own loader draws the base seed, and begins twice if it has workers. So this says that
+    the seed is drawn and that there are no workers, and ``Choice`` does neither again.
     """
 
     num_workers, persistent_workers = 0, True
@@ -44,10 +45,11 @@ class Choices:
     """What torch's loader gets in a sampler's place. Each ``iter`` is an epoch of ``Asked``.
 
     Attributes:
-        state: of the loader in front: its sampler, its seed, and where it stands.
-        place: where the next epoch begins, and ``resumed``, the state's place that this is.
+        state: the state of the loader in front: its sampler, its seed, and where it stands.
+        place: where the next epoch begins.
+        resumed: the place that a loaded state told, until a batch was handed out; else None.
         latest: the pass that was begun last.
-        base_seed: torch's, which workers have that persist; a state may bring another.
+        base_seed: torch's base seed, which persistent workers keep; a state may bring another.
     """
 
     def __init__(self, loader: Any, rows: Rows | None) -> None:
@@ -84,7 +86,7 @@ class Choices:
         self.latest.progress.place.base_seed = self.base_seed
 
     def key(self, place: Place) -> Draws | None:
-        """What an epoch's draws are keyed by; None: torch's base seed, which is not drawn yet."""
+        """The key of an epoch's draws; None: it is torch's base seed, which is not drawn yet."""
         if self.state.seed is not None:
             return Draws(self.state.seed, place.epoch)
         if place.base_seed is None:
@@ -92,7 +94,7 @@ class Choices:
         return Draws(0, spread(place.base_seed, self.passed(place)))
 
     def passed(self, place: Place) -> int:
-        """Epochs that a base seed serves before."""
+        """How many epochs the place's base seed served before."""
         return place.epoch if self._persistent else 0
 
     # ---- samples by number: _torch.iterated.Numbered ---------------------------------------
@@ -107,7 +109,7 @@ class Choices:
 
 
 class _Kept(Choice):
-    """A choice that keeps the indices as the sampler said them."""
+    """A choice that keeps the indices as the sampler gave them."""
 
     def __init__(self, choices: Choices, place: Place, resumed: bool) -> None:
         self.said: Any = None
@@ -119,9 +121,9 @@ class _Kept(Choice):
         self.said = next(indices)
         if self._loader.batch_sampler is None:
             return self._rows([self.said])
-        if not isinstance(self.said, _KEPT):  # it may be read but once
+        if not isinstance(self.said, _KEPT):  # it may be possible to read it only once
             self.said = list(self.said)
-        elif isinstance(self.said, np.ndarray):  # a sampler may fill the same one again
+        elif isinstance(self.said, np.ndarray):  # a sampler may fill the same array again
             self.said = self.said.copy()
         return self._rows(self.said)
 
@@ -131,14 +133,14 @@ class Pass(Iterator[Asked]):
 
     Attributes:
         progress: where it began, and what was handed out of it.
-        given: how many batches torch's loader has asked for; some of them again.
+        given: how many batches torch's loader was given; a batch that is made again counts again.
         arrived: how many of those came back.
-        exhausted: the sampler has no more.
-        turns: which worker process has the batch that is given next; None: there are none.
-        most: how many batches may be under way, from the first that was not handed out on; None:
-            as many as torch's loader asks for.
-        withheld: how often torch's loader asked for more than those, and was told that there are
-            none.
+        exhausted: whether the sampler has no more.
+        turns: which worker process gets the next batch; None: there are no workers.
+        most: how many batches may be under way, counted from the first that was not handed out;
+            None: as many as torch's loader asks for.
+        withheld: how often torch's loader asked for more than ``most``, and was told that there
+            are none.
     """
 
     def __init__(self, choices: Choices, place: Place, resumed: bool) -> None:
@@ -150,8 +152,8 @@ class Pass(Iterator[Asked]):
         self.turns: Turns | None = None
         self.most: int | None = None
         self.withheld = 0
-        # The batches by their numbers, and in the order in which they were or will be given: n, or
-        # ~n where it is given again. What is lost in between by an exception is found anew.
+        # The batches by their numbers, and the order in which they are given: n, or ~n for one
+        # that is given again. If an exception comes between the two, `_add` finds the batch again.
         self._asked: dict[int, Asked] = {}
         self._order: list[int] = []
 
@@ -169,7 +171,7 @@ class Pass(Iterator[Asked]):
         return asked
 
     def _add(self) -> None:
-        """Has the sampler choose one more."""
+        """Has the sampler choose one more batch."""
         choice, number = self._choice, self._fresh
         choice.fill(number, self.progress.delivery.handed_out, 1)
         forget(self._asked, self.progress.delivery.handed_out)
@@ -187,7 +189,7 @@ class Pass(Iterator[Asked]):
     def _made(self, number: int) -> Asked:
         chosen, said = self._choice.chosen[number], self._choice.said
         batched = self._choices.sampled.batch_sampler is not None
-        if batched and len(said) > len(chosen.indices):  # a state has left but the end of it
+        if batched and len(said) > len(chosen.indices):  # a state begins inside this batch
             said = said[len(said) - len(chosen.indices) :]
         place = self.progress.place
         key, passed = self._choices.key(place), self._choices.passed(place)
@@ -200,31 +202,31 @@ class Pass(Iterator[Asked]):
 
     @property
     def full(self) -> bool:
-        """Whether as many batches are under way as may be."""
+        """Whether as many batches are under way as are allowed."""
         if self.most is None:
             return False
         return self._fresh - self.progress.delivery.handed_out >= self.most
 
     @property
     def upcoming(self) -> int | None:
-        """The number of the batch that comes back next; None where none was given."""
+        """The number of the batch that comes back next; None: none is under way."""
         if self.arrived == self.given:
             return None
         number = self._order[self.arrived]
         return number if number >= 0 else ~number
 
     def again(self, asked: Asked) -> None:
-        """Has a batch come once more, before those that were not chosen yet."""
+        """Has a batch given once more, before those that are not chosen yet."""
         self._asked[asked.number] = asked
         self._order.append(~asked.number)
 
     def back(self) -> None:
-        """Has what did not come back be given once more: an exception from outside ended it."""
+        """Has the batches given again that did not come back, because an exception ended them."""
         self.given = self.arrived
 
 
 def number_of(index: Any) -> int:
-    """A number of a sample, whatever its index is: the same in every process and run."""
+    """A number for a sample's index, which may be any object; the same in every process and run."""
     try:
         number = operator.index(index)
     except TypeError:

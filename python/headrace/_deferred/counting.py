@@ -1,4 +1,4 @@
-"""What a loader over a program's own code has handed out, and how long that took."""
+"""Counts what a loader over a program's own code has handed out, and how long that took."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from headrace._deferred.recording import Asked
 
-_WAITS = 4096  # of the last batches, for their median and the like
+_WAITS = 4096  # how many of the last waiting times are kept, for their median and the like
 
 
 class Counts:
@@ -25,7 +25,7 @@ class Counts:
         self._waits: deque[float] = deque(maxlen=_WAITS)
 
     def began(self) -> float:
-        """The time, when a batch is asked for."""
+        """The time now, at which a batch is asked for."""
         now = time.perf_counter()
         self._first = self._first or now
         return now
@@ -38,7 +38,7 @@ class Counts:
         self._waits.append(took)
 
     def stats(self, engine: dict[str, Any]) -> dict[str, Any]:
-        """The fields of ``Loader.stats``: the engine's, and those of what was handed out."""
+        """The fields of ``Loader.stats``: the engine's, and those that are counted here."""
         since = time.perf_counter() - self._first if self._first else 0.0
         waits = sorted(self._waits.copy())
         return engine | {
@@ -58,10 +58,10 @@ def _quantile(ordered: list[float], part: float) -> float:
 
 
 def samples_of(data: Any, asked: Asked | None) -> int:
-    """Samples of a batch: as many as were asked for, or of a stream what it has."""
+    """How many samples a batch has: as many as were asked for; of a stream, by its data's shape."""
     if asked is not None:
         return len(asked.indices) if asked.batched and hasattr(asked.indices, "__len__") else 1
     while isinstance(data, list | tuple | dict) and data:
         data = next(iter(data.values())) if isinstance(data, dict) else data[0]
-    shape = getattr(data, "shape", None)  # of a program's own object it may be anything
+    shape = getattr(data, "shape", None)  # a program's own object may have any `shape`
     return int(shape[0]) if isinstance(shape, tuple) and shape else 1

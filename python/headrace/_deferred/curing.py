@@ -1,4 +1,4 @@
-"""What would make native what a loader leaves to Python: the sentence that goes with each cause."""
+"""The advice for each cause that leaves images to Python: what would make them native."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ ARRAY = (
     "Without that, the engine reads the dataset's array itself. headrace.Dataset.from_arrays("
     "dataset.data, labels) has its images with any labels."
 )
-# What opening says of a file, an array or an argument, by which its cure is found.
+# Parts of the causes that `opening` gives for a file, an array or an argument. The cure is found by
+# them.
 OTHER_KIND = "is not a JPEG, PNG, WebP, BMP, GIF or TIFF of a common kind (RGB, grey, palette)"
 OTHER_FORMAT = "is in none of the formats that the program accepts"
 NO_IMAGE = "is no image that Pillow opens"
@@ -67,11 +68,11 @@ _BY_CAUSE = {
 
 
 def cure(cause: str, opened: bool) -> str:
-    """What would make it native, a sentence or more.
+    """What would make the images native, in a sentence or more.
 
     Args:
         cause: why pixels were needed in Python, as ``Reason.text`` says it.
-        opened: the program's code opened images.
+        opened: whether the program's code opened images.
     """
     if not opened:
         return _NOT_OPENED
@@ -79,5 +80,5 @@ def cure(cause: str, opened: bool) -> str:
 
 
 def of_a_file(cause: str) -> str:
-    """What would have the engine read what Pillow has to; "" where no more is known."""
+    """What would let the engine read a file that Pillow has to; "" if the cause is not a file's."""
     return next((text for known, text in _BY_CAUSE.items() if known in cause), "")

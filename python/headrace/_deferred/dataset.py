@@ -1,6 +1,6 @@
-"""A program's dataset whose images open without being decoded, where torch's loader asks it.
+"""Wraps a program's dataset for torch's loader so that its images open without being decoded.
 
-It runs where torch's loader has it run: in the process that iterates, or in worker processes, which
+It runs where torch's loader runs it: in the process that iterates, or in worker processes, which
 then send what was recorded instead of pixels.
 """
 
@@ -39,15 +39,15 @@ class Fetching:
     """Records while torch's loader makes a batch, from its first sample to the collated batch.
 
     Attributes:
-        seed: of the loader, or None where torch's base seed takes its place.
-        eager_open: images are decoded as they are opened.
-        own_limits: the loader's; None: it has none.
-        workers: how many processes it has.
+        seed: the loader's seed; None: torch's base seed takes its place.
+        eager_open: whether images are decoded as they are opened.
+        own_limits: the loader's limits; None: it has none.
+        workers: how many worker processes the loader has.
         base_seed: torch's, in the process that iterates; workers know it themselves.
         recorded: the recording of the batch that is being made, until it is collated.
-        explains: of what is recorded, as ``Recording`` has it, and so is ``altering``.
-        keeping: where generators stood before batches that are under way.
-        spoken: of which classes the program says what they equal.
+        explains, altering: what new recordings get as ``Recording.explains`` and ``altering``.
+        keeping: where generators stood before the batches that are under way.
+        spoken: the transforms of the program that say what they equal.
     """
 
     def __init__(
@@ -87,25 +87,25 @@ class Fetching:
         self.recorded = Recording(draws, worker is None, self._transforms, asked, allowed)
         self.recorded.eager_open = self.eager_open
         self.recorded.explains, self.recorded.altering = self.explains, self.altering
-        # A loader in a worker of another one's dataset has none of its own.
+        # A loader that a dataset uses inside a worker of another loader has no workers of its own.
         self.recorded.travels = worker is not None and self.workers > 0
         self._latest = self.recorded
         return self.recorded
 
     def ask_anew(self) -> None:
-        """Forgets what transforms were found to be: an epoch may find something else."""
+        """Forgets what transforms were found to be, because a new epoch may have others."""
         self._transforms = Transforms()
         self.spoken.look_anew()
         self.keeping.look_anew()
 
     def leave(self) -> None:
-        """Makes sure that nothing is recorded any more, however the making of a batch ended."""
+        """Makes sure that nothing more is recorded, however the making of a batch ended."""
         if self._latest is not None:
             leave(self._latest)
 
 
 class RecordedDataset(torch.utils.data.Dataset[Any]):
-    """A map-style dataset, asked with ``Asked`` in the place of indices."""
+    """A map-style dataset that gets an ``Asked`` in the place of indices."""
 
     def __init__(self, dataset: Any, fetching: Fetching) -> None:
         self.dataset, self._fetching = dataset, fetching
@@ -117,10 +117,11 @@ class RecordedDataset(torch.utils.data.Dataset[Any]):
         return self._made(asked, self._alone)
 
     def _made(self, asked: Asked, make: Callable[[Recording, Asked], Any]) -> Any:
-        """What the program's code makes of what is asked for.
+        """What the program's code makes for a request.
 
-        Where Pillow would have decoded earlier, the program may have met the error of a bad file
-        elsewhere, and caught it. So all of it is made again with that image opened as ever.
+        With Pillow, which decodes earlier than the engine, the program would have met the error of
+        a bad file elsewhere, and may have caught it there. So if a file is bad, everything is made
+        again, and Pillow opens that sample's images.
         """
         fetching, keeping = self._fetching, self._fetching.keeping
         keeping.begin(asked, self.dataset)
@@ -143,8 +144,9 @@ class RecordedDataset(torch.utils.data.Dataset[Any]):
                             return made
                 tried += 1
                 reasons |= found.reasons
-                # One after the other would be many, where many are bad. And where something else
-                # was raised, an earlier sample has the bad file.
+                # The second try opens the failed samples with Pillow, and the third opens all: many
+                # bad files would take many tries. All are opened, too, if the code raised an error
+                # and no new bad file is known: it may then belong to an earlier sample.
                 wanted = asked.eager | found.failed
                 asked = asked._replace(
                     eager=wanted if tried == 1 and wanted != asked.eager else every
@@ -162,7 +164,7 @@ class RecordedDataset(torch.utils.data.Dataset[Any]):
         for place, told in enumerate(zip(asked.indices, asked.samples, asked.draws, strict=True)):
             samples.append(self._sample(found, *told, place in asked.eager))
             if found.failed and found.failed - asked.eager:
-                break  # they are made anew
+                break  # all samples are made anew
         return samples
 
     def _alone(self, found: Recording, asked: Asked) -> Any:
@@ -185,7 +187,7 @@ class RecordedDataset(torch.utils.data.Dataset[Any]):
         return sample
 
     def _many(self, found: Recording, many: Callable[[Any], Any], asked: Asked) -> Any:
-        """The samples of a dataset that makes a batch at once. They are drawn from one key."""
+        """The samples of a dataset that makes a batch at once. Their draws have the same key."""
         first, draw = (asked.samples[0], asked.draws[0]) if asked.draws else (0, 0)
         found.begin(first, draw, bool(asked.eager))
         try:
@@ -200,7 +202,7 @@ class RecordedDataset(torch.utils.data.Dataset[Any]):
 
 
 def _has_bad_file(found: Recording) -> bool:
-    """Whether an image that is still to be decoded cannot be: Pillow would have raised earlier."""
+    """Whether an image that is still to be decoded is bad, so that Pillow would have raised."""
     alive = [value for value in found.pending if isinstance(value, tensor.PendingTensor)]
     chains = [part.chain for value in alive for part in leaves_of(value.parts)]
     for known in found.made:
@@ -215,10 +217,11 @@ def _has_bad_file(found: Recording) -> bool:
 
 
 def _make_the_rest_of_what_was_drawn(found: Recording) -> None:
-    """Where torchvision had to draw for a sample, in a process without the engine, makes what else
-    the sample has of the same draws of them, too.
+    """Makes the rest of a sample with torchvision's draws if torchvision had to draw for it.
 
-    Other samples stay the engine's: what one needed changes no draws of another.
+    That happens in a process without the engine, when code needs pixels at once. All images of the
+    sample that share those draws must then be made of them. Other samples stay the engine's,
+    because the draws of one sample change no draws of another.
     """
     if not found.repeated or all(repeated.before is None for repeated in found.repeated):
         return
@@ -237,12 +240,12 @@ class RecordedStream(torch.utils.data.IterableDataset[Any]):
         self._passed = -1
 
     def __str__(self) -> str:
-        """As torch's warnings name it."""
+        """The dataset's own text, which torch's warnings show."""
         return str(self.dataset)
 
     @contextmanager
     def aside(self) -> Iterator[None]:
-        """While a pass is begun that does not count as one."""
+        """A context in which the passes that begin do not count."""
         passed = self._passed
         try:
             yield
@@ -258,8 +261,8 @@ class RecordedStream(torch.utils.data.IterableDataset[Any]):
         samples = iter(self.dataset)
         mine: Recording | None = None
         while True:
-            # Of a pass that ended or failed a recording may be left which no batch has taken; the
-            # draws in it are those of that pass.
+            # A pass that ended or failed may have left a recording that no batch took. It has the
+            # draws of that pass, so this one needs a new recording.
             if mine is None or mine is not fetching.recorded:
                 mine = fetching.new(self._passed)
             with Recorder(mine) as found:
@@ -283,16 +286,17 @@ _OF_TORCH = (torch.utils.data.default_collate, torch.utils.data.default_convert)
 
 
 class Collating:
-    """A collate function that sees pending tensors, and behind which the recording ends.
+    """A collate function that gets pending tensors. The recording of a batch ends after it.
 
-    One that needs values, as MixUp's, is called again once all threads have made those of the
-    batch, in the process that trains. What it changed until then is put back, and from the next
-    batch on it is only called there. So it is at once where it could not be put back.
+    If the function needs values, as MixUp's does, it is called again in the training process, once
+    all threads have made the values of the batch. What it changed until then is put back. From the
+    next batch on it is called only there. If its changes could not be put back, it is called only
+    there from the first batch on.
     """
 
     def __init__(self, collate: Callable[[Any], Any], fetching: Fetching) -> None:
         self._collate, self._fetching = collate, fetching
-        # torch's change nothing of what they are given, and draw nothing.
+        # torch's own functions change nothing that they are given, and draw nothing.
         self._own = not any(collate is function for function in _OF_TORCH)
         self._needs_values = False
 
@@ -310,7 +314,7 @@ class Collating:
         if not self._needs_values:
             data, collated = self._early(found, samples)
         reasons = list(found.reasons)
-        pending, found.pending = found.pending, []  # which are not kept as long as the recording
+        pending, found.pending = found.pending, []  # so that the recording does not keep them
         made = Recorded(data, pending, reasons, found.opened, found.asked, found.limits, collated)
         made.engine_made, made.foreign = found.engine_made, found.foreign
         if not found.travels:
@@ -320,11 +324,14 @@ class Collating:
         try:
             return Sent(made)
         except Exception as failure:
-            raise sendable(failure)  # noqa: B904  # which has its cause
+            raise sendable(failure)  # noqa: B904  # it has its cause already
 
     def _early(self, found: Recording, samples: Any) -> tuple[Any, bool]:
-        """What it makes of pending tensors, and true; or the samples, as they were, where it needs
-        values or has met a file that cannot be decoded."""
+        """What the function makes of pending tensors, and true.
+
+        If it needs values or has met a file that cannot be decoded: the samples, as they were, and
+        false.
+        """
         tried = self._own and (bool(found.pending) or undoing.waits(samples))
         before = (undoing.Before(samples, self._collate), states()) if tried else None
         if before is not None and before[0].opaque:
@@ -332,7 +339,7 @@ class Collating:
                 self._needs_values = True
                 return samples, False
             before = None
-        # Else values are made where they are needed: the function cannot be called twice.
+        # If the function cannot be called twice, values are made at once where it needs them.
         found.waits, found.collating = before is not None or not self._own, True
         failures, data = recording.failures(), None
         try:
@@ -340,11 +347,11 @@ class Collating:
                 data = self._collate(samples)
         except ValuesNeeded:
             pass
-        except Exception:  # may have come of what it was not given
+        except Exception:  # it may be a consequence of values that the function was refused
             if not found.refused and not self._may_be_made_again(found, before, failures, samples):
                 raise
         finally:
-            found.settle()  # the files that it opened
+            found.settle()  # closes the files that the function opened
         if not found.refused and not self._may_be_made_again(found, before, failures, samples):
             return data, True
         if before is not None:
@@ -356,30 +363,35 @@ class Collating:
     def _may_be_made_again(
         self, found: Recording, before: Any, failures: int, samples: Any
     ) -> bool:
-        """Whether it met a bad file since, which the code of a sample would have met with torch's
-        loader, and that one can be told."""
+        """Whether the function met a bad file, and the samples can be made again.
+
+        With torch's loader the code of a sample would have met that file.
+        """
         if recording.failures() == failures or before is None:
             return False
-        # To pickle tensors moves them to shared memory: not where nothing is sent.
+        # Pickling moves tensors to shared memory, so it is not tried unless the batch is sent.
         return not found.travels or pickles(samples)
 
 
 class WorkerStart:
-    """The program's ``worker_init_fn``, to which the worker has the program's own dataset."""
+    """Calls the program's ``worker_init_fn``, after the worker got the program's own dataset.
+
+    So ``get_worker_info().dataset`` is what it is with torch's loader.
+    """
 
     def __init__(self, function: Callable[[int], None] | None) -> None:
         self._function = function
 
     def __call__(self, number: int) -> None:
         worker: Any = torch.utils.data.get_worker_info()
-        # Past its own __setattr__, which refuses: programs are not to change it.
+        # Not by its own __setattr__, which refuses, because programs are not to change it.
         object.__setattr__(worker, "dataset", worker.dataset.dataset)
         if self._function is not None:
             self._function(number)
 
 
 class Recorder:
-    """The time in which this thread records."""
+    """A context in which this thread records."""
 
     def __init__(self, found: Recording) -> None:
         self._found = found
@@ -400,6 +412,6 @@ class Recorder:
 
 
 def leave(found: Recording) -> None:
-    """Ends the time of a recording in this thread; as often as one likes."""
+    """Ends a recording in this thread. It may be called again."""
     recording.change(found.before)
     switches.off(found)

@@ -1,4 +1,4 @@
-"""Whether a loader's dataset can run with its images deferred."""
+"""Decides whether a loader's dataset can run with its images deferred."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 
 def behind(loader: Any, rows: Any) -> Deferring | None:
-    """What runs a ``DataLoader``'s dataset with its images deferred; None where torch's has to.
+    """What runs a ``DataLoader``'s dataset with its images deferred; None: torch's loader has to.
 
     Args:
-        rows: the numbers of samples by indices, where the samples are known; else None.
+        rows: gives the numbers of samples by their indices, if the samples are known; else None.
     """
     if not possible(loader.dataset):
         return None
-    # Pillow is imported there.
+    # Here and not above, because it imports Pillow.
     from headrace._deferred.iteration import Deferring
 
     return Deferring(loader, rows)
@@ -32,15 +32,15 @@ def behind(loader: Any, rows: Any) -> Deferring | None:
 def possible(dataset: Any) -> bool:
     """Whether images of a dataset can be deferred, if there are any.
 
-    Before torch 2.3 no tensor can take another's values; without Pillow there are no images that
-    anybody could open; torch's data pipes are changed by torch's loader itself; and a process that
-    was forked from one with the engine has none.
+    Before torch 2.3 a tensor cannot take another one's values. Without Pillow no image can be
+    opened. torch's loader changes torch's data pipes itself. And a process that was forked from one
+    with the engine cannot use the engine.
     """
     return obstacle(dataset) is None
 
 
 class Obstacle(NamedTuple):
-    """Why torch's loader has to read, and what is to be done about it."""
+    """Why torch's loader has to read, and what the user can do about it."""
 
     why: str
     cure: str
@@ -64,12 +64,12 @@ OWN_ITERATOR = Obstacle(
 
 
 def asked(kind: type) -> Obstacle:
-    """Why torch's loader reads for a class of loaders that asks for its iterator."""
+    """Why torch's loader reads if a class of loaders asks for torch's iterator."""
     return OWN_ITERATOR if has_own_iterator(kind) else ASKED
 
 
 def obstacle(dataset: Any) -> Obstacle | None:
-    """Why no image of a dataset can be deferred; None where nothing is against it."""
+    """Why no image of a dataset can be deferred; None: it can."""
     if find_spec("PIL") is None:
         return Obstacle("Pillow is not installed", "install it: pip install pillow")
     if not hasattr(torch._C, "_swap_tensor_impl"):

@@ -1,6 +1,6 @@
 """Replaces torchvision's functions that decode images as tensors: ``read_image`` and the like.
 
-JPEG, PNG and WebP files are recorded where torchvision gives the values that the engine makes: one
+JPEG, PNG and WebP files are recorded if torchvision returns the values that the engine makes: one
 channel of grey, or three. Results with transparency or a palette's indices are left to torchvision.
 """
 
@@ -20,8 +20,8 @@ from headrace._deferred.recording import Recording
 from headrace._deferred.switches import NOT_RECORDED, Handler
 from headrace._deferred.tensor import pending
 
-# By format and torchvision's mode: the modes of files of which the engine makes the same. libpng
-# has a grey of colours of its own.
+# By format and torchvision's mode: the modes of files for which the engine makes the same values.
+# libpng makes grey of colours in its own way.
 _SAME = {
     ("JPEG", "UNCHANGED"): ("L", "RGB"),
     ("JPEG", "RGB"): ("L", "RGB"),
@@ -97,10 +97,10 @@ def _decoded(
     if kind not in formats or stored not in _SAME.get((kind, name), ()):
         return NOT_RECORDED
     found.opened = True
-    # torchvision warns of these functions, and so it does here.
+    # Some versions of torchvision warn that these functions are deprecated. So they do here.
     getattr(sys.modules["torchvision.io.image"], "_warn_deprecated", lambda: None)()
     chain = Chain(source, stored, stored, size, (), None, Opened(source, ""))
-    if name == "GRAY" and stored == "RGB":  # libjpeg's grey, which is the file's luminance
+    if name == "GRAY" and stored == "RGB":  # libjpeg's grey is the luminance in the file
         chain = chain.drafted(size, 1, True, partial(as_draft, "L", size))
     elif name == "GRAY" or (name == "UNCHANGED" and stored == "L"):
         chain = chain.in_grey()

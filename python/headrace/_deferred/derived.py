@@ -1,7 +1,7 @@
-"""Makes of a batch's decoded images what torch's operators are to make of them.
+"""Applies torch's operators, which were recorded for pending tensors, to a batch's decoded images.
 
-What shares memory where torch does it at once shares it here. An image that several tensors are
-made of is decoded once.
+Tensors that would share memory in torch share it here. An image that several tensors are made of is
+decoded once.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from headrace._deferred.memory import Blocks
 from headrace._deferred.parts import AnyPart, Derived, Memory, Part, Stacked, values
 from headrace._deferred.tensor import PendingTensor
 
-_ALIGNED = 64  # bytes, as torch's own memory
+_ALIGNED = 64  # bytes, as torch aligns its own memory
 
 
 def is_derived(value: PendingTensor) -> bool:
@@ -25,7 +25,7 @@ def is_derived(value: PendingTensor) -> bool:
 
 
 def _has_operators(parts: tuple[AnyPart, ...]) -> bool:
-    kinds = {*map(type, parts)}  # of most, images alone: no loop of Python's looks at each
+    kinds = {*map(type, parts)}  # mostly there are only images, and then no Python loop is needed
     if kinds == {Part}:
         return False
     inner = [part.parts for part in parts if isinstance(part, Stacked)]
@@ -33,13 +33,15 @@ def _has_operators(parts: tuple[AnyPart, ...]) -> bool:
 
 
 class Derivations:
-    """The tensors of a batch that operators make values of.
+    """The tensors of a batch whose values operators make.
 
     Args:
+        pending: these tensors.
         pairs: the batch's other tensors, and the memory that the engine fills for each.
+        blocks: where memory is taken from.
 
     Attributes:
-        wanted: the images that the engine has yet to make for them, and where.
+        wanted: the images that the engine has yet to make for the tensors, and where to write them.
     """
 
     def __init__(
@@ -48,15 +50,15 @@ class Derivations:
         pairs: list[tuple[PendingTensor, torch.Tensor]],
         blocks: Blocks,
     ) -> None:
-        # With the parts, which a tensor that has its values does not have any more.
+        # The parts are kept, too, because a tensor loses them when it gets its values.
         self._pending, self._blocks = [(value, value.parts) for value in pending], blocks
         self.wanted: list[tuple[Part, torch.Tensor]] = []
-        # Each memory that tensors are views of, by `_key` of what it is. The tensors have parts
-        # that refer to them all.
+        # The memory of each leaf, by `_key`. The tensors' parts refer to all leaves, so no id in a
+        # key can be used again.
         self._memories: dict[int, torch.Tensor] = {}
-        # What tensors of the program are views of: it has a memory that nothing else has.
+        # The leaves that the program's tensors are views of. Each has memory of its own.
         self._own: dict[int, Part | Stacked] = {}
-        # The stacks whose rows the engine does not write, or not all.
+        # The stacks of which the engine does not write all rows.
         self._unfinished: dict[int, Stacked] = {}
         if not pending:
             return
@@ -65,7 +67,7 @@ class Derivations:
         for value, made in pairs:
             if not value.pinned and (not value.stacked or id(value.parts) in viewed):
                 self._memories[_key(value.part)] = made[...]
-        for value in pending:  # a view stays where the image is made, or the stack
+        for value in pending:  # a view stays in the memory of its image or its stack
             part = value.part
             seen = part.memory if isinstance(part, Derived) else part
             is_seen = isinstance(seen, Part) or (_key(seen) in viewed and not value.pinned)
@@ -77,7 +79,7 @@ class Derivations:
         for value, made in pairs:
             if value.stacked:
                 self._lend(made, value.parts)
-        # Images behind stacks, which may have them.
+        # Stacks first: a stack may contain some of the images.
         for kind in (Stacked, Part):
             self._add_in_one_block([leaf for leaf in leaves if isinstance(leaf, kind)])
 
@@ -94,7 +96,7 @@ class Derivations:
                 self._add(part, row)
 
     def _lend(self, made: torch.Tensor, parts: tuple[AnyPart, ...]) -> None:
-        """What the engine makes in a stack may be read there."""
+        """Lets operators read an image where the engine writes it in a stack."""
         for row, part in zip(made, parts, strict=True):
             if isinstance(part, Part | Stacked):
                 self._memories.setdefault(_key(part), row)
@@ -102,7 +104,7 @@ class Derivations:
                 self._lend(row, part.parts)
 
     def _add_in_one_block(self, leaves: list[Part | Stacked]) -> None:
-        """Memory that is needed until the values are made."""
+        """Adds the remaining leaves, whose memory is needed only until the values are made."""
         left = {_key(leaf): leaf for leaf in leaves if _key(leaf) not in self._memories}
         if not left:
             return
@@ -117,15 +119,17 @@ class Derivations:
             self._add(leaf, row.view(form[1])[:count].view(form[0]))
 
     def make(self) -> None:
-        """Puts the values in the place of the tensors, once the images came. An interrupted one is
-        called again."""
+        """Puts the values in the place of the tensors, once the images came.
+
+        If it was interrupted, it is called again.
+        """
         for value, parts in self._pending:
             if not isinstance(value, PendingTensor):
                 continue
             part = value.part
             if isinstance(part, Derived):
                 made = values(part.views, self._memory(part.memory))
-                # One of its own: it is exchanged for what waits.
+                # A new tensor object, because it is swapped with the pending one.
                 made = made.pin_memory() if value.pinned else made[...]
             elif value.pinned or _key(part) not in self._own:
                 made = empty(value, self._blocks)
@@ -165,12 +169,12 @@ class Derivations:
 
 
 def _key(leaf: Part | Stacked | Derived | Memory) -> int:
-    """What is the same for all that see one memory."""
+    """A key that is the same for all leaves with the same memory."""
     return id(leaf.parts if isinstance(leaf, Stacked) else leaf)
 
 
 def _leaves(parts: tuple[AnyPart, ...]) -> Iterator[Part | Stacked]:
-    """The images and the stacks that need a memory by themselves."""
+    """The images and the stacks that need memory of their own."""
     for part in parts:
         if isinstance(part, torch.Tensor):
             continue

@@ -14,8 +14,8 @@ from headrace._deferred import numpystate
 
 States = tuple[Any, Any, torch.Tensor, list[tuple[Any, Any]]]
 
-# Of the program's objects: how deep generators are looked for, in containers of how many entries,
-# and how many objects are looked at.
+# Bounds of the search for generators in a program's objects: the depth, the entries of a container,
+# and the objects that are looked at.
 _DEEPEST, _LONGEST, _MOST = 8, 64, 300
 _OTHERS = (
     type, FunctionType, MethodType, ModuleType, torch.Tensor, np.ndarray,
@@ -24,13 +24,13 @@ _OTHERS = (
 
 
 def states(own: Iterable[Any] = ()) -> States:
-    """The states of Python's, NumPy's and torch's generators, and of others."""
+    """The states of Python's, NumPy's and torch's global generators, and of ``own``."""
     others = [(generator, _state(generator)) for generator in own]
     return getstate(), numpystate.state(), torch.default_generator.get_state(), others
 
 
 def go_back(before: States) -> None:
-    """Puts the generators back to these states."""
+    """Puts the generators back into these states."""
     setstate(before[0])
     numpystate.put(before[1])
     torch.default_generator.set_state(before[2])
@@ -39,7 +39,7 @@ def go_back(before: States) -> None:
 
 
 def moved(before: States) -> bool:
-    """Whether somebody has drawn since they stood so."""
+    """Whether somebody has drawn from the generators since they had these states."""
     now = states(generator for generator, _ in before[3])
     pairs = [*zip(before[:3], now[:3], strict=True), *zip(before[3], now[3], strict=True)]
     return not all(_same(one, other) for one, other in pairs)
@@ -78,7 +78,7 @@ def _same(one: Any, other: Any) -> bool:
 
 
 def generators_of(value: Any) -> list[Any]:
-    """The generators that an object of the program's draws from: its own, and its parts'."""
+    """The generators that an object of the program and its parts hold."""
     found: list[Any] = []
     seen = {id(value)}
     level = [value]
@@ -102,7 +102,7 @@ def generators_of(value: Any) -> list[Any]:
 
 
 def _inside(value: Any) -> Collection[Any]:
-    """What an object holds, or a container; of one that raises where it is looked at, nothing."""
+    """What an object or a container holds; nothing if it raises when it is looked at."""
     try:
         inside = value if isinstance(value, dict | list | tuple) else vars(value)
     except Exception:  # a proxy whose object is gone, or an object without attributes
@@ -111,17 +111,17 @@ def _inside(value: Any) -> Collection[Any]:
 
 
 def _goes_back(generator: Any) -> bool:
-    """Whether a generator has a state: the system's has none, and a device's is left alone."""
+    """Whether a generator can be put back: the system's has no state, a device's is left alone."""
     if isinstance(generator, SystemRandom):
         return False
     return not isinstance(generator, torch.Generator) or generator.device.type == "cpu"
 
 
 class Repeated:
-    """A transform that draws from the process's generators: each time what it drew the first time.
+    """A transform that draws from the process's generators, but every time the same numbers.
 
     Attributes:
-        before: where the generators stood the first time; None: it was not called.
+        before: the generators' states before the first call; None: it was not called yet.
     """
 
     def __init__(self, transform: Callable[[Any], Any]) -> None:

@@ -1,4 +1,4 @@
-"""The batches of an epoch whose images are deferred, with some of them under way."""
+"""Iterates over an epoch whose images are deferred, and keeps some batches under way."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from headrace._torch.pool import TimedOut
 
 
 class Behind(Protocol):
-    """The loader behind, as ``iteration.Deferring`` is one."""
+    """What an epoch needs of the loader behind it; ``iteration.Deferring`` is one."""
 
     ahead: int
     timeout: float
@@ -32,29 +32,29 @@ class Behind(Protocol):
 
     @property
     def workers(self) -> int:
-        """Processes that run the dataset's code."""
+        """How many worker processes run the dataset's code."""
 
     @property
     def under_way(self) -> int:
-        """How many batches may be on their way to be handed out."""
+        """How many batches may be under way, which means not handed out yet."""
 
     def fetched(self, batches: Iterator[Any]) -> Recorded:
-        """What torch's loader makes of the next batch."""
+        """The next batch of torch's loader."""
 
     def begun(self, recorded: Recorded) -> Batch:
-        """A batch as the program's code left it, with its values under way."""
+        """A batch as the program's code left it, whose values the engine has begun to make."""
 
     def made_here(self, asked: Asked) -> Batch:
         """A batch made in this process."""
 
     def done(self, number: int) -> None:
-        """A batch has its values."""
+        """Notes that a batch has its values."""
 
     def collated(self, samples: Any, tries: bool) -> tuple[Any, bool]:
-        """The batch of samples whose collate function needs values, and whether a file is bad."""
+        """Collates samples that have their values; also returns whether a file is bad."""
 
     def tell(self) -> None:
-        """Says what there is to say once a batch came."""
+        """Warns, once a batch came, if there is something to warn of."""
 
     def note(self, kind: int, batch: Batch, began: int) -> None:
         """Adds to the trace what was done with a batch."""
@@ -63,12 +63,13 @@ class Behind(Protocol):
 class Epoch(Iterator[Any]):
     """The iterator of a ``DataLoader`` whose images are deferred.
 
-    What ends a call from outside takes no batch along (``_epoch.delivery``).
+    An exception from outside that ends a call loses no batch (``_epoch.delivery``).
 
     Args:
-        batches: torch's iterator, of ``Recorded``.
-        chosen: what its sampler chooses; None of a stream.
-        standing: of the loader in front; None of a stream, which has no place to go to.
+        behind: the loader behind it.
+        batches: torch's iterator, which gives ``Recorded``.
+        chosen: what its sampler chooses; None for a stream.
+        standing: where the loader in front stands; None for a stream, which cannot be resumed.
     """
 
     def __init__(
@@ -78,23 +79,24 @@ class Epoch(Iterator[Any]):
         chosen: Pass | None,
         standing: Standing | None,
     ) -> None:
-        # Waiting for a batch lets other threads run, and they may ask for one, too.
+        # While this thread waits for a batch, other threads may ask for one as well.
         self._turn = threading.RLock()
         self._loader, self._batches, self._pass = behind, batches, chosen
         self._standing = standing
         self._resumed = None if standing is None else standing.resume
         self._delivery = Delivery() if chosen is None else chosen.progress.delivery
-        self._received: Recorded | None = None  # and not begun
+        self._received: Recorded | None = None  # a batch that is not begun yet
         self._begun: dict[int, Batch | Exception] = {}
-        self._count = 0  # the number behind those
-        # Where no image is deferred, the program's code runs when torch's loader would run it.
+        self._count = 0  # the number of the next batch to begin
+        # 0 until an image was deferred, so that the program's code runs when torch's loader would
+        # run it.
         self._ahead = 0
         self._ended = False
-        turns = getattr(batches, "_worker_queue_idx_cycle", None)  # of torch, and not public
+        turns = getattr(batches, "_worker_queue_idx_cycle", None)  # not public in torch
         if turns is not None and chosen is not None:
             chosen.turns = Turns(turns)
             batches._worker_queue_idx_cycle = chosen.turns  # type: ignore[attr-defined]
-        # torch's loader has no public way to ask for a batch besides its order.
+        # torch's loader has no public way to ask for a batch out of its order.
         self._put = getattr(batches, "_try_put_index", None)
         if chosen is not None and self._put is not None and hasattr(batches, "_tasks_outstanding"):
             chosen.most = behind.under_way
@@ -112,7 +114,7 @@ class Epoch(Iterator[Any]):
 
     def __next__(self) -> Any:
         thread, reserved = threading.get_ident(), self._delivery.reserved
-        # A stream's own place is nowhere, and goes to a standing that nobody asks.
+        # A stream has no place, so what it notes goes to a standing that nobody reads.
         standing = self._standing or Standing()
         latest = None if self._pass is None else self._pass.progress
         try:
@@ -128,8 +130,9 @@ class Epoch(Iterator[Any]):
             standing.next_epoch = epoch
             standing.latest = latest
             del reserved[thread]
-            # Its traceback leads here: kept, it would keep this and torch's workers, and if garbage
-            # is collected then, torch waits for them (dataloader.py, _shutdown_workers).
+            # The error's traceback refers to this frame. If the error were kept, it would keep this
+            # object and torch's workers, until a garbage collection, in which torch would wait for
+            # them to end (dataloader.py, _shutdown_workers).
             if number in self._begun:
                 del self._begun[number]
             raise
@@ -141,7 +144,7 @@ class Epoch(Iterator[Any]):
         return data
 
     def _counted(self, thread: int) -> Any:
-        """The same as ``_next``, noted in statistics and trace."""
+        """As ``_next``, and notes the batch in statistics and trace."""
         counts, noted_from = self._loader.counts, tracing.now()
         began = counts.began()
         data, made = self._next(thread)
@@ -155,7 +158,7 @@ class Epoch(Iterator[Any]):
         forget(self._begun, self._delivery.handed_out)
         self._fill(number + 1)
         if number not in self._begun:
-            next(self._batches, None)  # torch's workers end here
+            next(self._batches, None)  # with this torch ends its workers
             if self._standing is not None and self._pass is not None:
                 self._standing.end(self._pass.progress, self._resumed)
             raise StopIteration
@@ -163,22 +166,22 @@ class Epoch(Iterator[Any]):
         return self._finished(number)
 
     def _behind(self, standing: Standing) -> tuple[Place | None, int]:
-        """What the loader's next iteration begins with, once a batch was handed out."""
+        """Where the loader's next iteration begins, once a batch was handed out."""
         epoch = 0 if self._pass is None else self._pass.progress.place.epoch
         return standing.behind(self._resumed, epoch)
 
     def _finished(self, number: int) -> tuple[Any, Batch]:
-        """The data of a batch that was begun, once its values came."""
+        """The data of a batch that was begun; waits for its values."""
         first = self._begun[number]
         if isinstance(first, Exception):
             try:
                 raise first
             finally:
-                del first  # of the frame that its traceback leads to
+                del first  # its traceback refers to this frame, which would be a cycle
         if first.native:
             self._ahead = self._loader.ahead
         self._fill(number + 1 + self._ahead)
-        for begun in list(self._begun.values()):  # a thread whose batch failed takes that away
+        for begun in list(self._begun.values()):  # a copy: other threads remove failed batches
             if isinstance(begun, Batch):
                 begun.look()
         timeout, began = self._loader.timeout, tracing.now()
@@ -201,12 +204,12 @@ class Epoch(Iterator[Any]):
         return data, first
 
     def _values(self, first: Batch) -> tuple[Any, list[int]]:
-        """The data of a batch; or the places of samples that have to be made anew."""
+        """The data of a batch, and the places of the samples that have to be made again first."""
         bad = first.finish()
         if bad or first.collated:
             return first.data, bad
-        # Where the function meets a bad file in an image of a sample, the program's code would have
-        # met it with torch's loader.
+        # If the collate function meets a bad file in a sample's image, the code of that sample
+        # would have met it with torch's loader.
         asked = first.asked
         left = [] if asked is None else [*{*range(len(asked.samples))} - asked.eager]
         data, failed = self._loader.collated(first.data, bool(left))
@@ -215,12 +218,12 @@ class Epoch(Iterator[Any]):
         return data, left if failed else []
 
     def _made_again(self, first: Batch, bad: list[int]) -> Batch:
-        """A batch some of whose files cannot be decoded: those are left to the program's code.
+        """Makes a batch again of whose files some cannot be decoded, and leaves those to Pillow.
 
-        Programs that meet bad files try another, or leave them out, where they open them. It runs
-        where it ran before, in that worker process if there are any, and draws what it drew there
-        (``keeping``). Batches that come meanwhile are begun, and of others torch's loader asks for
-        no more than may be under way.
+        Programs that expect bad files skip them, or open another, where they open them. So their
+        code runs again, where it ran before: in the same worker process, if there are any. It draws
+        what it drew there (``keeping``). Batches that come meanwhile are begun, and torch's loader
+        asks for no more of them than may be under way.
         """
         asked = _more_eager(first, bad)
         if self._pass is None or not self._loader.workers or self._put is None:
@@ -246,9 +249,10 @@ class Epoch(Iterator[Any]):
         return self._loader.made_here(asked) if made is None else made
 
     def _fill(self, count: int) -> None:
-        """Has so many batches begun, up to one that failed: what is behind it may depend on it.
+        """Begins batches until there are ``count``, but stops at one that failed.
 
-        Once a thread is being told of that one, others go on behind it.
+        Later batches may depend on what the program does then. Once a thread is being told of the
+        failure, others go on after it.
         """
         chosen = self._pass
         self._put_withheld()
@@ -258,24 +262,24 @@ class Epoch(Iterator[Any]):
                 return
             self._put_withheld()
             if chosen is not None and chosen.exhausted and chosen.upcoming is None:
-                return  # asked again, torch's loader would end its workers: one may be needed yet
+                return  # torch's loader would end its workers, and one may still be needed
             self._ended = not self._receive()
 
     def _has_room(self) -> bool:
-        """Whether torch's loader may give its workers another batch: it refuses to give more."""
+        """Whether torch's loader may give its workers another batch; it asserts that it may."""
         batches: Any = self._batches
         return bool(batches._tasks_outstanding < batches._prefetch_factor * batches._num_workers)
 
     def _put_withheld(self) -> None:
-        """Has torch's loader ask again for batches that were withheld, as others were handed out.
+        """Has torch's loader ask again for batches that were withheld, once others are handed out.
 
-        It would end its workers if none were to come.
+        It would end its workers if no batch were under way, so it then gets one in any case.
         """
         chosen, put = self._pass, self._put
         if self._ended or chosen is None or chosen.most is None or put is None:
             return
         while chosen.withheld and not (chosen.exhausted or chosen.full) and self._has_room():
-            chosen.withheld -= 1  # before: an interrupted put asks for one less, never for one more
+            chosen.withheld -= 1  # before `put`: if that is interrupted, too few are asked for
             put()
         if chosen.upcoming is None and not chosen.exhausted:
             most, chosen.most = chosen.most, None
@@ -286,7 +290,7 @@ class Epoch(Iterator[Any]):
                 chosen.most = most
 
     def _receive(self) -> bool:
-        """Takes the next batch from torch's loader; false where there is none."""
+        """Takes the next batch from torch's loader and begins it; false: there is none."""
         chosen = self._pass
         if self._received is None and chosen is not None and not self._loader.workers:
             chosen.back()
@@ -300,7 +304,7 @@ class Epoch(Iterator[Any]):
             return False
         except Exception as failure:
             waits = self._received is None and place is not None
-            # torch's loader may give up waiting for a batch that is still to come.
+            # After a timeout of torch's loader, the batch may still come.
             still = waits and place == getattr(self._batches, "_rcvd_idx", None)
             if still or not is_of_the_batch(failure):
                 raise
@@ -313,17 +317,18 @@ class Epoch(Iterator[Any]):
         self._begun[number] = got
         self._count = count
         self._received = None
-        del got  # an exception's traceback leads to this frame
+        del got  # if it is an exception, its traceback refers to this frame
         if chosen is not None and upcoming is not None:
             chosen.arrived += 1
         return True
 
 
 def _more_eager(first: Batch, bad: list[int]) -> Asked:
-    """A batch with more samples that open their images as ever.
+    """The request for a batch in which more samples open their images with Pillow.
 
     Raises:
-        Exception: all do already, as of an image that the program keeps: what Pillow raised.
+        Exception: what Pillow raised, if all samples do so already. The bad file then belongs to an
+            image that the program keeps.
     """
     asked = first.asked
     assert asked is not None, "a stream's batch is not made again"
@@ -333,17 +338,17 @@ def _more_eager(first: Batch, bad: list[int]) -> Asked:
         try:
             raise failure or OSError("; ".join(first.why))
         finally:
-            del failure  # its traceback leads here, and to the batch
+            del failure  # its traceback refers to this frame, and so to the batch
     wanted = asked.eager.union(bad)
-    # It may be another sample's image, which the collate function was given.
+    # If nothing is added, the bad image is another sample's, so all samples are made anew.
     return asked._replace(eager=every if wanted == asked.eager else wanted)
 
 
 def _forget_itself(failure: Exception) -> None:
     """Takes a worker's error out of the frame in which torch raises it.
 
-    A variable of that frame has it (torch/_utils.py, ``ExceptionWrapper.reraise``), and so it would
-    keep itself and torch's iterator until garbage is collected.
+    A variable of that frame refers to the error (torch/_utils.py, ``ExceptionWrapper.reraise``).
+    That cycle would keep the error and torch's iterator until garbage is collected.
     """
     traceback = failure.__traceback__
     while traceback is not None:

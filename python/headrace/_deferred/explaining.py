@@ -38,17 +38,17 @@ if TYPE_CHECKING:
 class Leaf(NamedTuple):
     """One image of a sample.
 
-    An array or a tensor that the engine does not make counts as one if it has three axes or more,
-    or bytes on two. Floats on two axes of 16 and more, int32 and int64 with three channels, and
-    what an object has for attributes may be tables or masks: these count if they change with the
-    pixels that a line of the program needed.
+    An array or a tensor that the engine does not make counts as an image if it has three axes or
+    more, or two axes of bytes. Others may be tables or masks: two axes of at least 16 floats, int32
+    and int64 with three channels, and what is found in an object's attributes. These count if they
+    change with the pixels that a line of the program needed.
 
     Attributes:
         where: its place in the sample, as Python writes it: ``[0]``, ``['image']``.
         what: its type and shape.
-        native: the engine decodes and transforms it.
-        place: file and line of the program where its pixels came to Python first; "" where it is
-            native, or nothing that was opened is in it, or it is another with each call.
+        native: whether the engine decodes and transforms it.
+        place: file and line of the program at which its pixels first came to Python; "" if it is
+            native, if it has nothing of an opened image, or if it differs with each call.
     """
 
     where: str
@@ -63,7 +63,7 @@ class Explanation(NamedTuple):
     Attributes:
         leaves: the images of the sample.
         reasons: why pixels were needed in Python, each with the line of the program.
-        cure: what would make it native, a sentence or more; "" where all of it is.
+        cure: what would make all of it native, in a sentence or more; "" if it is.
         runs: with ``num_workers``, whether there are worker processes, and why; else "".
     """
 
@@ -85,7 +85,7 @@ class Explanation(NamedTuple):
         for leaf in self.leaves:
             how, of = ("native" if leaf.native else "Python"), leaf.place and f", from {leaf.place}"
             lines.append(f"{leaf.where:{wide}}  {how}  {leaf.what}{of}")
-        # The images can all be native while a label or a decision is made of their pixels.
+        # All images can be native, and still a label or a decision may be made of their pixels.
         all_native = self.leaves and all(leaf.native for leaf in self.leaves)
         said = "also in Python" if all_native else "in Python"
         for text, place in self.reasons:
@@ -99,15 +99,15 @@ def of_loader(
     deferred: Callable[[], Deferring | None],
     index: Any,
 ) -> Explanation:
-    """Of a sample of a ``DataLoader``.
+    """The explanation for a sample of a ``DataLoader``.
 
     Args:
-        recipe: tells what the engine reads itself, or raises that it cannot.
-        deferred: tells what runs the dataset's own code; None: only torch's loader can.
-        index: the sample's; None: 0.
+        recipe: returns what the engine reads itself, or raises ``UnsupportedError`` if it cannot.
+        deferred: returns what runs the dataset's own code; None: only torch's loader can.
+        index: the sample's index; None: 0.
 
     Raises:
-        UnsupportedError: only torch's loader can run this dataset, or the loader's class has
+        UnsupportedError: only torch's loader can run this dataset, or the loader's class asks for
             torch's iterator.
     """
     if asks_torchs_iterator(type(loader)):
@@ -121,7 +121,7 @@ def of_loader(
             why = deciding.obstacle(loader.dataset) or f"{failure}; {deciding.SNAPSHOTS}"
             raise UnsupportedError(f"torch's own DataLoader loads it: {why}") from None
         runs = ""
-        if workers and not isinstance(failure, PartlyNative):  # of which strict makes an error
+        if workers and not isinstance(failure, PartlyNative):  # with strict=True that is an error
             processes = "1 worker process" if workers == 1 else f"{workers} worker processes"
             runs = f"the dataset's code runs in {processes}, because {failure}"
         return explained(behind, 0 if index is None else index)._replace(runs=runs)
@@ -131,7 +131,7 @@ def of_loader(
 
 
 def explained(deferring: Deferring, index: Any) -> Explanation:
-    """Asks the dataset for a sample; generators are left as they were."""
+    """The explanation for a sample that the dataset is asked for; generators stay as they were."""
     with _generators_as_they_were():
         try:
             sample, reasons, opened = deferring.sample(index)
@@ -148,7 +148,7 @@ def explained(deferring: Deferring, index: Any) -> Explanation:
     places: dict[str, str] = {}
     if len(lines) == 1:
         places = dict.fromkeys((leaf.where for leaf in in_python), lines[0])
-        in_python = []  # whose line is known
+        in_python = []  # their line is known
     if lines and (in_python or doubtful):
         places |= _places(deferring, index, [*in_python, *doubtful], lines[:_MOST_LINES])
     bad = {leaf.where: told for leaf, value, _ in all_of_it if (told := _bad(value))}
@@ -172,7 +172,7 @@ def of_recipe(made: Translation) -> Explanation:
 
 
 def _bad(value: Any) -> str:
-    """Why the file of an image cannot be decoded; "" if it can, or if it is decoded already."""
+    """Why an image's file cannot be decoded; "" if it can be, or is decoded already."""
     chains: list[Chain] = []
     if isinstance(value, PendingTensor):
         chains = [part.chain for part in leaves_of(value.parts)]
@@ -188,7 +188,7 @@ def _bad(value: Any) -> str:
     return ""
 
 
-_MOST_LINES = 16  # a sample is made again for each, up to twice
+_MOST_LINES = 16  # for each line a sample is made again, up to twice
 
 
 def _places(
@@ -196,11 +196,11 @@ def _places(
 ) -> dict[str, str]:
     """For each leaf the line of the program that made it in Python, if several lines needed pixels.
 
-    It is the first line at which other pixels change the leaf. The image there is turned round, or
-    inverted: turning does not change an image that has the same value everywhere.
+    It is the first line at which other pixels change the leaf. The image is turned there, and then
+    inverted, because turning does not change an image that has the same value everywhere.
     """
     first, second = (_values(deferring, index, None) for _ in range(2))
-    # What differs from call to call anyway tells nothing.
+    # A leaf that differs from call to call anyway tells nothing.
     left = {leaf.where for leaf in leaves} - _differing(first, second)
     places: dict[str, str] = {}
     for inverts in (False, True):
@@ -215,17 +215,17 @@ def _places(
 
 
 def _values(deferring: Deferring, index: Any, altering: Altering | None) -> dict[str, Any]:
-    """The values of a sample that Python made, by their places; {} if the program's code fails."""
+    """The leaves of a sample that Python made, by their places; {} if the program's code fails."""
     with _generators_as_they_were():
         try:
             sample, _, _ = deferring.sample(index, altering)
-        except Exception:  # of pixels that it did not expect
+        except Exception:  # it did not expect such pixels
             return {}
         return {leaf.where: value for leaf, value, _ in _leaves(sample) if not leaf.native}
 
 
 def _differing(values: dict[str, Any], others: dict[str, Any]) -> set[str]:
-    """The places that both have, with other values."""
+    """The places that both have, but with different values."""
     return {
         where for where in values.keys() & others.keys() if not _equal(values[where], others[where])
     }
@@ -243,11 +243,11 @@ _MOVED = ("BoundingBoxes", "KeyPoints", "Mask")
 
 
 _DEEPEST = 8
-_Found = tuple[Leaf, Any, bool]  # with its value, and whether it is an image for sure
+_Found = tuple[Leaf, Any, bool]  # a leaf, its value, and whether it is surely an image
 
 
 def _leaves(sample: Any) -> list[_Found]:
-    """The images at any depth, by their places."""
+    """The images of a sample at any depth."""
     return [*_within(sample, "", _DEEPEST, True, set())]
 
 
@@ -259,7 +259,7 @@ def _within(value: Any, where: str, deeper: int, sure: bool, seen: set[int]) -> 
     elif isinstance(value, DeferredImage) and value.chain is not None:
         yield Leaf(place, f"PIL image {value.size}", value.chain.native), value, True
     elif kind in _MOVED and type(value).__module__.startswith("torchvision.tv_tensors"):
-        return  # torchvision moves these with an image; they are no images
+        return  # torchvision moves these along with an image; they are no images
     elif hasattr(value, "shape") and hasattr(value, "dtype"):
         is_image = _is_image(value)
         if is_image is not False:
@@ -273,25 +273,27 @@ def _within(value: Any, where: str, deeper: int, sure: bool, seen: set[int]) -> 
 
 
 def _is_image(array: Any) -> bool | None:
-    """Whether an array or tensor is one: it has channels, or bytes; boxes have neither. None: it
-    may be one, or a table or a mask."""
+    """Whether an array or a tensor is an image; None: it may be one, or a table or a mask.
+
+    An image has channels, or consists of bytes; boxes have neither.
+    """
     shape, dtype = tuple(array.shape), str(array.dtype).removeprefix("torch.")
     if dtype == "bool" or len(shape) < 2:
         return False
-    if dtype in ("int32", "int64"):  # classes, but for channels
+    if dtype in ("int32", "int64"):  # numbers of classes, unless there are channels
         return None if len(shape) > 2 and 3 in (shape[-1], shape[-3]) else False
     if len(shape) > 2 or array.dtype.itemsize == 1:
         return True
     return None if dtype.startswith(("float", "bfloat")) and min(shape) >= 16 else False
 
 
-# Objects that a sample may refer to and that are no part of it.
+# Objects that a sample may refer to, but that are no part of it.
 _OTHERS = (type, FunctionType, BuiltinFunctionType, MethodType, ModuleType, torch.nn.Module)
 _ALL_OTHERS = (*_OTHERS, torch.utils.data.Dataset, torch.Generator)
 
 
 def _parts(value: Any, seen: set[int]) -> Iterator[tuple[str, Any, bool]]:
-    """What something holds, where, and whether that is data: attributes may be anything."""
+    """The parts of a value: place, part, and whether it is data, which attributes may not be."""
     if isinstance(value, Mapping):
         for key, part in value.items():
             yield f"[{key!r}]", part, True
@@ -310,7 +312,7 @@ def _parts(value: Any, seen: set[int]) -> Iterator[tuple[str, Any, bool]]:
 
 @contextmanager
 def _generators_as_they_were() -> Iterator[None]:
-    """Puts Python's, NumPy's and torch's generators back."""
+    """A context after which Python's, NumPy's and torch's generators are put back."""
     before = states()
     try:
         yield

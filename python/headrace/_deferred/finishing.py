@@ -1,8 +1,8 @@
-"""Functions of torchvision's that make a tensor of an image, and finish its values.
+"""Records torchvision's functions that make a tensor of an image and finish its values.
 
 What they record is the form in which the engine writes the image: its type, its scale, the
-normalization and the boxes that are erased. Each is recorded where the engine's bytes are the
-function's for these arguments; otherwise it does what it always does, with the tensor's values.
+normalization and the boxes that are erased. A call is recorded if the engine makes the same bytes
+for its arguments; otherwise the function does what it always does, with the tensor's values.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from headrace._deferred.tensorfunctions import part_of, whole
 
 def to_tensor(found: Recording, original: Any, pic: Any) -> Any:
     chain = native_chain(pic)
-    if chain is None or torch.get_default_dtype() != torch.float32:  # it gives that
+    if chain is None or torch.get_default_dtype() != torch.float32:  # to_tensor gives that
         return NOT_RECORDED
     return pending(chain, Form("float32", channels=chain.channels), pic.place)
 
@@ -42,8 +42,8 @@ def pil_to_tensor(found: Recording, original: Any, pic: Any) -> Any:
 def to_pil_image(found: Recording, original: Any, pic: Any, mode: Any = None) -> Any:
     """``to_pil_image`` of a tensor of one image.
 
-    The chain still has the image's bytes, and torchvision gives the same ones: it multiplies by 255
-    what was divided by 255 before.
+    torchvision multiplies by 255 what was divided by 255 before, so the image has the bytes that
+    the chain gives.
     """
     part = part_of(pic)
     form = Form() if part is None else part.form
@@ -60,7 +60,7 @@ def to_pil_image(found: Recording, original: Any, pic: Any, mode: Any = None) ->
 
 
 def _as_image(value: Any) -> Any:
-    """The replay: what stands before it may have been done to a tensor."""
+    """The replay. It gets a tensor if the ops before it were done to a tensor."""
     if not isinstance(value, torch.Tensor):
         return value
     rows = value.permute(1, 2, 0).contiguous().numpy()
@@ -68,7 +68,12 @@ def _as_image(value: Any) -> Any:
 
 
 def _scaling(scale: str, scales: Callable[[tuple[Any, ...]], bool]) -> Handler:
-    """The handler of what makes numbers from 0 to 1 of bytes, dividing or multiplying."""
+    """The handler of a function that makes numbers from 0 to 1 of bytes.
+
+    Args:
+        scale: "div" or "mul", as ``Form.scale``.
+        scales: whether the function scales, with the arguments that follow the dtype.
+    """
 
     def handler(
         found: Recording, original: Any, image: Any, dtype: Any = torch.float, *more: Any
@@ -90,7 +95,7 @@ def _scaled(scale: str, form: Form) -> Form | None:
 
 
 def _in_form(value: Any, change: Callable[[Form], Form | None]) -> tuple[Part, ...] | None:
-    """The images of a tensor, of one or stacked, each in another form; None where one has none."""
+    """The images of a tensor, or of a stack, each in its new form; None if one has no such form."""
     parts = value.parts if isinstance(value, PendingTensor) else ()
     made = []
     for part in map(operators.before_a_stack, parts):
@@ -117,11 +122,11 @@ def erase(
     v: Any,
     inplace: bool = False,
 ) -> Any:
-    """A box of the finished values, replaced by one number or one for each channel."""
+    """Replaces a box of the finished values by one number, or by one for each channel."""
     part = part_of(image)
     if part is None or inplace or part.form.dtype != "float32":
         return NOT_RECORDED
-    if v is image:  # RandomErasing found no box: it is replaced by itself
+    if v is image:  # RandomErasing found no box, and replaces the image by itself
         return pending(part.chain, part.form, part.place)
     colour = v.flatten().tolist() if type(v) is torch.Tensor and v.numel() <= 3 else []
     shaped = colour and v.shape in ((), (1, 1, 1), (part.form.channels, 1, 1))
@@ -137,12 +142,12 @@ def erase(
     if part.form.normalize:
         text, finished = f"{part.form.normalize},{text}", ("Normalize", "Erase")
     made = Op(text, partial(_erased, original, part.form, (i, j, h, w, v)), finished)
-    # What the form asked for is done by the op, which comes behind it.
+    # The op now has the normalization of the form, because the box is erased after that.
     form = part.form._replace(normalize="")
     return pending(part.chain.then(made, part.chain.size), form, part.place)
 
 
-_MOST_ERASED = 8  # boxes of an image; the engine takes 32, and a Compose may bring some of its own
+_MOST_ERASED = 8  # boxes of an image; the engine takes 32, and a Compose may add some
 
 
 def _erased(original: Any, form: Form, box: tuple[Any, ...], value: Any) -> Any:
@@ -157,21 +162,21 @@ def normalize(
         return NOT_RECORDED if inplace else _by_operators(tensor, mean, std)
     if not inplace:
         return PendingTensor(parts, *tensor.form, tensor.stacked)
-    if "shared" in tensor.__dict__:  # views of it would have to change, too
+    if "shared" in tensor.__dict__:  # its views would have to change, too
         return NOT_RECORDED
     tensor.parts = parts
     return tensor
 
 
 def _by_operators(tensor: Any, mean: Any, std: Any) -> Any:
-    """The same by torch's operators, which are recorded for what others have made of an image."""
+    """``normalize`` by torch's operators, which can be recorded after other operators."""
     if not isinstance(tensor, PendingTensor) or tensor.ndim < 3 or not tensor.is_floating_point():
         return NOT_RECORDED
     numbers = []
     for values in (mean, std):
         try:
             made = torch.as_tensor(values, dtype=tensor.dtype, device="cpu")
-        except Exception:  # which torchvision meets as well
+        except Exception:  # torchvision meets it as well
             return NOT_RECORDED
         made = made.view(-1, 1, 1) if made.ndim == 1 else made
         if not _fits(made.shape, tensor.shape):
@@ -183,7 +188,7 @@ def _by_operators(tensor: Any, mean: Any, std: Any) -> Any:
 
 
 def _fits(shape: torch.Size, into: torch.Size) -> bool:
-    """Whether values of a shape are repeated along another one, which stays as it is."""
+    """Whether values of one shape can be broadcast to another one, which then stays the same."""
     spread: Any = torch.broadcast_shapes
     try:
         return bool(spread(shape, into) == into)
@@ -197,7 +202,7 @@ def _normalized(mean: Any, std: Any, form: Form) -> Form | None:
 
 
 def _normalization(mean: Any, std: Any, channels: int) -> str:
-    """The engine's op, or "" where it has none."""
+    """The engine's op for a normalization; "" if it has none."""
     sides = []
     for values in (mean, std):
         listed = values.tolist() if hasattr(values, "tolist") else values
@@ -211,8 +216,11 @@ def _normalization(mean: Any, std: Any, channels: int) -> str:
 
 
 def of_its_class(handler: Handler) -> Handler:
-    """The handler of v2's function for values of any class, which keeps it, as v1's erase does;
-    kernels and v1's other functions give plain tensors."""
+    """The handler of a function that keeps its argument's class.
+
+    v2's functions for values of any class do, and so does v1's ``erase``. Kernels and v1's other
+    functions return plain tensors.
+    """
 
     def handled(found: Recording, original: Any, image: Any, *more: Any) -> Any:
         made = handler(found, original, image, *more)

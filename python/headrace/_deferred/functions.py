@@ -1,6 +1,6 @@
-"""Functions of Pillow's and torchvision's that make one image of another, recorded for the engine.
+"""Records Pillow's and torchvision's functions that make one image of another.
 
-Each is recorded where the engine's bytes are the function's for these arguments; otherwise it does
+A call is recorded if the engine makes the same bytes for its arguments; otherwise the function does
 what it always does, with Pillow's pixels.
 """
 
@@ -22,12 +22,12 @@ from headrace._deferred.recording import Recording
 from headrace._deferred.switches import NOT_RECORDED, Handler
 from headrace._deferred.tensorfunctions import KERNELS
 
-# What keeps all of an image's ``info`` in Pillow, a transparent colour included.
+# With these Pillow keeps all of an image's ``info``, a transparent colour included.
 _OF_POINTS = (
     *("AdjustGamma", "AdjustSharpness", "Autocontrast", "Equalize", "Invert", "Posterize"),
     "Solarize",
 )
-# What is done by Image.new or Image.fromarray, whose image says nothing of itself.
+# These use Image.new or Image.fromarray, which make an image without ``info``.
 _ANEW = ("AdjustBrightness", "AdjustContrast", "AdjustHue", "Blur", "Grayscale", "Pad")
 _MODES = ("constant", "edge", "reflect", "symmetric")
 
@@ -39,10 +39,10 @@ def _recorded(
     size: tuple[int, int] | None = None,
     **op: Any,
 ) -> Any:
-    """The image with one op more, which does what the function does with its arguments."""
+    """The image with a further op, which does what the function does with its arguments."""
     chain, name = native_chain(image), op["name"]
     if chain is None or chain.full or (name not in _OF_POINTS and image.names_a_colour):
-        return NOT_RECORDED  # each function does its own to a transparent colour
+        return NOT_RECORDED  # each function treats a transparent colour in its own way
     anew = name in _ANEW
     made = Op(json.dumps(op), partial(_again, original, arguments), anew=anew)
     return image.then(chain.then(made, size or chain.size), anew)
@@ -56,7 +56,7 @@ def _again(original: Callable[..., Any], arguments: tuple[Any, ...], image: Any)
 
 
 def _plain(name: str) -> Handler:
-    """The handler of a function of an image and at most a mask, which has to be None."""
+    """The handler of a function that takes an image and perhaps a mask, which has to be None."""
 
     def handler(found: Recording, original: Any, image: Any, *mask: Any) -> Any:
         if any(one is not None for one in mask):
@@ -76,7 +76,7 @@ def _autocontrast(
     preserve_tone: Any = False,
 ) -> Any:
     uncut = cutoff is None or (type(cutoff) in (int, float) and cutoff == 0)
-    # ignore=0 is a value of pixels that are not counted.
+    # ignore=0 is no default: pixels of value 0 are not counted then.
     if not uncut or ignore is not None or mask is not None or preserve_tone is not False:
         return NOT_RECORDED
     return _recorded(original, image, (), name="Autocontrast")
@@ -112,7 +112,7 @@ def _pad_to(
     color: Any = None,
     centering: Any = (0.5, 0.5),
 ) -> Any:
-    """``ImageOps.pad``: the image as large as it fits, and a colour around it."""
+    """``ImageOps.pad``: the image, as large as it fits into the size, with a colour around it."""
     fill = colour_of(color, getattr(image, "mode", ""))
     if native_chain(image) is None or fill is None:
         return NOT_RECORDED
@@ -135,7 +135,7 @@ def _pad(
     fill: Any = 0,
     padding_mode: Any = "constant",
 ) -> Any:
-    """torchvision's, which fills with one number all channels."""
+    """torchvision's ``pad``, which fills all channels if the colour is one number."""
     one = type(fill) is int and 0 <= fill <= 255
     colour = 0 if fill is None else fill if one else colour_of(fill, getattr(image, "mode", ""))
     if colour is None or padding_mode not in _MODES:
@@ -143,7 +143,7 @@ def _pad(
     border = tuple(padding) if isinstance(padding, list) else padding
     border = border[0] if isinstance(border, tuple) and len(border) == 1 else border
     if padding_mode != "constant" and not isinstance(border, int | tuple):
-        return NOT_RECORDED  # torchvision takes no number of NumPy's there
+        return NOT_RECORDED  # torchvision refuses NumPy's numbers there
     if padding_mode in ("reflect", "symmetric") and max(_four(border), default=0) > _least(image):
         return NOT_RECORDED
     arguments = (padding, fill, padding_mode)
@@ -162,7 +162,7 @@ def _padded(original: Any, image: Any, arguments: tuple[Any, ...], border: Any, 
 
 
 def _four(border: Any) -> list[int]:
-    """Left, top, right, bottom, as ImageOps reads a border; empty where it does not."""
+    """Left, top, right, bottom, as ImageOps reads a border; empty if it is no border."""
     given = list(border) if isinstance(border, tuple) else [border] * 4
     given = given * 2 if len(given) == 2 else given
     sides = [side for side in map(numeric.whole, given) if side is not None]
@@ -170,7 +170,7 @@ def _four(border: Any) -> list[int]:
 
 
 def _least(image: Any) -> int:
-    """How many pixels a picture can be mirrored by at once."""
+    """By how many pixels an image can be padded with its own mirror image at once."""
     return min(image.size) - 1 if isinstance(image, DeferredImage) else 0
 
 
@@ -185,7 +185,7 @@ _ENHANCERS = {
 
 
 def _enhancer(name: str) -> Handler:
-    """The handler of ``__init__``, which makes the image that a factor of 0 gives."""
+    """The handler of an enhancer's ``__init__``, which makes the image that a factor of 0 gives."""
 
     def handler(found: Recording, original: Any, self: Any, image: Any) -> Any:
         made = _recorded(partial(_enhanced, type(self)), image, (0.0,), name=name, factor=0.0)
@@ -204,7 +204,7 @@ def _enhance(found: Recording, original: Any, self: Any, factor: Any) -> Any:
     name = _ENHANCERS.get(kind.__name__, "") if kind.__module__ == "PIL.ImageEnhance" else ""
     if not name or type(image) is not DeferredImage or not numeric.within(factor, 0, 1e9):
         return NOT_RECORDED
-    # It blends what it was made of: both images have to be what they were.
+    # It blends the image and the degenerate one, so both must be as they were in `__init__`.
     other = getattr(self.degenerate, "chain", None)
     chain = image.chain
     if other is None or chain is None or other.source is not chain.source:
@@ -218,7 +218,7 @@ def _enhanced(kind: Any, image: Any, factor: float) -> Any:
     return kind(image).enhance(factor)
 
 
-# ---- torchvision's, of PIL images ----------------------------------------------------------------
+# ---- torchvision's functions of PIL images -------------------------------------------------------
 
 
 def _grey(found: Recording, original: Any, image: Any, num_output_channels: Any) -> Any:
@@ -232,7 +232,7 @@ def _grey(found: Recording, original: Any, image: Any, num_output_channels: Any)
 
 def _hue(found: Recording, original: Any, image: Any, hue_factor: Any) -> Any:
     if getattr(image, "mode", "") != "RGB":
-        return NOT_RECORDED  # an image without colours is given back as it is
+        return NOT_RECORDED  # torchvision returns an image without colours as it is
     hue_factor = numeric.exact(hue_factor)
     if not numeric.within(hue_factor, -0.5, 0.5):
         return NOT_RECORDED
@@ -245,11 +245,11 @@ def _gamma(found: Recording, original: Any, image: Any, gamma: Any, gain: Any = 
     return _recorded(original, image, (gamma, gain), name="AdjustGamma", gamma=gamma, gain=gain)
 
 
-_LARGEST_KERNEL = 1023  # the engine's bound: docs/limits.md
+_LARGEST_KERNEL = 1023  # the engine's bound (docs/limits.md)
 
 
 def _blur(found: Recording, original: Any, image: Any, kernel_size: Any, sigma: Any = None) -> Any:
-    """torchvision's Gaussian blur: kernel and deviation across and down."""
+    """torchvision's Gaussian blur, with a kernel size and a deviation across and down."""
     if native_chain(image) is None:  # v1's function takes tensors, too
         return NOT_RECORDED
     of_one = isinstance(kernel_size, list | tuple) and len(kernel_size) == 1
@@ -265,7 +265,7 @@ def _blur(found: Recording, original: Any, image: Any, kernel_size: Any, sigma: 
     for side, size in zip(kernel, image.size, strict=True):
         if side % 2 == 0 or not 0 < side <= _LARGEST_KERNEL:
             return NOT_RECORDED
-        if side // 2 >= size:  # torch does not pad so far
+        if side // 2 >= size:  # torch refuses to pad so far
             return NOT_RECORDED
     arguments = (kernel, deviations)
     op: dict[str, Any] = {"kernel_size": kernel, "sigma": [*map(float, deviations)]}
@@ -273,12 +273,12 @@ def _blur(found: Recording, original: Any, image: Any, kernel_size: Any, sigma: 
 
 
 def _two(value: Any) -> list[Any]:
-    """A number for both sides, or a list of one or two; empty where it is none of these."""
+    """Two numbers of a number, or of a list of one or two; empty if it is neither."""
     listed = list(value) if isinstance(value, list | tuple) else [value]
     return listed * 2 if len(listed) == 1 else listed if len(listed) == 2 else []
 
 
-# By the module that defines them: handlers, by the names of functions or methods.
+# The handlers by the names of functions or methods, by the module that defines these.
 FUNCTIONS: dict[str, dict[str, Handler]] = {
     "PIL.ImageOps": {
         "autocontrast": _autocontrast,

@@ -1,5 +1,6 @@
-"""Images that a program's Python code made, such as a function in the middle of a Compose: the
-engine continues from their pixels.
+"""Lets the engine go on with the pixels of an image that a program's Python code made.
+
+A function in the middle of a Compose makes such an image.
 """
 
 from __future__ import annotations
@@ -15,15 +16,15 @@ from headrace._deferred.image import DeferredImage
 from headrace._deferred.methods import LARGEST
 from headrace._deferred.recording import Recording
 
-# Pixels are copied, wait with their batch and travel with it from worker processes. More of them,
-# as those of a camera's photograph, are less work where they are.
+# Pixels are copied, wait with their batch and travel with it from worker processes. For large
+# images, such as a camera's photographs, that is more work than to go on in Python.
 _MOST_BYTES = 1 << 20
-_HEADER = 32  # bytes that stand before them in a record, at most
+_HEADER = 32  # the most bytes of a record's header, before the pixels
 
 
 def is_taken(found: Recording, image: Any) -> bool:
-    """Whether the engine goes on with an image, of which nothing is recorded."""
-    # Pillow's own, and with pixels: another class may have more to it.
+    """Whether the engine goes on with an image of which nothing is recorded."""
+    # It must be of Pillow's own class and have pixels: another class may keep more than these.
     made = image.chain is None if type(image) is DeferredImage else type(image) is PIL.Image.Image
     if not made or found.eager_open or image.mode not in ("RGB", "L"):
         return False
@@ -31,7 +32,8 @@ def is_taken(found: Recording, image: Any) -> bool:
     if not 0 < min(width, height) <= max(width, height) <= LARGEST:
         return False
     size = width * height * len(image.mode)
-    # Limits are for what the program opens. What Python has made already is no longer refused.
+    # Limits bound what the program opens. An image that Python has made is not refused; beyond the
+    # limits it stays in Python.
     within = found.limits.hold(width * height, size + _HEADER)
     return bool(size <= _MOST_BYTES and within)
 

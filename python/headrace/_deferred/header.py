@@ -1,7 +1,7 @@
-"""Format, mode and size of a JPEG, PNG or WebP as Pillow says them, from a file's first bytes.
+"""Reads format, mode and size of a JPEG, PNG or WebP as Pillow has them, from its first bytes.
 
-``libheadrace_header.so`` reads them, C without an engine (``header/header.h``): worker processes
-open images, too. What is doubtful is left to Pillow.
+``libheadrace_header.so`` does the work. It is C without an engine (``header/header.h``), because
+worker processes open images, too. Doubtful files are left to Pillow.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ _MODES = ("L", "RGB", "P", "LA", "RGBA")
 Identity = tuple[int, int, int, int]
 
 
-# What Pillow's Image.open would tell of a file: format, mode, and width and height. Of format "" it
-# has to be asked. A tuple without a class of its own, for it is made for every image.
+# What Pillow's Image.open would tell of a file: format, mode, and width and height. If the format
+# is "", Pillow has to be asked. It is a plain tuple, because one is made for every image.
 Header = tuple[str, str, tuple[int, int]]
 
 _header = struct.Struct("=4q2Q4q")  # hrh_header
-_descriptor = struct.Struct("=64xq8x")  # of it
+_descriptor = struct.Struct("=64xq8x")  # its descriptor alone
 Answer: Any = c_char * _header.size
 _library = ctypes.CDLL(str(Path(__file__).parents[1] / "libheadrace_header.so"))
 _open = _library.hrh_open
@@ -41,16 +41,16 @@ _close.argtypes, _close.restype = (Answer,), None
 
 
 def opened(path: bytes, answer: Any) -> tuple[Header, Identity] | None:
-    """The header of a file and which it is: device, inode, size in bytes, last change in ns.
+    """The header of a file, and its identity: device, inode, size in bytes, last change in ns.
 
     Args:
         answer: an ``Answer``, which holds the file open until ``settle`` or ``close``. C writes the
-            descriptor there, so that no exception comes before its owner knows of it.
+            descriptor there, so that no exception can come before its owner knows of it.
 
     Returns:
-        None where there is no such file, it is no regular one, or Pillow has to look.
+        None: there is no such file, it is no regular file, or Pillow has to look.
     """
-    if b"\0" in path or not _open(path, answer):  # which would end a path of C's
+    if b"\0" in path or not _open(path, answer):  # a zero byte would end C's string
         return None
     kind, mode, width, height, device, inode, size, changed_ns, _, _ = _header.unpack(answer)
     head = _FORMATS[kind], _MODES[mode], (width, height)
@@ -58,10 +58,10 @@ def opened(path: bytes, answer: Any) -> tuple[Header, Identity] | None:
 
 
 def read(data: bytes) -> tuple[Header, int | None] | None:
-    """The header of encoded bytes in memory, and what ``behind`` says of them.
+    """The header of encoded bytes in memory, and what ``behind`` returns for them.
 
     Returns:
-        None where Pillow has to be asked.
+        None: Pillow has to be asked.
     """
     answer = Answer()
     _read(data, len(data), answer)
@@ -72,28 +72,28 @@ def read(data: bytes) -> tuple[Header, int | None] | None:
 
 
 def behind(descriptor: int) -> int | None:
-    """Where Pillow has read to once it has opened a file.
+    """How far Pillow has read once it has opened a file.
 
     Returns:
-        behind the header; None where Pillow has to open it.
+        an offset behind the header, or for a WebP the end; None: Pillow has to open the file.
     """
     at: int = _behind(descriptor)
     return None if at < 0 else at
 
 
 def leads_to(path: bytes, identity: Identity) -> bool:
-    """Whether the file at a path is the one that was opened, and as it was."""
+    """Whether the file at a path is the one that was opened, and was not changed since."""
     return bool(_is(path, *identity))
 
 
 def descriptor(answer: Any) -> int:
-    """Of the file that is open; -1: it is closed."""
+    """The descriptor of the open file; -1: it is closed."""
     (found,) = _descriptor.unpack(answer)
     return int(found)
 
 
 def settle(path: bytes, answer: Any) -> bool:
-    """As ``leads_to``, of an open file, which is closed if so."""
+    """As ``leads_to``, for an open file. If it is true, the file is closed."""
     return bool(_settle(path, answer))
 
 

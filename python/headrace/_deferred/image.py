@@ -1,8 +1,8 @@
-"""A Pillow image that nobody has decoded yet.
+"""A Pillow image that is not decoded yet.
 
-Pillow reaches an image's pixels through its attribute ``im`` and through nothing else. So whatever
-is not recorded here materialises the image in the moment in which it asks for the pixels, and goes
-on with what Pillow would have decoded.
+Pillow reaches an image's pixels only through its attribute ``im``. So an operation that is not
+recorded here materialises the image when it asks for the pixels, and goes on with what Pillow would
+have decoded.
 """
 
 from __future__ import annotations
@@ -27,17 +27,18 @@ _IM_IS_A_PROPERTY = isinstance(vars(PIL.Image.Image).get("im"), property)
 
 
 class DeferredImage(RecordedImage):
-    """An image of which is known where its bytes are and what was done to it.
+    """An image that is known by its chain: where its bytes are, and what was done to it.
 
     Attributes:
-        chain: both; None once it was materialised, after which it is an image as any other.
-        loaded: Pillow would have decoded it by now, so that nobody can ask for less of it; false
-            of a file that was opened only.
-        place: of its sample in the batch.
-        opened_from: the program's open file, of which Pillow would decode it; None: there is none.
+        chain: the chain; None once the image was materialised, after which it is like any other.
+        loaded: whether Pillow would have decoded it by now, so that no draft is possible any more;
+            false for a file that was only opened.
+        place: the place of its sample in the batch.
+        opened_from: the program's open file that Pillow would decode it from; None: there is none.
     """
 
-    # What most images never change is the class's: some are made for every sample.
+    # Defaults that most images never change are the class's, because images are made for every
+    # sample.
     _im: Any = None
     _twin: PIL.Image.Image | None = None
     _palette: Any = None
@@ -46,17 +47,17 @@ class DeferredImage(RecordedImage):
     _let_go = False
     readonly = 0
     if not _IM_IS_A_PROPERTY:
-        pyaccess = None  # of Pillow 10's images, without which it sets no pixel
+        pyaccess = None  # Pillow 10 needs it to set a pixel
     loaded = True
     opened_from: Any = None
 
     def __init__(self, chain: Chain, format: str | None = None, place: int | None = None) -> None:
-        """An image that was opened, if it has a format; else what was made of another one.
+        """An image that was opened, if it has a format; else one that was made of another.
 
         Args:
-            place: of the other one.
+            place: the place of that other one.
         """
-        # Not Image.__init__: `info` is not known without opening the file.
+        # Without Image.__init__, because `info` is not known before the file is opened.
         self._mode, self._size = chain.mode, chain.size
         self.chain = chain
         if format:
@@ -71,27 +72,27 @@ class DeferredImage(RecordedImage):
         if not self.loaded:
             self.begin_to_load()
         made = DeferredImage(chain, place=self.place)
-        if "info" in self.__dict__:  # which the program may have changed
+        if "info" in self.__dict__:  # the program may have changed it
             made.info = behind.copied(self)
         return made
 
     def then(self, chain: Chain, anew: bool) -> DeferredImage:
-        """What a function makes of it.
+        """The image that a function makes of this one.
 
         Args:
-            anew: without its ``info``.
+            anew: whether it does not take over ``info``.
         """
         made = DeferredImage(chain, place=self.place)
-        if "info" in self.__dict__:  # which the program may have changed
+        if "info" in self.__dict__:  # the program may have changed it
             made.info = {} if anew else behind.copied(self)
         return made
 
     def begin_to_load(self) -> None:
-        """Marks the moment in which Pillow would decode it, and in which its file has to be open.
+        """Marks the moment when Pillow would decode the image, so that its file has to be open.
 
         Raises:
-            ValueError: the file says that it is closed.
-            Exception: the image's own context has ended, what Pillow raises then.
+            ValueError: the file is closed, and says so.
+            Exception: what Pillow raises if the image's own context has ended.
         """
         file: Any = self.opened_from
         if file is not None:
@@ -99,13 +100,13 @@ class DeferredImage(RecordedImage):
                 file.seek(0)  # as Pillow would
             self.opened_from = None
         if self._let_go and not self.loaded and self._file is not None:
-            # Pillow has closed the file that it would read now: each version says so in its words.
+            # Pillow has closed the file that it would read now. Each version has its own error.
             own = self._file.image
             own.__exit__(None, None, None)
             with recording.paused():
                 own.load()
         if not self.loaded and self._file is not None and "info" in self.__dict__:
-            self.info.update(self._file.more())  # the program's own dict, as Pillow's
+            self.info.update(self._file.more())  # in the program's own dict, as Pillow does
         self.loaded = True
 
     @property
@@ -113,34 +114,34 @@ class DeferredImage(RecordedImage):
         """Whether the program has an ``info`` with a transparent colour, which Pillow converts."""
         return "transparency" in self.__dict__.get("info", ())
 
-    # ---- what is asked of it -----------------------------------------------------------------
+    # ---- what programs and Pillow ask it for -------------------------------------------------
 
     @property
     def im(self) -> Any:
-        """Pillow's pixels, decoded now if they were not before."""
+        """Pillow's pixels, which are decoded now if they were not before."""
         if self._im is None:
             self.materialise()
-        # Before Pillow 11 it is an attribute, and says nothing of a closed image.
+        # Before Pillow 11 `im` is an attribute, and says nothing if the image is closed.
         return super().im if _IM_IS_A_PROPERTY else self._im
 
     @im.setter
     def im(self, im: Any) -> None:
         if self.chain is not None:
-            # As long as the chain leads to them.
+            # Computed now, because they are found through the chain.
             self.info  # noqa: B018
             self.palette  # noqa: B018
             self.chain = None
         self._im = im
 
     def materialise(self) -> None:
-        """Decodes it, and does to it what was recorded: somebody may change its pixels now."""
+        """Decodes it and does what was recorded, because somebody may change its pixels now."""
         self.become(self.twin())
 
     def become(self, image: PIL.Image.Image) -> None:
-        """Has the pixels of another one from now on, which are its own."""
+        """Takes the pixels of another image, which nobody else uses."""
         if "info" not in self.__dict__:
-            self.info  # noqa: B018  # as long as the chain leads to it
-        own_mode = self.chain is not None and self._mode != self.chain.mode  # that somebody has set
+            self.info  # noqa: B018  # computed now, because it is found through the chain
+        own_mode = self.chain is not None and self._mode != self.chain.mode  # somebody has set it
         self.chain = self._twin = None
         self._im, self._size = image.im, image.size
         if not own_mode:
@@ -148,17 +149,17 @@ class DeferredImage(RecordedImage):
         if self._palette is None:
             self._palette = image.palette
         self.readonly = image.readonly
-        PIL.Image.Image.load(self)  # which gives the pixels a palette that they do not have yet
+        PIL.Image.Image.load(self)  # gives the pixels their palette, if they have none yet
 
     @property
     def palette(self) -> Any:
-        """As Pillow has it by now: as it stands in the file, or as the pixels have it."""
+        """The palette as Pillow has it by now: that of the file, or that of the pixels."""
         if self._palette is None and self._mode == "P":
             chain = self.chain or self.__dict__.get("_left")
             opened = chain and behind.header(chain)
             if opened and (self.chain is None or not self.loaded or opened.format == "PNG"):
                 self._palette = opened.palette.copy()
-                if self.loaded:  # PNG's bytes are those of the pixels' palette
+                if self.loaded:  # a PNG's palette has the same bytes as that of the pixels
                     self._palette.rawmode, self._palette.dirty = None, 0
             elif self.chain is not None:
                 self.materialise()
@@ -167,7 +168,7 @@ class DeferredImage(RecordedImage):
     @palette.setter
     def palette(self, palette: Any) -> None:
         if self.chain is not None:
-            self.im  # noqa: B018  # what is recorded goes by the palette of the file
+            self.im  # noqa: B018  # what was recorded needs the palette of the file
         self._palette = palette
 
     def putpalette(self, *arguments: Any, **named: Any) -> None:
@@ -176,10 +177,10 @@ class DeferredImage(RecordedImage):
         super().putpalette(*arguments, **named)
 
     def twin(self, what: str = "") -> PIL.Image.Image:
-        """An image of Pillow's own with the same pixels, which nobody changes.
+        """An image of Pillow's own class with the same pixels, which nobody may change.
 
         Args:
-            what: needs them; "": the function that the program called.
+            what: what needs the pixels; "": the function that the program called.
         """
         if self.chain is None:
             return self
@@ -194,10 +195,11 @@ class DeferredImage(RecordedImage):
         return self._twin if altering is None else altering.of_image(self._twin)
 
     def _asked(self, what: str) -> Altering | None:
-        """As ``pixels.asked``, but for collate functions in worker processes.
+        """As ``pixels.asked``, but a collate function in a worker process never waits.
 
-        Those that ask images for pixels, as processors of Hugging Face's, mostly do much to them in
-        Python. So they get them where torch's loader has them run, in as many processes.
+        A collate function that asks images for pixels, such as a processor of Hugging Face, mostly
+        does much work on them in Python. So it runs where torch's loader runs it, in as many
+        processes, and gets the pixels there.
         """
         found = recording.current()
         if found is not None and not found.travels:
@@ -205,7 +207,7 @@ class DeferredImage(RecordedImage):
         return self._note(what)
 
     def _note(self, what: str) -> Altering | None:
-        """As ``pixels.note``, with the mode of an image that the engine does not transform."""
+        """As ``pixels.note``; names the mode if the engine does not transform such an image."""
         found, chain = recording.current(), self.chain
         if found is None:
             return None
@@ -219,9 +221,9 @@ class DeferredImage(RecordedImage):
         return self.twin().__array_interface__
 
     def __getattr__(self, name: str) -> Any:
-        """What only the opened file knows: ``info``, and an opened image's own attributes."""
+        """Gets what only the opened file knows: ``info``, and an opened image's own attributes."""
         chain, file = self.__dict__.get("chain"), self._file
-        chain = chain or self.__dict__.get("_left")  # of one that was closed
+        chain = chain or self.__dict__.get("_left")  # the chain of an image that was closed
         if name == "info" and chain is not None:
             self.info = behind.info(chain, self.loaded)
             return self.info
@@ -230,7 +232,7 @@ class DeferredImage(RecordedImage):
         return file.name if name == "filename" else getattr(self._own(file), name)
 
     def _own(self, file: behind.Opened) -> Any:
-        """The file as Pillow has it: closed where the program has closed it."""
+        """The file as Pillow has it, which is closed if the program has closed the image."""
         own = file.image
         if "_left" in self.__dict__:
             own.close()
@@ -243,20 +245,20 @@ class DeferredImage(RecordedImage):
     def __eq__(self, other: object) -> bool:
         if isinstance(other, DeferredImage):
             if (self.format is None) != (other.format is None):
-                return False  # Pillow's have different classes: an opened one has its format's
+                return False  # Pillow's would differ in class: an opened image has its format's
             other = other.plain()
         return bool(self.plain() == other)
 
-    __hash__ = None  # type: ignore[assignment]  # as Image's, which has an __eq__
+    __hash__ = None  # type: ignore[assignment]  # as in Image, which has an __eq__
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        # An Image of Pillow's own, in processes without Headrace, too. Not as an Image reduces
-        # itself: pickle then compares classes.
+        # It unpickles as an Image of Pillow's own, also in processes without Headrace. This is not
+        # how an Image reduces itself, because pickle would then compare classes.
         anew: Any = (PIL.Image.Image, object, None)
         return copyreg._reconstructor, anew, self.plain().__getstate__()  # type: ignore[attr-defined]
 
     def seek(self, frame: int) -> None:
-        """As Pillow's: the file has one frame, so every other number is its error."""
+        """As Pillow's ``seek``. The file has one frame, so every other number is Pillow's error."""
         if frame and self._file is not None:
             self._file.image.seek(frame)
         super().seek(frame)
@@ -273,7 +275,7 @@ class DeferredImage(RecordedImage):
             return super().getexif()
         own = self._own(self._file)
         if own.format == "PNG" and "exif" not in own.info and "_left" not in self.__dict__:
-            # Pillow decodes it now, for EXIF may stand behind the pixels.
+            # Pillow decodes the image now, because EXIF may stand behind the pixels.
             self.begin_to_load()
             if self._file.ends:
                 return PIL.Image.Image.getexif(own)
@@ -284,7 +286,7 @@ class DeferredImage(RecordedImage):
             behind.header(self.chain).verify()
 
     def load(self) -> Any:
-        """Nothing yet: what follows may not need pixels, unless it is Pillow's own method."""
+        """Does not decode yet, because the program may not need pixels; Pillow's own methods do."""
         if self.chain is not None:
             self.begin_to_load()
             if sys._getframe(1).f_globals.get("__name__") != "PIL.Image":
@@ -293,8 +295,11 @@ class DeferredImage(RecordedImage):
         return super().load()
 
     def save(self, *arguments: Any, **named: Any) -> None:
-        """Saves the pixels; for a JPEG or TIFF also what else its file has, such as tables of
-        quantization and tags."""
+        """Saves the pixels.
+
+        For a JPEG or TIFF it also saves what else its file has, such as quantization tables and
+        tags.
+        """
         image = self.twin("Image.save")
         if self._file is not None and self.format in ("JPEG", "TIFF"):
             image = self._file.holding(image)
@@ -305,25 +310,25 @@ class DeferredImage(RecordedImage):
         super().__exit__(*failure)
 
     def close(self) -> None:
-        """The pixels are gone then, and what is known without them is not."""
+        """Lets the pixels go. What is known without them can still be asked for."""
         if self.chain is not None:
             self._left, self.chain, self._twin = self.chain, None, None
-        # Pillow's own asks an opened file for a map that it has not.
+        # Not by Pillow's own close, which asks an opened file for its map: this has none.
         self._im = DeferredError(ValueError("Operation on closed image"))
 
     def draft(self, mode: Any, size: Any) -> Any:
-        """As Pillow's of a JPEG, which libjpeg decodes at 1/2, 1/4 or 1/8 of its size."""
+        """As Pillow's ``draft`` of a JPEG, which libjpeg decodes at 1/2, 1/4 or 1/8 of its size."""
         return shrinking.draft(self, mode, size)
 
     def thumbnail(
         self, size: Any, resample: Any = Resampling.BICUBIC, reducing_gap: Any = 2.0
     ) -> None:
-        """As Pillow's, which changes the image in place, by ``resize``."""
+        """As Pillow's ``thumbnail``, which changes the image in place, by ``resize``."""
         shrinking.thumbnail(self, size, resample, reducing_gap)
 
 
 def _of_the_twin(name: str) -> Any:
-    """A method of Pillow's that reads pixels and changes none."""
+    """A method of Pillow's that only reads pixels; it gets the twin's."""
     method = getattr(PIL.Image.Image, name)
 
     @functools.wraps(method)
@@ -351,13 +356,13 @@ _READING = (
 for _name in _READING:
     setattr(DeferredImage, _name, _of_the_twin(_name))
 
-# Programs ask for the name of an image's class, and treat what is called otherwise as an array.
+# Some programs ask for the name of an image's class, and treat any other name as an array.
 DeferredImage.__name__ = DeferredImage.__qualname__ = PIL.Image.Image.__qualname__
 DeferredImage.__module__ = PIL.Image.Image.__module__
 
 
 class _Access:
-    """What ``load`` returns of an image that is deferred: Pillow's pixels, once one is touched."""
+    """What ``load`` returns for a deferred image. It decodes when a pixel is read or set."""
 
     def __init__(self, image: DeferredImage) -> None:
         self._image = image
@@ -374,9 +379,9 @@ class _Access:
 
 
 def native_chain(image: Any) -> Chain | None:
-    """What was recorded of an image, if it is one of these and the engine can go on with it."""
+    """The chain of an image, if it is a deferred one and the engine can go on with it."""
     if type(image) is not DeferredImage or (chain := image.chain) is None:
         return None
     if not image.loaded:
-        image.begin_to_load()  # as whoever goes on with it
+        image.begin_to_load()  # because the caller goes on with it
     return chain if chain.native else None

@@ -1,4 +1,4 @@
-"""Passes of torch's loader over a dataset whose images the engine makes."""
+"""Runs torch's loader over a dataset whose images the engine makes."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from headrace.errors import UnsupportedError
 
 
 class Front(Protocol):
-    """The ``DataLoader`` in front, apart from torch's attributes."""
+    """What is needed of the ``DataLoader`` in front, besides torch's attributes."""
 
     strict: bool
     eager_open: bool
@@ -50,19 +50,19 @@ class Front(Protocol):
 
 
 class Deferring:
-    """The loader behind a loader: torch's own, over the dataset that records.
+    """The loader behind a loader: torch's own, over a dataset that records.
 
     Its arguments are those of the loader in front, so that samplers, generators, worker processes,
     seeds and errors are torch's. It does not refer to the loader in front, which would be a cycle.
 
     Args:
-        rows: the numbers of samples by their indices, where the samples are known; else None.
+        rows: gives the numbers of samples by their indices, if the samples are known; else None.
 
     Attributes:
-        choices: what the sampler chooses; None of a stream.
-        ahead: batches whose code has run before the one that is asked for comes.
-        timeout: seconds; 0: none.
-        pillows: what the engine does not decode.
+        choices: what the sampler chooses; None for a stream.
+        ahead: how many further batches the program's code makes before one is handed out.
+        timeout: in seconds; 0: none.
+        pillows: the images that the engine does not decode.
         counts: what was handed out.
     """
 
@@ -96,15 +96,15 @@ class Deferring:
         self._blocks, self.pillows, self.counts = Blocks(), Pillows(), Counts()
         self._number: int | None = None  # among the loaders of the process, from the first epoch on
         self._trace: str | None = None
-        self._pins = False  # torch's iterator pins batches
-        self._has_opened = False  # the program's code, images
-        self._told = 0  # images of Pillow's before the epoch; -1: it was said in this one
-        self.refused = ""  # why the engine does not read the array that the dataset is
+        self._pins = False  # whether torch's iterator pins batches
+        self._has_opened = False  # whether the program's code has opened images
+        self._told = 0  # Pillow's images before this epoch; -1: the epoch's warning was given
+        self.refused = ""  # why the engine does not read the dataset's array itself
 
     def follow(self, loader: Any) -> None:
-        """Takes over what was set on the loader in front, as torch's does at each ``iter``.
+        """Takes over what was set on the loader in front, as torch's loader does at each ``iter``.
 
-        Persistent workers that run have what they began with.
+        Persistent workers that run already keep what they began with.
         """
         inner, fetching = self._inner, self._fetching
         inner.num_workers = loader.num_workers
@@ -119,15 +119,15 @@ class Deferring:
             self._collate = loader.collate_fn
             inner.collate_fn = Collating(loader.collate_fn, fetching)
         for name, value in _arguments(loader, inner.collate_fn).items():
-            if getattr(inner, name) is not value:  # some refuse to be set
+            if getattr(inner, name) is not value:  # some attributes refuse to be set
                 setattr(inner, name, value)
 
     def iterate(self, said: int | None = None) -> Epoch:
         """One epoch.
 
         Args:
-            said: the samples that a stream has by the ``len()`` of the loader in front, if somebody
-                asked; torch's iterator warns of more.
+            said: how many samples a stream has by the ``len()`` of the loader in front, if that was
+                called; torch's iterator warns if there are more.
         """
         if self._number is None:
             self._number = living.add(self, Deferring.stats)
@@ -135,14 +135,14 @@ class Deferring:
         self._fetching.ask_anew()
         self._told = self.pillows.images
         if choices is None:
-            inner._IterableDataset_len_called = said  # type: ignore[assignment]  # of torch
+            inner._IterableDataset_len_called = said  # type: ignore[assignment]  # torch's own
             batches = iter(inner)
             self._fetching.base_seed = getattr(batches, "_base_seed", 0)
             return Epoch(self, batches, None, None)
         choices.begin()
         own = inner.generator
         if choices.base_seed is not None:
-            # A base seed that a state has is not drawn again. So a program that restored torch's
+            # The base seed of a state is not drawn again. So a program that restored torch's
             # generators as well goes on as if it had not been stopped.
             inner.generator = torch.Generator()
             inner.generator.manual_seed(choices.base_seed)
@@ -152,12 +152,12 @@ class Deferring:
             inner.generator = own
         choices.began(getattr(batches, "_base_seed", 0))
         self._pins = getattr(batches, "_pin_memory", False)
-        latest, choices.latest = choices.latest, None  # whose cycle would keep the dataset
+        latest, choices.latest = choices.latest, None  # its cycle would keep the dataset
         return Epoch(self, batches, latest, self._state.standing)
 
     @property
     def persistent(self) -> Any:
-        """torch's iterator whose workers persist; None where none does."""
+        """torch's iterator if its workers persist; else None."""
         return self._inner._iterator
 
     @persistent.setter
@@ -166,16 +166,16 @@ class Deferring:
 
     @property
     def workers(self) -> int:
-        """Processes that run the dataset's code."""
+        """How many worker processes run the dataset's code."""
         return self._inner.num_workers
 
     @property
     def under_way(self) -> int:
-        """How many batches may be on their way to be handed out."""
+        """How many batches may be under way, which means not handed out yet."""
         return self._fetching.keeping.most
 
     def fetched(self, batches: Iterator[Any]) -> Recorded:
-        """What torch's loader makes of the next batch."""
+        """The next batch of torch's loader."""
         try:
             recorded: Recorded = next(batches)
         finally:
@@ -195,9 +195,9 @@ class Deferring:
     def sample(
         self, index: Any, altering: Altering | None = None
     ) -> tuple[Any, list[Reason], bool]:
-        """One sample as the program's code leaves it, and why pixels were needed for it.
+        """One sample as the program's code makes it, and why that needed pixels.
 
-        Last comes whether its code opened images.
+        The last value is whether the code opened images.
 
         Args:
             altering: which line gets other pixels than the image's.
@@ -219,7 +219,7 @@ class Deferring:
         return made, list(found.reasons), found.opened
 
     def unseen(self, opened: bool) -> str:
-        """What is said where images are there and nothing was recorded of how they were made."""
+        """The cause that is given if there are images, but nothing of their making was recorded."""
         if self.refused and not opened:
             return self.refused
         kind = type(self._dataset).__name__
@@ -228,21 +228,22 @@ class Deferring:
         return f"{kind} opens no image through Pillow or torchvision"
 
     def cure(self, cause: str, opened: bool) -> str:
-        """What would make native what Python does for a cause."""
+        """What would make native what Python does for a cause, in a sentence or more."""
         return ARRAY if cause and cause == self.refused else cure(cause, opened)
 
     def done(self, number: int) -> None:
-        """A batch has its values: nothing of it is made again."""
+        """Notes that a batch has its values, so that nothing of it is made again."""
         self._fetching.keeping.forget(number)
 
     def collated(self, samples: Any, tries: bool) -> tuple[Any, bool]:
-        """The batch of samples whose collate function needs values.
+        """Collates samples that have their values, for a collate function that needs these.
 
         Args:
-            tries: the samples can be made again.
+            tries: whether the samples can be made again.
 
         Returns:
-            the batch; and whether it met a file that cannot be decoded, and there is no batch.
+            the batch; and whether the function met a file that cannot be decoded, so that there is
+            no batch.
         """
         if not tries:
             return self._collate(samples), False
@@ -259,7 +260,7 @@ class Deferring:
         return None, True
 
     def begun(self, recorded: Recorded) -> Batch:
-        """A batch as the program's code left it, with its values under way."""
+        """A batch as the program's code left it, whose values the engine begins to make."""
         self._look_at(recorded)
         for path, why in recorded.foreign:
             self.pillows.count(path, why)
@@ -276,7 +277,7 @@ class Deferring:
         return self.counts.stats(engine)
 
     def trace(self, path: str | None) -> str | None:
-        """Has a trace written from now on, or ends it; the file's name, where it has begun."""
+        """Begins to write a trace, or ends it with None; returns the file's name, if it began."""
         self._trace = path
         if self._threads is None:
             return None
@@ -286,12 +287,12 @@ class Deferring:
         return tracing.begin(self._threads.handle, path)
 
     def note(self, kind: int, batch: Batch, began: int) -> None:
-        """Adds to the trace, where one is written, what was done with a batch since ``began``."""
+        """Adds to the trace, if one is written, what was done with a batch since ``began``."""
         if began and self._threads is not None:
             tracing.note(kind, self._threads.handle.value, 0, batch.number, began)
 
     def tell(self) -> None:
-        """Says once an epoch, if it is so, that Pillow decodes some images."""
+        """Warns once an epoch if Pillow decodes some images."""
         if self.pillows.images > self._told >= 0:
             self._told = -1
             said = f"{self.pillows.news}. {curing.of_a_file(self.pillows.latest)}".removesuffix(
@@ -300,10 +301,10 @@ class Deferring:
             self._notices.say(said, stacklevel=0, topic=f"{self.pillows.files} files for Pillow")
 
     def _look_at(self, recorded: Recorded) -> None:
-        """Says once that images are made in Python, and where first.
+        """Warns once if images are made in Python, and says where first.
 
         Raises:
-            UnsupportedError: the loader is strict.
+            UnsupportedError: images are made in Python, and the loader is strict.
         """
         native = bool(recorded.pending or recorded.engine_made or images_of(recorded))
         self._has_opened |= recorded.opened
@@ -312,7 +313,7 @@ class Deferring:
             what = f"{first.text} ({first.place})"
             more = f"; explain() lists {len(others)} more" if others else ""
             mended = self.cure(first.text, recorded.opened)
-        # A batch may have images that the dataset has kept of an earlier one.
+        # Not if images were opened earlier: the dataset may have kept them for this batch.
         elif not self._has_opened and may_have_images(self._dataset):
             what, more = self.unseen(opened=False), ""
             mended = self.cure(what, opened=False)
@@ -324,7 +325,7 @@ class Deferring:
             raise UnsupportedError(f"strict=True, and {what}{more}. {mended}")
         foreign = {why for _, why in recorded.foreign}
         if foreign and {reason.text for reason in recorded.reasons} <= foreign:
-            return  # `tell` says it, and how many they are
+            return  # `tell` warns of these, and counts them
         self._notices.say(
             f"{what}, so this is done in Python, one image at a time{more} (strict=True makes this "
             f"an error). {mended}",
@@ -333,7 +334,7 @@ class Deferring:
         )
 
     def close(self) -> None:
-        """Ends the threads and the persistent workers; what is under way is given up."""
+        """Ends the threads and the persistent workers, and gives up the batches under way."""
         self.persistent = None
         if self._number is not None:
             living.forget(self._number)
@@ -347,12 +348,12 @@ class Deferring:
 
 
 def _under_way(loader: Any) -> int:
-    """How many batches may be on their way to be handed out, the next one among them."""
+    """How many batches may be under way (not handed out yet), the next one among them."""
     return int((loader.prefetch_factor or 0) * loader.num_workers + loader.ahead + 2)
 
 
 def _arguments(loader: Any, collate: Any) -> dict[str, Any]:
-    """The arguments of the loader behind, all but its order. ``in_order=False`` has no effect."""
+    """The arguments of the loader behind, except its order. ``in_order=False`` has no effect."""
     arguments: dict[str, Any] = {
         "num_workers": loader.num_workers,
         "collate_fn": collate,
@@ -370,4 +371,4 @@ def _arguments(loader: Any, collate: Any) -> dict[str, Any]:
 
 class _Inner(TorchDataLoader[Any]):
     def check_worker_number_rationality(self) -> None:
-        """The loader in front has said it."""
+        """Does nothing, because the loader in front has warned already."""

@@ -1,7 +1,7 @@
-"""Keeps the states that random generators had before each batch that is not delivered yet.
+"""Keeps the states that random generators had before each batch that is not handed out yet.
 
 A file turns out to be bad when its batch is decoded, which may be some batches later. The program's
-code then runs again for the batch, and draws what it drew the first time.
+code then runs again for that batch, and must draw what it drew the first time.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from typing import Any
 from headrace._deferred.drawn import States, generators_of, go_back, moved, states
 from headrace._deferred.recording import Asked
 
-# A process that makes a batch only when it is asked for has so many under way (iteration.py).
+# With so many batches under way, a process makes a batch only when it is asked for (iteration.py).
 _NONE_AHEAD = 2
-# To look for a dataset's generators takes as long as ten samples, to note where they stand as one.
-# The first batches, in which a dataset may make its generators, look each.
+# To look for a dataset's generators takes as long as ten samples; to note their states takes as
+# long as one. Each of the first batches looks for them, because a dataset may make them there.
 _LOOK_EVERY, _LOOK_FIRST = 4_096, 4
 
 
 class _Stood:
     """What was asked for in one batch, and the generators' states before and after it.
 
-    The state after it is known only if no batch is made ahead: others may have drawn since.
+    The states after it are noted only if no batch is made ahead: else others may have drawn since.
     """
 
     __slots__ = ("after", "asked", "before")
@@ -33,10 +33,10 @@ class _Stood:
 
 
 class Keeping:
-    """The batches that a process has made last.
+    """The generators' states before the batches that a process made last.
 
     Args:
-        most: how many may be under way.
+        most: how many batches may be under way.
     """
 
     def __init__(self, most: int) -> None:
@@ -44,18 +44,18 @@ class Keeping:
         self._stood: dict[int, _Stood] = {}
         self._since: States | None = None
         self._own: list[Any] = []
-        self._batches = self._samples = 0  # begun, and made since generators were looked for
+        self._batches = self._samples = 0  # begun; and made since the last look for generators
 
     def begin(self, asked: Asked, dataset: Any) -> None:
-        """A batch is to be made: for the first time, or with the draws of that time.
+        """Notes the states before a batch is made, or goes back to them if it is made again.
 
         Args:
-            dataset: the program's, which may have generators of its own.
+            dataset: the program's dataset, which may have generators of its own.
         """
-        self._since = None  # of a batch whose collate function was never called
+        self._since = None  # it may be left of a batch whose collate function was never called
         known = self._stood.get(asked.number) if asked.eager else None
         if known is not None and _bare(known.asked) == _bare(asked):
-            # What was drawn since goes on where it was, behind the batch.
+            # After the batch, what was drawn since goes on where it stood.
             if known.after is None or moved(known.after):
                 self._since = states(_own(known.before))
             go_back(known.before)
@@ -70,16 +70,19 @@ class Keeping:
             del self._stood[next(iter(self._stood))]
 
     def look_anew(self) -> None:
-        """An epoch begins, for which a dataset may have made other generators."""
+        """Looks for generators again, because a dataset may have made others for a new epoch."""
         self._batches = 0
 
     def again(self, number: int) -> None:
-        """A batch that was begun is begun anew."""
+        """Goes back to the states before a batch that was begun, because it is begun anew."""
         go_back(self._stood[number].before)
 
     def end(self, number: int) -> None:
-        """A batch was made, or cannot be. Where nobody has drawn since it was made first, the
-        generators stand where torch's loader leaves them."""
+        """Ends the making of a batch, also of one that cannot be made.
+
+        If nobody has drawn since the batch was first made, the generators stay where they are,
+        which is where torch's loader would leave them.
+        """
         since, self._since = self._since, None
         if since is not None:
             go_back(since)
@@ -88,7 +91,7 @@ class Keeping:
             stood.after = states(_own(stood.before))
 
     def forget(self, number: int) -> None:
-        """A batch has all its values, and is not asked for again."""
+        """Forgets a batch that has all its values, because it is not made again."""
         self._stood.pop(number, None)
 
 
@@ -98,18 +101,18 @@ def _own(before: States) -> list[Any]:
 
 
 def _bare(asked: Asked) -> Asked:
-    """Without what is compared slowly, or differs where a batch is asked for again."""
+    """The request without what is slow to compare, or differs when a batch is asked for again."""
     return asked._replace(indices=None, eager=frozenset())
 
 
 class Turns(Iterator[int]):
-    """Which worker process torch's loader gives the next batch; one may be sent where it was made.
+    """Says which worker process gets the next batch; one that is made again goes where it was made.
 
     torch's loader asks its sampler for a batch, and then this for the worker (``_try_put_index``).
-    Of a worker that has ended it asks again.
+    If that worker has ended, it asks again.
 
     Attributes:
-        made_by: the workers of batches that are made again, by their numbers.
+        made_by: by the numbers of batches that are made again, the workers that made them.
     """
 
     def __init__(self, own: Iterator[int]) -> None:
@@ -118,7 +121,7 @@ class Turns(Iterator[int]):
         self.made_by: dict[int, int] = {}
 
     def send(self, number: int) -> None:
-        """Has a batch go where it was made, as the next one."""
+        """Has the next batch, which is made again, go to the worker that made it."""
         self._next = self.made_by.pop(number, None)
 
     def __next__(self) -> int:

@@ -1,4 +1,4 @@
-"""Which of a program's transforms the engine can do, and their equivalents in its JSON."""
+"""Finds which of a program's transforms the engine can do, and their equivalents in its JSON."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from headrace._translate import own, replaced
 from headrace._translate.result import Translation
 from headrace._translate.translation import translate
 
-# What draws nothing: its result does not depend on the key.
+# Transforms that draw nothing, so that their result does not depend on the key.
 _UNDRAWN = frozenset(["Resize", "CenterCrop", "Pad", "Grayscale", "Normalize"])
 _FINISHED = frozenset(kind.__name__ for kind in own.FINISHED)
 _DEEPEST = 6  # transforms within transforms: Compose, its list, RandomApply, its list, ...
 _MOST_TRANSFORMS = 1_024
-_MOST_SIZES = 65_536  # of images, whose results' sizes are kept
-# What draws nothing that is seen, and has one place in the engine's list.
+_MOST_SIZES = 65_536  # how many sizes of images are kept with the sizes of their results
+# A transform that changes nothing, and takes one place in the engine's list.
 _STILL = '{"name":"RandomHorizontalFlip","p":0.0}'
-_MOST_PLACES = 56  # of 64 that such a list has; some for what is recorded behind
-# Of classes that compare so, what equals an attribute does as well as the attribute.
+_MOST_PLACES = 56  # of the 64 of such a list; the rest is for ops that are recorded later
+# If an attribute's class compares with one of these, an equal value does as well as the attribute.
 _COMPARED: set[Any] = {
     kind.__eq__
     for kind in (object, int, float, str, bytes, tuple, list, dict, OrderedDict, set, frozenset)
@@ -35,15 +35,15 @@ class Known:
     """A transform, or the first part of a Compose, that the engine does.
 
     Args:
-        grey: to an image of one channel.
+        grey: whether it is done to an image of one channel.
 
     Attributes:
-        replay: what the program's own transforms make of a Pillow image.
-        ops: it as the one op of a chain, for all images: what it draws is keyed. Of a process
-            without the engine each image's op has draws of its own to remember.
-        form: of a tensor that it makes.
-        drawn: it leaves something to chance.
-        channels: of what becomes of an image, 3 or 1.
+        replay: applies the program's own transforms to a Pillow image.
+        ops: the transform as the one op of a chain. All images share it, because draws are keyed.
+            Only in a process without the engine each image gets an op that remembers its draws.
+        form: the form of a tensor that it makes.
+        drawn: whether it leaves something to chance.
+        channels: how many channels it leaves, 3 or 1.
         translation: dtype, scale and the rest.
     """
 
@@ -51,7 +51,7 @@ class Known:
         transforms = _as_dicts(translation)[grey:]  # it begins with what such an image is already
         text = ",".join(map(json.dumps, transforms))
         finished = [t["name"] for t in transforms if t["name"] in _FINISHED]
-        # No method: the op would close a cycle with it.
+        # Not a method, because the op would then close a cycle.
         self.replay = partial(_replayed, ops)
         self.ops = (Op(text, self.replay, tuple(finished), translation.anew),)
         becomes_grey = any(transform.get("num_output_channels") == 1 for transform in transforms)
@@ -62,8 +62,11 @@ class Known:
         self._sizes: dict[tuple[int, int], tuple[int, int] | None] = {}
 
     def size_of(self, size: tuple[int, int]) -> tuple[int, int] | None:
-        """Width and height of what becomes of an image of such a size; None: chance decides, or it
-        is narrower than a pixel, which Pillow and torch refuse."""
+        """Width and height of the result for an image of this size.
+
+        None: chance decides, or the result would be narrower than a pixel, which Pillow and torch
+        refuse.
+        """
         if size not in self._sizes:
             if len(self._sizes) >= _MOST_SIZES:
                 self._sizes.clear()
@@ -81,19 +84,19 @@ class Known:
 
 
 def behind_draws(ops: tuple[Op, ...], drawn: tuple[Op, ...], taken: int) -> tuple[Op, int] | None:
-    """An op that does nothing, put before a random call so that it draws numbers of its own.
+    """An op that does nothing, put before a random call so that the call draws numbers of its own.
 
     What the engine draws depends on a key and on the transform's place in the list. Two crops of
-    one flipped image are at the same place of two lists with one key, and would draw the same: so
-    one of them is moved to a later place.
+    one flipped image would be at the same place of two lists with the same key, and draw the same
+    numbers. So one of them is moved to a later place.
 
     Args:
         ops: the ops before the call.
         drawn: the ops of the call.
-        taken: places that other calls with the same key may have.
+        taken: how many places other calls with the same key may take.
 
     Returns:
-        the op, and how many places are taken with it; None: the list would be too long.
+        the op, and how many places are taken then; None: the list would be too long.
     """
     fewest, most = (sum(places(op.text)[end] for op in ops) for end in (0, 1))
     moved = max(taken, most) - fewest
@@ -109,7 +112,7 @@ def _unchanged(image: Any) -> Any:
 
 @lru_cache(1024)
 def places(text: str) -> tuple[int, int]:
-    """How many places transforms have in the engine's list, at least and at most."""
+    """How many places transforms take in the engine's list, at least and at most."""
     found = json.loads(f"[{text}]")
     return len(found), sum(map(_most_places, found))
 
@@ -122,12 +125,12 @@ def _most_places(transform: dict[str, Any]) -> int:
 
 
 class _Kept:
-    """A transform's translation, and all that it followed from."""
+    """A transform's translation, and everything that it was made from."""
 
     def __init__(self, transform: Any, grey: bool) -> None:
-        self.transform = transform  # kept alive, so that no other comes to have its id
+        self.transform = transform  # kept alive, so that no other object gets its id
         self._namespaces: list[dict[Any, Any]] = []
-        self._empty: list[dict[Any, Any]] = []  # most of a Module's, as those of hooks
+        self._empty: list[dict[Any, Any]] = []  # most dicts of a Module, such as those of hooks
         self._lists: list[Any] = []
         self._collect(transform, 0)
         self._state = self._now()
@@ -137,7 +140,7 @@ class _Kept:
         self.known = _known(transform, grey)
 
     def _collect(self, value: Any, depth: int) -> None:
-        """Finds what the transform's parts are kept in: attributes, lists and dicts."""
+        """Finds the attributes, lists and dicts in which the transform keeps its parts."""
         # A Module keeps its hooks in OrderedDicts.
         own = value if isinstance(value, dict) else getattr(value, "__dict__", None)
         if type(value) in (list, tuple):
@@ -157,16 +160,19 @@ class _Kept:
         return [*namespaces, *chain.from_iterable(self._lists)]
 
     def holds(self) -> bool:
-        """Whether every part is what it was. Without a loop of Python's: it is asked for every
-        image."""
+        """Whether every part is what it was.
+
+        It is asked for every image, so it has no loop in Python.
+        """
         if any(self._empty):
             return False
         if self._compares:
-            # Python compares objects that are the same ones without asking them: half of the time.
+            # Python does not ask identical objects whether they are equal; that takes half the time
+            # of the comparison below.
             try:
                 same = self._namespaces == self._namespaces_then
                 return same and self._lists == self._lists_then
-            except Exception:  # of what has come there and cannot be compared, as an array
+            except Exception:  # something new cannot be compared, such as an array
                 return False
         now = self._now()
         return len(now) == len(self._state) and all(map(operator.is_, now, self._state))
@@ -180,7 +186,7 @@ class Transforms:
 
     @cached_property
     def replaced_method(self) -> str:
-        """As ``replaced.method``, when it was asked for first."""
+        """What ``replaced.method`` said when it was first asked for."""
         return replaced.method()
 
     @cached_property
@@ -188,9 +194,10 @@ class Transforms:
         return replaced.function()
 
     def of(self, transform: Any, grey: bool = False) -> Known | None:
-        """What it is in the engine's terms, of an image of one channel if it is ``grey``.
+        """What the engine can do of a transform; ``grey``: of an image of one channel.
 
-        None where that does not begin with it, or calls functions that the program has replaced.
+        None: it can do nothing from the transform's beginning on, or the transform calls functions
+        that the program has replaced.
         """
         if self._replaced_function:
             return None
@@ -203,7 +210,7 @@ class Transforms:
 
 
 def _replayed(ops: list[Any], image: Any) -> Any:
-    """What the program's own transforms make of a Pillow image."""
+    """Applies the program's own transforms to a Pillow image."""
     for op in ops:
         image = op(image)
     return image
@@ -221,8 +228,8 @@ def _known(transform: Any, grey: bool) -> Known | None:
     if len(made) == grey and made.gives == "PIL image":
         return None
     if grey and any(transform.get("num_output_channels") == 3 for transform in _as_dicts(made)):
-        return None  # it makes three channels again
+        return None  # it makes three channels of one again
     if not made.rest:
         return Known([transform], made, grey)
-    # What an object equals may be told in Headrace's terms, which Python cannot run.
+    # What an object equals may be given as Headrace's transforms, which Python cannot run.
     return Known(made.taken, made, grey) if all(map(callable, made.taken)) else None

@@ -1,4 +1,4 @@
-"""Images of a batch that the engine turns out not to decode: Pillow decodes them, in threads."""
+"""Has Pillow decode, in threads, the images of a batch that the engine turned out not to decode."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from headrace._epoch import ranks
 from headrace._torch.threads import Result, Threads
 from headrace.errors import HeadraceError
 
-_MOST_FILES = 1 << 20  # whose names are kept to be counted
+_MOST_FILES = 1 << 20  # how many names of files are kept, in order to count them
 
 
 class Pillows:
-    """Threads in which Pillow decodes, which begin with the first such image.
+    """Threads in which Pillow decodes. They start with the first such image.
 
     Attributes:
-        images: how many it has decoded; repeated ones are counted.
-        files: how many files those were, as far as they are files.
-        latest: why it decoded the last one.
+        images: how many images Pillow has decoded; repeated ones count again.
+        files: how many files those were, as far as they came from files.
+        latest: why Pillow decoded the last one.
     """
 
     def __init__(self) -> None:
@@ -34,7 +34,7 @@ class Pillows:
         return len(self._names)
 
     def begin(self, chain: Chain, form: Form, mode: str, failure: HeadraceError) -> Result:
-        """Its values, as bytes, are what the result gives; or what Pillow raises."""
+        """Has Pillow decode an image. The result is its values as bytes, or what Pillow raises."""
         if self._threads is None:
             self._threads = Threads(ranks.allowed_threads())
         result = Result(self._made, chain, form, mode, str(failure))
@@ -48,7 +48,7 @@ class Pillows:
         return data
 
     def count(self, path: bytes, why: str) -> None:
-        """Counts an image that Pillow decodes, and its file if it is of one."""
+        """Counts an image that Pillow decodes, and its file if it has one."""
         with self._lock:
             self.images, self.latest = self.images + 1, why
             if path and len(self._names) < _MOST_FILES:
@@ -56,7 +56,7 @@ class Pillows:
 
     @property
     def news(self) -> str:
-        """A sentence on the latest one."""
+        """A sentence on the latest image."""
         images = "1 image" if self.images == 1 else f"{self.images:,} images"
         return (
             f"Pillow decodes what the engine cannot ({images} so far, counted by stats()), and "

@@ -14,12 +14,12 @@ MAX_RECORD_BYTES = 256 << 20  # the engine's default (docs/limits.md)
 
 
 class Limits(NamedTuple):
-    """What the engine is told where the code of a dataset runs, by Pillow's switch there.
+    """The limits for the engine, by ``PIL.Image.MAX_IMAGE_PIXELS`` where a dataset's code runs.
 
     Attributes:
         text: the limits as the engine's JSON, by name.
-        own_pixels: the program said itself how many pixels an image may have.
-        pixels, record: the most of an image, and the most bytes of a record.
+        own_pixels: whether the program itself set how many pixels an image may have.
+        pixels, record: the most pixels of an image, and the most bytes of a record.
     """
 
     text: str
@@ -28,19 +28,19 @@ class Limits(NamedTuple):
     record: int
 
     def hold(self, pixels: int, size: int) -> bool:
-        """Whether an image of so many pixels, and of so many bytes as a record, is within them."""
+        """Whether so many pixels of an image, and so many bytes of a record, are within them."""
         return pixels <= self.pixels and size <= self.record
 
     def stand(self, failure: HeadraceError) -> bool:
-        """Whether a failure is one that Pillow is not asked about: a limit of the engine's own."""
+        """Whether a failure is a limit of the engine's own, so that Pillow is not asked."""
         return isinstance(failure, LimitError) and not foreign.refused(failure, self.own_pixels)
 
 
 def now(given: Mapping[str, int] | None = None) -> Limits:
-    """As Pillow's switch stands now.
+    """The limits as ``PIL.Image.MAX_IMAGE_PIXELS`` is set now.
 
     Args:
-        given: the loader's own.
+        given: the loader's own limits.
     """
     chosen = foreign.limits(given)
     own_pixels = given is not None and "max_pixels" in given

@@ -1,4 +1,4 @@
-"""From what was recorded of a batch to its values: the tensors that are alive, made natively."""
+"""Makes the values of a recorded batch natively, for the tensors that are still referred to."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Means(NamedTuple):
 
     Attributes:
         mode: "exact" or "fast".
-        strict: nothing may be left to Pillow that it decodes.
+        strict: whether it is an error if Pillow has to decode an image.
     """
 
     threads: Decoder | None
@@ -48,25 +48,26 @@ class Batch:
     """What the program's code made of a batch, and the values that are still to come.
 
     Args:
-        recorded: of its pending tensors those are made that somebody still refers to.
+        recorded: the batch as it was recorded. Only those of its pending tensors are made that
+            somebody still refers to.
 
     Attributes:
         data: what the collate function returned.
-        asked: what the dataset was asked for; None of a stream.
-        collated: ``data`` is a batch; else the samples that the collate function takes.
-        pins: the batch that the function makes of them is to be in pinned memory.
-        native: some of its images are the engine's.
-        worker: the process that made it; None: this one.
-        why: of each file that neither the engine nor Pillow can decode, which sample it is of and
-            what is wrong with it; known once ``finish`` has said that there are some.
-        failure: what Pillow raised of the last of these.
+        asked: what the dataset was asked for; None for a stream.
+        collated: whether ``data`` is a batch; else it is the samples for the collate function.
+        pins: whether the batch that the function makes of them is to be in pinned memory.
+        native: whether the engine makes some of its images.
+        worker: the number of the worker process that made the batch; None: this process.
+        why: for each file that neither the engine nor Pillow can decode, its sample and what is
+            wrong with it; known once ``finish`` has returned some.
+        failure: what Pillow raised for the last of these.
     """
 
     def __init__(self, recorded: Recorded, means: Means) -> None:
         self.data, self.asked, self._means = recorded.data, recorded.asked, means
         self.collated, self._limits = recorded.collated, recorded.limits
         self.worker, self.pins = recorded.worker, recorded.pins
-        self.number = -1  # of those that the engine has had work of; in a trace it is the batch
+        self.number = -1  # in a trace: how much work the engine got before; -1: this has none
         self.why: list[str] = []
         self.failure: Exception | None = None
         # The pending tensors, and what takes their place.
@@ -76,13 +77,14 @@ class Batch:
             [value for value in alive if is_derived(value)], self._pairs, means.blocks
         )
         self._work: Work | None = None
-        # By their numbers, the tasks that the engine failed at, and why; and what Pillow is at.
+        # By the numbers of tasks: why the engine failed at them, and Pillow's results for them.
         self._failures: dict[int, HeadraceError] = {}
         self._left: dict[int, Result] | None = None
         self._bad: list[int] | None = None  # what finish returns, once it is known
         wanted = [one for value, made in filled for one in _wanted(value.parts, made)]
         wanted += [(leaf, made.data_ptr(), made.nbytes) for leaf, made in self._derived.wanted]
-        # With torch's loader these have their pixels by now, whatever becomes of their files.
+        # With torch's loader these images have their pixels by now, whatever happens to their
+        # files later. So they are decoded, too.
         self._images = [
             (image, chain, np.empty(_bytes(chain), np.uint8))
             for image, chain in images_of(recorded)
@@ -90,8 +92,8 @@ class Batch:
         wanted += [_of_an_image(*one) for one in self._images]
         self.native = bool(recorded.pending or self._images)
         self._parts, tasks = _together(wanted, means.mode, self._limits.text)
-        # Of each task where its values go. As numbers: of objects that wait Python's collector
-        # looks at each again and again.
+        # Where the values of each task go. These are numbers, because Python's garbage collector
+        # would look at waiting objects again and again.
         self._addresses, self._sizes = [task[3] for task in tasks], [task[4] for task in tasks]
         if tasks and means.threads is not None:
             kept = [*(made for _, made in self._pairs), *(data for *_, data in self._images)]
@@ -100,7 +102,7 @@ class Batch:
             self.number = means.threads.submitted - 1
 
     def look(self) -> bool:
-        """Begins with what is left to Pillow, if the engine has done the rest; whether it has."""
+        """Whether the engine is done; if so, Pillow begins with the images that are left to it."""
         return self._engine_is_done(0)
 
     def _engine_is_done(self, timeout_s: float | None) -> bool:
@@ -118,7 +120,7 @@ class Batch:
         return True
 
     def wait(self, timeout_s: float | None) -> bool:
-        """Whether all values came in that time (None: as long as it takes)."""
+        """Whether all values came within that time (None: as long as it takes)."""
         end = None if timeout_s is None else time.monotonic() + timeout_s
         if not self._engine_is_done(timeout_s):
             return False
@@ -128,17 +130,17 @@ class Batch:
         return True
 
     def finish(self) -> list[int]:
-        """Puts the values where they belong, once they came. An interrupted one is called again.
+        """Puts the values where they belong, once they came. If interrupted, it is called again.
 
         Returns:
             the places in the batch of the samples whose files neither the engine nor Pillow can
-            decode; empty where ``data`` is the batch as torch's loader would have made it.
+            decode; empty: ``data`` is the batch as torch's loader would have made it.
 
         Raises:
-            ChangedError: a file is another than the one that was opened.
+            ChangedError: a file is not the one that was opened any more.
             LimitError: an image meets a limit that is not Pillow's. Both are ``OSError``s.
             UnsupportedError: the loader is strict, and Pillow has decoded a file.
-            OSError: of a stream, whose samples cannot be made again, a file is bad.
+            OSError: a file of a stream is bad. A stream's samples cannot be made again.
         """
         if self._bad is None:
             bad = [number for number in self._failures if not self._by_pillow(number)]
@@ -157,16 +159,16 @@ class Batch:
         return self._bad
 
     def _by_pillow(self, number: int) -> bool:
-        """Puts what Pillow has decoded in its place; false where it could not."""
+        """Puts what Pillow has decoded in its place; false: Pillow could not decode it."""
         failure, result = self._failures[number], (self._left or {}).get(number)
         if result is None:
             raise joined(failure, OSError()) from None
         try:
             data = result.get()
         except (ChangedError, MemoryError):
-            raise  # the program's code would open another file than it did
+            raise  # run again, the program's code would open another file
         except Exception as theirs:
-            # What Pillow raises of bad files. The program's own code will meet it.
+            # Pillow's error of a bad file. The program's own code will meet it when it runs again.
             if self.asked is None:
                 noted(theirs, self._told(number))
                 raise
@@ -179,7 +181,7 @@ class Batch:
         return True
 
     def _told(self, number: int) -> str:
-        """Which sample a file is of, and what is wrong with it."""
+        """What is wrong with a task's file, and the index of its sample."""
         text, place = str(self._failures[number]), self._parts[number].place
         if self.asked is None:
             return text
@@ -189,7 +191,7 @@ class Batch:
         return f"{text} (index {index!r})"
 
     def close(self) -> None:
-        """Gives up what is under way."""
+        """Gives up the work that is under way."""
         for result in (self._left or {}).values():
             result.cancel()
         if self._work is not None:
@@ -200,8 +202,11 @@ _Pair = tuple[PendingTensor, torch.Tensor]
 
 
 def _places(pending: list[PendingTensor], means: Means) -> tuple[list[_Pair], list[_Pair]]:
-    """The memory for each tensor's values, and those pairs whose memory is to be filled: tensors
-    of another class for the same image (``tv_tensors.Image(x)``) are views of one memory."""
+    """Each tensor with the memory for its values; and those pairs whose memory is to be filled.
+
+    Tensors of different classes for the same image (``tv_tensors.Image(x)``) are views of one
+    memory, which is filled once.
+    """
     pairs, filled = [], []
     known: dict[int, torch.Tensor] = {}
     for value in pending:
@@ -219,7 +224,7 @@ def _places(pending: list[PendingTensor], means: Means) -> tuple[list[_Pair], li
 
 
 def _alive(pending: list[PendingTensor]) -> list[PendingTensor]:
-    """Those that are pending still, and that somebody besides the list refers to."""
+    """The tensors that are still pending, and that somebody besides this list refers to."""
     count, probe = sys.getrefcount, [object()]
     unreferred = count(probe[0])
     return [
@@ -230,7 +235,7 @@ def _alive(pending: list[PendingTensor]) -> list[PendingTensor]:
 
 
 def images_of(recorded: Recorded) -> list[tuple[DeferredImage, Chain]]:
-    """The batch's images that would have their pixels by now, and are yet to be decoded."""
+    """The batch's images that are not decoded yet, but would be with torch's loader."""
     alive = [image for known in recorded.images if (image := known()) is not None]
     return [
         (image, image.chain)
@@ -248,11 +253,11 @@ def _of_an_image(image: DeferredImage, chain: Chain, data: Any) -> _Wanted:
     return Part(chain, form, image.place), data.ctypes.data, data.nbytes
 
 
-_Wanted = tuple[Part, int, int]  # an image, and the address and the bytes of its place in memory
+_Wanted = tuple[Part, int, int]  # an image, and the address and size in bytes of its memory
 
 
 def _wanted(parts: tuple[AnyPart, ...], made: torch.Tensor) -> Iterator[_Wanted]:
-    """The images of one tensor, one behind the other in its memory."""
+    """The images of one tensor, which lie one after the other in its memory."""
     address, size = made.data_ptr(), made.nbytes // len(parts)
     for place, part in enumerate(parts):
         if isinstance(part, torch.Tensor):
@@ -266,17 +271,17 @@ def _wanted(parts: tuple[AnyPart, ...], made: torch.Tensor) -> Iterator[_Wanted]
 
 
 def _together(wanted: list[_Wanted], mode: str, limits: str) -> tuple[list[Part], list[AnyTask]]:
-    """The engine's tasks, those that a sample makes of one file behind each other.
+    """The engine's tasks; those that one sample makes of one file follow one another.
 
-    Views that are collated as a list lie in different tensors. The engine reads a file once for the
+    Views that are collated as a list lie in different tensors. The engine reads a file once for
     tasks that follow one another, and decodes it once for those whose keys count up.
     """
     files: dict[Any, list[_Wanted]] = {}
     for one in wanted:
-        # Of one sample: a set of one file many times is still work for all threads.
+        # By sample, too: a dataset that has one file many times is still work for all threads.
         files.setdefault((one[0].place, _same(one[0].chain.source)), []).append(one)
     parts, tasks = [], []
-    ops: Any = None  # of the task before, and its form: for the same ones the text is the same
+    ops: Any = None  # the ops and the form of the task before: if they are the same, so is the text
     form: Any = None
     text = b""
     for views in files.values():
@@ -289,7 +294,7 @@ def _together(wanted: list[_Wanted], mode: str, limits: str) -> tuple[list[Part]
                 ops, form = chain.ops, part.form
                 text = config(chain, form, mode, limits).encode()
             same = key is not None
-            # What draws nothing may have any key: the next.
+            # A task that draws nothing may have any key, so it gets the next.
             key = chain.key or ((*key[:4], key[4] + 1) if key else (0, 0, 0, 0, 0))
             parts.append(part)
             tasks.append((_source(chain.source), text, key, address, size, same))
@@ -302,7 +307,7 @@ def _by_key(one: _Wanted) -> tuple[bool, Key]:
 
 
 def _same(source: Source) -> Any:
-    """Equal for sources of the same bytes, as far as that is known without reading them."""
+    """A value that is equal for sources of the same bytes, as far as is known without reading."""
     if isinstance(source, bytes):
         return id(source)
     return (source.path, source.identity) if source.data is None else id(source.data)

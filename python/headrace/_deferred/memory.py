@@ -1,7 +1,8 @@
-"""Memory of batches that is used again once nobody refers to the batch.
+"""Keeps the memory of batches, to use it again once nobody refers to the batch.
 
-Fresh memory costs a page fault for each 4 KB: of a batch of photographs a fifth of what decoding
-costs. What torch frees goes back to the system each time, so batches are made in blocks kept here.
+Fresh memory costs a page fault for each 4 KB. For a batch of photographs that is a fifth of what
+decoding costs. Memory that torch frees goes back to the system each time, so batches are made in
+blocks that are kept here.
 """
 
 from __future__ import annotations
@@ -14,9 +15,10 @@ from typing import Any
 import numpy as np
 import torch
 
-# Blocks of one size that wait for a batch. More are there while a program keeps batches.
+# The most free blocks of one size. There are more blocks while a program keeps batches.
 _MOST_FREE = 4
-# Sizes of which blocks wait. Where each image is a batch of its own size, no size comes again soon.
+# The most sizes of which free blocks are kept. If each image is a batch of its own size, no size
+# comes again soon.
 _MOST_SIZES = 8
 
 
@@ -27,7 +29,7 @@ class Blocks:
         self._free: dict[int, list[mmap.mmap]] = {}
 
     def tensor(self, shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
-        """An uninitialised tensor, whose memory comes back when its last view dies."""
+        """An uninitialised tensor, whose memory comes back here when its last view dies."""
         count = dtype.itemsize
         for side in shape:
             count *= side
@@ -40,14 +42,14 @@ class Blocks:
         return torch.from_numpy(lease).view(dtype).view(shape)
 
     def _last(self, count: int) -> list[mmap.mmap]:
-        """The free blocks of a size, which becomes the one that was asked for last.
+        """The free blocks of a size. The size becomes the latest one.
 
-        A batch may die, and so give its block back, at any point here: that block is lost at worst.
+        A batch may die and give its block back at any point here. At worst that block is lost.
         """
         free = self._free.pop(count, None) or []
         self._free[count] = free
         while len(self._free) > _MOST_SIZES:
-            with contextlib.suppress(RuntimeError):  # another thread asks, too
+            with contextlib.suppress(RuntimeError):  # another thread changes it, too
                 self._free.pop(next(iter(self._free)), None)
         return free
 
@@ -58,12 +60,12 @@ class Blocks:
             free.append(block)
 
     def clear(self) -> None:
-        """Lets all go that no batch lies in."""
+        """Lets all free blocks go."""
         self._free.clear()
 
 
 class _Lease(np.ndarray[Any, Any]):
-    """What a tensor holds while it lies in a block: its death gives the block back."""
+    """What a tensor holds while it lies in a block. When this dies, it gives the block back."""
 
     block: mmap.mmap | None = None
     blocks: weakref.ref[Blocks] | None = None

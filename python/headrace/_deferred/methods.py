@@ -1,6 +1,6 @@
-"""Pillow's methods that make one image of another, as the engine's transforms.
+"""Records Pillow's methods that make one image of another, as the engine's transforms.
 
-What is not recorded for these arguments is done by Pillow, with the image's pixels.
+If a method is not recorded for its arguments, Pillow does it, with the image's pixels.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ _FILTERS = {
 }
 _WARPS = (Resampling.NEAREST, Resampling.BILINEAR, Resampling.BICUBIC)
 _MAPS: dict[Any, str] = {Transform.AFFINE: "AffineMap", Transform.PERSPECTIVE: "Perspective"}
-LARGEST = 65_535  # the engine's bound of a side and of a corner: docs/limits.md
-_WIDEST = 1000  # its bound of a blur's radius
+LARGEST = 65_535  # the engine's bound for a side and for a corner (docs/limits.md)
+_WIDEST = 1000  # the engine's bound for a blur's radius
 _LEFT_RIGHT = '{"name":"RandomHorizontalFlip","p":1.0}'
 _TOP_BOTTOM = '{"name":"RandomVerticalFlip","p":1.0}'
 _QUARTER = '{"name":"Rotate","angle":90.0,"expand":true}'
@@ -47,10 +47,10 @@ _TURNED = (Transpose.ROTATE_90, Transpose.ROTATE_270, Transpose.TRANSPOSE, Trans
 
 
 class RecordedImage(PIL.Image.Image):
-    """An image to which is not done yet what its chain says.
+    """An image with a chain of ops that are not done yet.
 
     Attributes:
-        chain: None: it is an image as any other.
+        chain: the chain; None: it is like any other image.
     """
 
     chain: Chain | None
@@ -60,7 +60,7 @@ class RecordedImage(PIL.Image.Image):
         raise NotImplementedError
 
     def twin(self, what: str = "") -> PIL.Image.Image:
-        """An image of Pillow's own with the same pixels, which nobody changes."""
+        """An image of Pillow's own class with the same pixels, which nobody may change."""
         raise NotImplementedError
 
     @property
@@ -92,12 +92,12 @@ class RecordedImage(PIL.Image.Image):
         chain = self.chain
         if chain is not None and mode not in (None, chain.mode):
             chain = None if self.names_a_colour or chain.full else chain
-        # Pillow, too, asks for the matrix' truth.
+        # Pillow also tests whether the matrix is true, and not whether it is None.
         if chain is not None and mode == "RGB" and not matrix:
             if chain.mode == "P":
                 palettes.warn_of(chain)
             return self.of(chain.in_colours())
-        # Of a palette Pillow makes L with a rounding of its own.
+        # From a palette Pillow makes L with another rounding, so that is left to Pillow.
         if chain is not None and mode == "L" and not matrix and chain.mode in ("RGB", "RGBA", "LA"):
             return self.of(chain.in_grey())
         same = chain is not None and (mode is None or (mode == chain.mode and not matrix))
@@ -114,7 +114,7 @@ class RecordedImage(PIL.Image.Image):
         if self.chain is not None and len(corners) == 4 and None not in corners:
             left, top, right, bottom = map(round, corners)  # type: ignore[arg-type]
             size = (right - left, bottom - top)
-            most = PIL.Image.MAX_IMAGE_PIXELS  # beyond which Pillow warns or refuses
+            most = PIL.Image.MAX_IMAGE_PIXELS  # with more Pillow warns or refuses
             if max(abs(left), abs(top)) <= LARGEST and (most is None or size[0] * size[1] <= most):
                 text = (
                     f'{{"name":"Crop","top":{top},"left":{left},"height":{size[1]},'
@@ -129,7 +129,7 @@ class RecordedImage(PIL.Image.Image):
         made, known = None, Resampling.BICUBIC if resample is None else resample
         sides: Any = tuple(map(whole, size)) if isinstance(size, tuple | list) else ()
         plain = len(sides) == 2 and None not in sides and known in _FILTERS
-        plain = plain and self.mode not in ("1", "P")  # which Pillow resizes by nearest pixels
+        plain = plain and self.mode not in ("1", "P")  # Pillow resizes these by nearest pixels
         if plain and box is None and reducing_gap is None:
             name = _FILTERS[known]
             text = f'{{"name":"Resize","size":[{sides[1]},{sides[0]}],"interpolation":"{name}"}}'
@@ -154,7 +154,7 @@ class RecordedImage(PIL.Image.Image):
         if gap is not None and not (_finite(gap) and gap >= 1):
             return None
         if gap is not None and resample != Resampling.NEAREST:
-            # PIL.Image.Image.resize: what is much larger is averaged by whole factors first.
+            # As PIL.Image.Image.resize: a much larger image is averaged by whole factors first.
             across = int((right - left) / size[0] / gap) or 1
             down = int((bottom - top) / size[1] / gap) or 1
             if across > 1 or down > 1:
@@ -225,7 +225,7 @@ class RecordedImage(PIL.Image.Image):
             )
         if made is not None:
             return made
-        # Pillow's own makes a transpose or a transform of it, which are recorded.
+        # Pillow's own rotate calls transpose or transform, which are recorded.
         arguments = (angle, resample, expand, center, translate, fillcolor)
         return PIL.Image.Image.rotate(self, *arguments)
 
@@ -260,7 +260,8 @@ class RecordedImage(PIL.Image.Image):
         known = filter() if isinstance(filter, type) else filter
         radius: Any = known.radius if type(known) is GaussianBlur else None
         made = None
-        # NumPy's have no truth that Pillow could ask for here.
+        # Not for NumPy's numbers: Pillow compares the radius with a tuple, which gives an array for
+        # these, and asks whether that is true.
         if type(radius) in (int, float) and 0 <= radius <= _WIDEST:
             replay = _calls("filter", GaussianBlur(radius))
             made = self._recorded(op("PillowBlur", replay, radius=float(radius)), self.size)
@@ -280,7 +281,7 @@ def _finite(value: Any) -> bool:
 
 
 def colour_of(colour: Any, mode: str = "RGB") -> Any:
-    """A fill as the engine takes it, or None: one number is red to Pillow where there are three."""
+    """A fill as the engine takes it, or None. To Pillow one number is a red for an RGB image."""
     if colour is None or (type(colour) is int and colour == 0):
         return 0
     if mode == "L":

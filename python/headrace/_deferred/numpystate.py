@@ -1,11 +1,12 @@
-"""Where NumPy's global generator stands, noted in a microsecond.
+"""Notes the state of NumPy's global generator in a microsecond, and restores it.
 
 ``np.random.get_state`` makes an array of 624 words one by one, which takes as long as opening two
 images. The words lie where ``BitGenerator.ctypes`` says (numpy/random/src/mt19937/mt19937.h: 624
-words and the place among them). The second number of a pair of normal ones, which ``RandomState``
-keeps until it is asked for, lies in the object itself, behind whether there is one
-(numpy/random/src/legacy/legacy-distributions.h, ``aug_bitgen``). No function tells where in the
-object, so that is found with a generator of this module's own; where it is not, NumPy is asked.
+words and the place among them). Normal numbers are made in pairs, and ``RandomState`` keeps the
+second one until it is asked for. That one lies in the object itself, after a flag that says whether
+there is one (numpy/random/src/legacy/legacy-distributions.h, ``aug_bitgen``). No function tells
+where in the object, so this module finds it with a generator of its own. If that fails, NumPy is
+asked.
 """
 
 from __future__ import annotations
@@ -17,23 +18,23 @@ from typing import Any
 import numpy as np
 
 _WORDS = struct.Struct("=2496si")  # mt19937_state
-_KEPT = struct.Struct("@id")  # of aug_bitgen: has_gauss, gauss
+_KEPT = struct.Struct("@id")  # in aug_bitgen: has_gauss, gauss
 
 
 def state() -> Any:
-    """Where it stands, for ``put``. Equal states compare equal."""
+    """The generator's state, for ``put``. Equal states compare equal."""
     own: Any = np.random.mtrand._rand
     bits = own._bit_generator
     if _kept_at is None or type(bits) is not np.random.MT19937:
         return np.random.get_state()
-    with bits.lock:  # another thread may draw, without the interpreter's lock
+    with bits.lock:  # another thread may draw without the interpreter's lock
         words = ctypes.string_at(bits.ctypes.state_address, _WORDS.size)
         kept = ctypes.string_at(id(own) + _kept_at, _KEPT.size)
     return words, _KEPT.unpack(kept)
 
 
 def put(before: Any) -> None:
-    """Has it stand there again."""
+    """Puts the generator back into a state."""
     if isinstance(before, tuple) and isinstance(before[0], bytes):
         words, place = _WORDS.unpack(before[0])
         before = ("MT19937", np.frombuffer(words, np.uint32), place, *before[1])
@@ -41,7 +42,7 @@ def put(before: Any) -> None:
 
 
 def _find_kept() -> int | None:
-    """Where a ``RandomState`` keeps a normal number; None: it cannot be told."""
+    """The offset at which a ``RandomState`` keeps a normal number; None: it is not found."""
     tried: Any = np.random.RandomState(0)
     _, key, place, *_ = tried.get_state()
     found: set[int] | None = None

@@ -1,4 +1,4 @@
-"""Replaces ``PIL.Image.open`` and ``fromarray``, and functions of torch's that ask no subclass."""
+"""Replaces ``PIL.Image.open``, ``fromarray``, and torch's functions that bypass subclasses."""
 
 from __future__ import annotations
 
@@ -33,15 +33,16 @@ from headrace._deferred.switches import NOT_RECORDED
 from headrace._engine import arguments
 from headrace._translate import replaced
 
-_PATHS = (str, bytes, os.PathLike)  # once: a union is made anew each time
+_PATHS = (str, bytes, os.PathLike)  # a union in its place would be made anew for each image
 _OF_PATHS = (sys.getfilesystemencoding(), sys.getfilesystemencodeerrors())
 
-_POOLS = ("apply_async", "_map_async", "imap", "imap_unordered")  # methods of multiprocessing's
+_POOLS = ("apply_async", "_map_async", "imap", "imap_unordered")  # of multiprocessing.pool.Pool
 
 
 def switch() -> None:
-    """Has them give deferred images while a dataset's code runs."""
-    # What a program has put there is left alone; within a wrapper that says so is Pillow's.
+    """Has these functions return deferred images while a dataset's code runs."""
+    # A function that the program put in its place is left alone. Inside a wrapper made with
+    # functools.wraps is Pillow's own.
     own: Any = getattr(PIL.Image.open, "__wrapped__", PIL.Image.open)
     if not replaced.is_replaced(own):
         switches.add(own, _open, elsewhere=OWN_THREAD)
@@ -59,7 +60,7 @@ def switch() -> None:
 
 
 def _given_to_a_thread(found: Recording, original: Any, *arguments: Any, **named: Any) -> Any:
-    """Work for a pool, the second argument. Not of processes, whose functions are pickled."""
+    """Wraps the function that a pool of threads gets. A pool of processes would pickle it."""
     pools = sys.modules.get("multiprocessing.pool")
     pool, *rest = arguments
     if rest and (
@@ -83,8 +84,8 @@ def _open(
         return made
     name: Any = ""
     is_path = isinstance(fp, _PATHS)
-    goes_back = not is_path  # an object that Pillow leaves behind the header:
-    behind: int | None = None  # there; None: Pillow has to say
+    goes_back = not is_path  # whether it is an object, which Pillow leaves behind the header
+    behind: int | None = None  # that offset; None: Pillow has to say
     if is_path:
         name = os.fspath(fp)
         opened = opened_file(found, name, -1)
@@ -102,10 +103,10 @@ def _open(
         image, why = None, NOT_WHOLE
     if image is None or (goes_back and not _moved_on(fp, image, behind)):
         altering, text = None, f"{_shown(name or getattr(fp, 'name', None))} {why}"
-        # What is not there needs no pixels: Pillow raises, and the program may take another file.
+        # Not for a missing file: Pillow raises, and the program may take another file.
         if not is_path or os.path.exists(name):
             altering = found.note(text)
-        # Pillow has its word on what was read of an object, too.
+        # `fp` may hold what was read from an object, so Pillow gets the same bytes.
         try:
             made = original(fp, mode, formats)
         except PIL.UnidentifiedImageError:
@@ -116,7 +117,7 @@ def _open(
             altering.in_place(made)
         return made
     if goes_back and hasattr(fp, "closed") and image.format != "WEBP":
-        image.opened_from = fp  # of a WebP Pillow has read all by now
+        image.opened_from = fp  # not for a WebP, of which Pillow has read everything by now
     if found.eager_open:
         image.materialise()
     return image
@@ -125,7 +126,7 @@ def _open(
 def _deferred(
     opened: tuple[Any, Header] | None, name: Any, formats: Any
 ) -> tuple[DeferredImage | None, str]:
-    """What stands for a file; or None, and why Pillow has to open it."""
+    """The deferred image for a file; or None, and why Pillow has to open the file."""
     file = opened and Opened(opened[0], name)
     head = opened and (opened[1] if opened[1][0] else _told_by_pillow(file))
     if opened is None or file is None or head is None:
@@ -143,11 +144,11 @@ def _deferred(
 
 
 def _read_whole(fp: Any) -> tuple[Any, bytes | None, bool]:
-    """The bytes of any object that reads, as a member of an archive: from its beginning, as Pillow.
+    """Reads any object with ``read``, such as a member of an archive, from its beginning.
 
     Returns:
-        what Pillow is to read in its place; the bytes, or None where they are too many or cannot be
-        read to their end, which Pillow may not ask for; and whether the object can go back.
+        what Pillow is to read in its place; the bytes, or None if they are too many or cannot be
+        read to their end (Pillow may not read so far); and whether the object can go back.
     """
     try:
         fp.seek(0)
@@ -160,42 +161,42 @@ def _read_whole(fp: Any) -> tuple[Any, bytes | None, bool]:
             parts.append(part)
             left -= len(part)
         data = b"".join(parts) if left > 0 else None
-    except Exception:  # Pillow meets it, or never reads so far
+    except Exception:  # Pillow meets it as well, or never reads so far
         return fp, None, False
     return fp, data, True
 
 
 def _moved_on(fp: Any, image: DeferredImage, behind: int | None) -> bool:
-    """Leaves an object where Pillow would, behind the header; false where Pillow refuses it."""
+    """Leaves an object where Pillow would, behind the header; false: Pillow refuses the object."""
     try:
         if behind is None:
             file: Any = image.chain and image.chain.header
-            file.image  # noqa: B018  # opened now
+            file.image  # noqa: B018  # Pillow opens it now
             behind = file.behind
         fp.seek(behind)
-    except Exception:  # which the program is to meet in its own call
+    except Exception:  # the program will meet it in its own call
         return False
     return True
 
 
-# Pillow's modes that the engine makes RGB of as Pillow's convert("RGB") does.
+# Pillow's modes of which the engine makes the same RGB as Pillow's convert("RGB").
 _DECODED = ("1", "L", "P", "LA", "RGB", "RGBA", "CMYK")
 
 
-ORIENTATION = 274  # of EXIF
+ORIENTATION = 274  # EXIF's tag
 
 
 def _told_by_pillow(file: Opened | None) -> Header | None:
-    """The header of a BMP, GIF or TIFF; None where Pillow raises, or can go on to other frames."""
+    """The header of a BMP, GIF or TIFF; None: Pillow raises, or the file has several frames."""
     try:
         image: Any = file and file.image
-    except Exception:  # which the program is to meet in its own call
+    except Exception:  # the program will meet it in its own call
         return None
     known = image and image.format in ("BMP", "GIF", "TIFF") and image.mode in _DECODED
     if not known or getattr(image, "is_animated", False):
         return None
     if image.format == "TIFF" and image.tag_v2.get(ORIENTATION, 1) != 1:
-        return None  # Pillow turns it while it loads, and has no orientation then
+        return None  # Pillow turns such an image as it loads it, and takes the tag away
     return image.format, image.mode, image.size
 
 
@@ -206,17 +207,17 @@ def opened_file(found: Recording, name: Any, descriptor: int) -> tuple[Any, Head
         path = os.fsencode(name) if isinstance(name, str | bytes) else b""
     try:
         if not path.startswith(b"/"):
-            # Not abspath, which takes ".." away: behind a link it leads to another folder.
+            # Not abspath, which resolves "..": after a symbolic link that leads elsewhere.
             path = os.path.join(os.getcwdb(), path)
-        # Its own position in the file, and its own time to be closed.
+        # Opened once more, so that it has its own position and is closed at its own time.
         opens = path if descriptor < 0 else b"/proc/self/fd/%d" % descriptor
         if descriptor >= 0 and not stat.S_ISREG(os.fstat(descriptor).st_mode):
             return None
         opened = source.opened(path, opens)
     except OSError:
-        return None  # which Pillow says in its own words
+        return None  # Pillow says it in its own words
     if opened is not None:
-        if isinstance(name, int):  # open(number): no path leads to it
+        if isinstance(name, int):  # it was opened by a descriptor, so no path is known
             opened[0].data = opened[0].read()
         found.files.append(opened[0])
     return opened
@@ -229,7 +230,7 @@ def _shown(name: Any) -> str:
 
 
 def opened_bytes(data: bytes | None) -> tuple[tuple[bytes, Header] | None, int | None]:
-    """The bytes with their header, as far as it is read here, and where it ends."""
+    """The bytes with their header, and where that ends; None: Pillow has to be asked."""
     found = None if data is None else header.read(data)
     if data is None or found is None:
         return None, None

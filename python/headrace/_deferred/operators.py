@@ -1,4 +1,4 @@
-"""torch's operators on pending tensors.
+"""Records torch's operators on pending tensors.
 
 The engine does an operator's work if that costs it nothing, such as a flip. All other operators are
 kept until the values are there.
@@ -25,7 +25,7 @@ from headrace._deferred.parts import (
     form_of,
 )
 
-# The engine's ops by the axes of (channels, height, width) along which they turn an image round.
+# The engine's flips, by the axis of (channels, height, width) along which they flip.
 _FLIPS = {
     1: '{"name":"RandomVerticalFlip","p":1.0}',
     2: '{"name":"RandomHorizontalFlip","p":1.0}',
@@ -36,24 +36,24 @@ _NAMED_FLIPS = {"flipud": [0], "fliplr": [1]}
 def ops_on(
     part: OnePart, name: str, arguments: tuple[Any, ...], named: dict[str, Any]
 ) -> tuple[TensorOp, ...] | None:
-    """As ``tensorops.ops_of``, of an image or a stack."""
+    """As ``tensorops.ops_of``, for an image or a stack."""
     stride = part.last.stride if isinstance(part, Derived) else None
     return tensorops.ops_of(name, (*part.described(), stride), arguments, named)
 
 
 def behind(part: OnePart, ops: tuple[TensorOp, ...]) -> Derived:
-    """The image or the stack with operators more."""
+    """The image or the stack with further operators."""
     return (part if isinstance(part, Derived) else Derived(part, ())).then(ops)
 
 
 def by_the_engine(
     part: OnePart, name: str, arguments: tuple[Any, ...], named: dict[str, Any]
 ) -> Part | None:
-    """The image of an operator's result, a copy, where the engine makes that as it decodes."""
+    """The result of an operator, as an image (a copy), if the engine can make it as it decodes."""
     if name == "div":
         return _fractions(part, arguments) if not named else None
     if not isinstance(part, Part) or part.chain.finished or part.chain.full:
-        return None  # the engine moves no pixels behind finished values
+        return None  # the engine moves no pixels after ops on finished values
     if name == "__getitem__":
         return _in_order(part, _order(arguments[0]))
     axes = _NAMED_FLIPS.get(name) or (name == "flip" and _axes(arguments, named))
@@ -68,7 +68,7 @@ def by_the_engine(
 
 
 def _fractions(part: OnePart, arguments: Any) -> Part | None:
-    """The image whose bytes are divided by 255."""
+    """The image with its bytes divided by 255; None: the engine cannot do that here."""
     if len(arguments) != 1 or type(arguments[0]) not in (int, float) or arguments[0] != 255:
         return None
     leaf = part.leaf
@@ -84,7 +84,7 @@ def _fractions(part: OnePart, arguments: Any) -> Part | None:
 
 
 def _in_order(part: Part, order: list[int]) -> Part | None:
-    """The image with its three channels in an order."""
+    """The image with its three channels in another order; None: the engine cannot do that here."""
     if part.form.channels != 3 or part.form.normalize or sorted(order) != [0, 1, 2]:
         return None
     text = json.dumps({"name": "PermuteChannels", "permutation": order})
@@ -93,7 +93,7 @@ def _in_order(part: Part, order: list[int]) -> Part | None:
 
 
 def _order(index: Any) -> list[int]:
-    """The channels that an index asks for, and nothing else; empty where it does not."""
+    """The channels that an index asks for; empty if it asks for anything else."""
     if type(index) is not tuple:
         index = (index,)
     listed = tensorops.listed(index[0]) if index else None
@@ -103,15 +103,17 @@ def _order(index: Any) -> list[int]:
 
 
 def _is_all(index: Any) -> bool:
-    """Whether it is ``:`` or ``...``. Without a comparison: an array compares its elements."""
+    """Whether an index is ``:`` or ``...``. It does not use ``==``, which arrays do by element."""
     if index is Ellipsis:
         return True
     return type(index) is slice and index.start is index.stop is index.step is None
 
 
 def _axes(arguments: tuple[Any, ...], named: dict[str, Any]) -> list[int]:
-    """Those of ``flip``, of (channels, height, width), in ascending order; empty where they are not
-    known."""
+    """The axes of a ``flip``, as axes of (channels, height, width) in ascending order.
+
+    Empty: they are not known.
+    """
     given = arguments or (named.get("dims"),)
     if len(given) == 1 and isinstance(given[0], list | tuple):
         given = tuple(given[0])
@@ -128,26 +130,27 @@ def _of(function: Any, arguments: Any, named: Any, tensor: torch.Tensor) -> Any:
     return function(tensor, *arguments, **named)
 
 
-# ---- of several, stacked -------------------------------------------------------------------------
+# ---- operators on stacks -------------------------------------------------------------------------
 
 
 def of_each(
     parts: tuple[AnyPart, ...], name: str, arguments: tuple[Any, ...], named: dict[str, Any]
 ) -> tuple[AnyPart, ...] | None:
-    """What an operator that keeps each value in its place makes of a stack's images.
+    """What a pointwise operator makes of a stack's images.
 
     Returns:
-        None: values are needed. The images themselves: it gives the stack itself.
+        the new images. ``parts`` itself: the operator returns the stack itself. None: values are
+        needed.
     """
     if name == "contiguous" and not (arguments or named):
-        return parts  # a stack lies in rows
+        return parts  # a stack is contiguous
     images = [part for part in parts if not isinstance(part, torch.Tensor)]
-    # Where the images have no axes, they are numbers, which have other rules of dtypes.
+    # Images without axes are numbers, for which torch has other rules of dtypes.
     if name not in tensorops.POINTWISE or not images or not shape_of(images[0]):
         return None
     made: list[AnyPart] = list(parts)
     known: dict[Any, tuple[TensorOp, ...] | None] = {}
-    # The tensors last: whether all is known to need no values is known by then.
+    # Tensors that have values come last: the work on them is lost if an image needs values.
     order = sorted(range(len(parts)), key=lambda place: isinstance(parts[place], torch.Tensor))
     for place in order:
         given = _row_of(arguments, place, parts)
@@ -164,9 +167,11 @@ def of_each(
 
 
 def rows_of(parts: list[AnyPart]) -> list[AnyPart] | None:
-    """The images of stacks, and images without their first axis, of one: ``torch.cat`` makes of
-    these and those what ``torch.stack`` makes of the rows. None where one has another first
-    axis."""
+    """The rows of which ``torch.stack`` makes what ``torch.cat`` makes of these parts.
+
+    They are the images of stacks, and images without their first axis of length one. None: the
+    first axis of an image has another length.
+    """
     rows: list[AnyPart] = []
     for part in parts:
         if isinstance(part, Stacked):
@@ -191,7 +196,7 @@ _AXES = (("unsqueeze", (0,), ()), ("unsqueeze", (), (("dim", 0),)), ("__getitem_
 
 
 def _before_an_axis(part: Part | Derived) -> OnePart | None:
-    """What the last operator gave a first axis; None: it did something else."""
+    """The image before the last operator, if that gave it a first axis; else None."""
     views = part.views if isinstance(part, Derived) else ()
     if not views or (views[-1].name, views[-1].arguments, views[-1].named) not in _AXES:
         return None
@@ -202,7 +207,7 @@ def _before_an_axis(part: Part | Derived) -> OnePart | None:
 
 
 def before_a_stack(part: AnyPart) -> AnyPart:
-    """Of one of a stack's images, seen in it, the image by itself; else the part."""
+    """For a view of one of a stack's images, the image by itself; else the part."""
     if not isinstance(part, Derived) or not isinstance(part.memory, Stacked):
         return part
     if len(part.views) != 1:
@@ -216,7 +221,7 @@ def before_a_stack(part: AnyPart) -> AnyPart:
 
 
 def all_in_rows(parts: list[AnyPart]) -> bool:
-    """Whether each is contiguous."""
+    """Whether each part is contiguous."""
     return {*map(type, parts)} == {Part} or all(map(_in_rows, parts))
 
 
@@ -227,7 +232,7 @@ def _in_rows(part: AnyPart) -> bool:
 
 
 def stack_in_rows(parts: list[AnyPart]) -> bool:
-    """Whether torch's stack is contiguous: it may lay out what all its tensors lay out so."""
+    """Whether torch's stack of these is contiguous: it may take over the strides of its tensors."""
     rows = []
     for part in parts:
         shape, dtype = form_of(part)
@@ -242,7 +247,7 @@ def stack_in_rows(parts: list[AnyPart]) -> bool:
 
 
 def _row_of(arguments: tuple[Any, ...], place: int, parts: Any) -> tuple[Any, ...] | None:
-    """Arguments for one image of a stack; None where they do not fit."""
+    """An operator's arguments for one image of a stack; None: they do not fit."""
     axes, given = 1 + len(shape_of(parts[0])), []
     for one in arguments:
         row = one
@@ -271,13 +276,13 @@ def _of_row(
     """What an operator makes of one image of a stack.
 
     Args:
-        known: what it does to images of a layout.
+        known: by the layouts of images, the operators that were found for them before.
     """
     if isinstance(part, torch.Tensor):
         try:
             return called(name, part, arguments, named)
         except Exception:
-            return None  # which torch raises again of values
+            return None  # torch raises it again, with values
     made = by_the_engine(part, name, arguments, named)
     if made is not None:
         return made
@@ -295,5 +300,5 @@ def _of_row(
 
 
 def shape_of(part: AnyPart) -> tuple[int, ...]:
-    """The sides of it."""
+    """The shape of a part."""
     return form_of(part)[0]

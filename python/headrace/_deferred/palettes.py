@@ -1,4 +1,4 @@
-"""Pillow's warning of a palette with half transparent colours, where a conversion is recorded."""
+"""Gives Pillow's warning of half-transparent colours in a palette when a conversion is recorded."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from headrace._deferred.source import beginning
 from headrace._torch import trailing
 
 _TEXT = "Palette images with Transparency expressed in bytes should be converted to RGBA images"
-_ONE_COLOUR = re.compile(rb"^\xff*\x00\xff*$")  # PIL.PngImagePlugin: it is no bytes to Pillow
-_FIRST = 4096  # bytes of a file; a palette of 256 colours takes 780
+_ONE_COLOUR = re.compile(rb"^\xff*\x00\xff*$")  # one transparent colour (PIL.PngImagePlugin)
+_FIRST = 4096  # how many bytes of a file are read; a palette of 256 colours takes 780
 
 
 def warn_of(chain: Chain) -> None:
-    """Warns as ``convert`` does of a PNG with a palette, once for all as Python counts it.
+    """Warns as ``convert`` does for a PNG with a palette; Python shows the warning once.
 
     Raises:
-        UserWarning: where warnings are errors.
+        UserWarning: warnings are errors.
     """
     if chain.header is None or chain.header.kind != "PNG":
         return
@@ -31,14 +31,14 @@ def warn_of(chain: Chain) -> None:
         alpha = told if isinstance(told, bytes) else b""
     if not alpha or _ONE_COLOUR.match(alpha):
         return
-    # In Pillow's name, as filters and Python's own list of what was said go by it.
+    # In the name of Pillow's module, by which filters go, and Python's record of past warnings.
     said = vars(PIL.Image).setdefault("__warningregistry__", {})
     line = PIL.Image.Image.convert.__code__.co_firstlineno
     warnings.warn_explicit(_TEXT, UserWarning, PIL.Image.__file__, line, "PIL.Image", said)
 
 
 def _alpha(data: bytes) -> bytes | None:
-    """The alpha of a PNG's colours; b"": it has none. None: the bytes do not reach so far."""
+    """The alpha values of a PNG's palette; b"": it has none. None: ``data`` ends too early."""
     for name, begin, end in trailing.chunks(data):
         if len(name) < 4:
             break

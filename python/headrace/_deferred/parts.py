@@ -1,4 +1,4 @@
-"""What a pending tensor is made of: images, and the operators that are applied to them later.
+"""The parts of a pending tensor: images, and the operators that are applied to them later.
 
 All of it is plain data, which can be sent to another process. Tensors that share memory in torch
 share one object here, also after they were sent.
@@ -26,7 +26,7 @@ class Part(NamedTuple):
     Attributes:
         chain: what to decode, and how.
         form: dtype and scale.
-        place: of its sample in the batch.
+        place: the place of its sample in the batch.
     """
 
     chain: Chain
@@ -40,32 +40,33 @@ class Part(NamedTuple):
 
     @property
     def leaf(self) -> Part:
-        """Itself: its memory is filled by the engine."""
+        """Itself, because the engine fills its memory."""
         return self
 
 
 class Constant(NamedTuple):
-    """A small tensor that an operator takes, with the values that it had then."""
+    """A small tensor that is an operator's argument, with the values that it had at the call."""
 
     data: bytes
     dtype: torch.dtype
     shape: tuple[int, ...]
 
     def tensor(self) -> torch.Tensor:
-        """A tensor of them."""
+        """A tensor with these values."""
         return torch.frombuffer(bytearray(self.data), dtype=self.dtype).view(self.shape)
 
 
 class TensorOp(NamedTuple):
-    """A method of torch.Tensor, what it is called with, and what it gives.
+    """A method of torch.Tensor, its arguments, and what is known of its result.
 
     Attributes:
-        name: of the method.
+        name: the method's name.
         arguments: numbers, dtypes, slices, and tuples of them; constants.
-        named: the same, by name.
-        view: it gives a view of the memory that it takes.
-        pointwise: each value is made of the value in the same place.
-        contiguous: its result is.
+        named: the arguments that are given by name.
+        view: whether the result is a view of the tensor's memory.
+        pointwise: whether each value is made of the value in the same place.
+        shape, dtype, stride: those of the result.
+        contiguous: whether the result is contiguous.
     """
 
     name: str
@@ -79,7 +80,7 @@ class TensorOp(NamedTuple):
     contiguous: bool
 
     def of(self, tensor: torch.Tensor) -> torch.Tensor:
-        """What it makes of a tensor."""
+        """The method's result for a tensor."""
         return called(self.name, tensor, [*map(_given, self.arguments)], self.named)
 
 
@@ -89,7 +90,7 @@ def _given(argument: Any) -> Any:
 
 
 def called(name: str, tensor: torch.Tensor, given: Any, named: Any = ()) -> torch.Tensor:
-    """What a method of a tensor gives; of an assignment, a tensor with what is assigned."""
+    """The result of a tensor's method; for an assignment, a copy with the assigned values."""
     if name == "__setitem__":
         changed = tensor.clone()
         changed[given[0]] = given[1]
@@ -99,10 +100,11 @@ def called(name: str, tensor: torch.Tensor, given: Any, named: Any = ()) -> torc
 
 
 class Stacked(NamedTuple):
-    """Several of one shape and dtype, one behind another in one memory.
+    """Several parts of one shape and dtype, one after another in one memory.
 
     Attributes:
-        parts: in their order. It is one object for all that see this memory.
+        parts: the parts in their order. The tuple is one object for all tensors that share this
+            memory.
     """
 
     parts: tuple[AnyPart, ...]
@@ -114,16 +116,16 @@ class Stacked(NamedTuple):
 
     @property
     def leaf(self) -> Stacked:
-        """Itself, as of an image."""
+        """Itself, as for an image."""
         return self
 
 
 class Memory(NamedTuple):
-    """Values that operators make of an image's or a stack's, in memory of their own.
+    """Values that operators make of an image or a stack, in memory of their own.
 
     Attributes:
         leaf: the image or the stack.
-        ops: the last one is no view.
+        ops: the operators, of which the last one returns no view.
     """
 
     leaf: Part | Stacked
@@ -131,11 +133,11 @@ class Memory(NamedTuple):
 
 
 class Derived(NamedTuple):
-    """What operators make of an image or a stack: a memory, and how it is seen.
+    """What operators make of an image or a stack: a memory, and a view of it.
 
     Attributes:
-        memory: the image's own or the stack's, or another.
-        views: of it; each is seen in the one before.
+        memory: that of the image or the stack itself, or one that operators fill.
+        views: the operators that give the view, each applied to the result of the one before.
     """
 
     memory: Part | Stacked | Memory
@@ -148,12 +150,12 @@ class Derived(NamedTuple):
 
     @property
     def ops(self) -> tuple[TensorOp, ...]:
-        """All that is done to the values of the image or the stack."""
+        """All operators on the values of the image or the stack."""
         return (self.memory.ops if isinstance(self.memory, Memory) else ()) + self.views
 
     @property
     def last(self) -> TensorOp:
-        """The operator whose result it is."""
+        """The operator that this is the result of."""
         return self.views[-1] if self.views else self.ops[-1]
 
     def described(self) -> tuple[tuple[int, ...], torch.dtype]:
@@ -172,14 +174,14 @@ AnyPart = OnePart | torch.Tensor
 
 
 def form_of(part: AnyPart) -> tuple[tuple[int, ...], torch.dtype]:
-    """Shape and dtype."""
+    """Shape and dtype of a part, which may be a tensor with values."""
     if isinstance(part, torch.Tensor):
         return tuple(part.shape), part.dtype
     return part.described()
 
 
 def leaves_of(parts: tuple[AnyPart, ...]) -> list[Part]:
-    """The images among parts."""
+    """The images among parts, also those inside stacks."""
     found = []
     for part in parts:
         leaf = None if isinstance(part, torch.Tensor) else part.leaf
@@ -193,11 +195,11 @@ def leaves_of(parts: tuple[AnyPart, ...]) -> list[Part]:
 def values(
     ops: tuple[TensorOp, ...], tensor: torch.Tensor, row: torch.Tensor | None = None
 ) -> torch.Tensor:
-    """What operators make of values.
+    """Applies operators to values.
 
     Args:
-        row: where the result goes, of its shape and dtype; None: to memory of its own, but a view
-            stays where it is.
+        row: where the result goes, with its shape and dtype; None: to memory of its own, except
+            that a view stays in the memory that it is a view of.
     """
     place, own = 0, False
     while place < len(ops):
@@ -230,18 +232,18 @@ def values(
     return row
 
 
-# torch shares out what has more values among threads of its own (GRAIN_SIZE in
-# aten/src/ATen/TensorIterator.h). Those and the engine's wait for one another at each operator; and
-# so few values stay in a core's cache from one operator to the next.
+# torch divides the work on more values among threads of its own (GRAIN_SIZE in
+# aten/src/ATen/TensorIterator.h). Those and the engine's threads would wait for one another at each
+# operator. And so few values stay in a core's cache from one operator to the next.
 _MOST_AT_ONCE = (1 << 15) - 1
 
 _Call = tuple[str, list[Any], Any]
 
 
 def fill(made: torch.Tensor, tensor: torch.Tensor, ops: tuple[TensorOp, ...] = ()) -> None:
-    """Puts into memory what pointwise operators make of values, some of them at a time.
+    """Applies pointwise operators to some values at a time, and writes the results to memory.
 
-    Bytes are the same however many there are at a time: each operator rounds a value once.
+    The bytes do not depend on how many values that are, because each operator rounds a value once.
     """
     calls: list[_Call] = []
     for op in ops:
@@ -251,8 +253,10 @@ def fill(made: torch.Tensor, tensor: torch.Tensor, ops: tuple[TensorOp, ...] = (
 
 
 def _spread(constant: Constant, made: torch.Tensor) -> torch.Tensor:
-    """A constant in the shape of what it is combined with; a number stays one, for torch's rules of
-    dtypes are others for it."""
+    """A constant in the shape of what it is combined with.
+
+    A number stays a number, because torch has other rules of dtypes for it.
+    """
     tensor = constant.tensor()
     return tensor.expand(made.shape) if tensor.dim() else tensor
 
@@ -264,7 +268,7 @@ def _fill(made: torch.Tensor, tensor: torch.Tensor, calls: list[_Call]) -> None:
             tensor = called(name, tensor, given, named)
         made.copy_(tensor)
         return
-    # Along the dimension whose values lie farthest apart.
+    # The values are cut along the dimension in which they lie farthest apart.
     size, stride = made.shape, made.stride()
     along = max((dim for dim in range(len(size)) if size[dim] > 1), key=stride.__getitem__)
     step = max(1, size[along] * _MOST_AT_ONCE // count)

@@ -1,4 +1,4 @@
-"""The pixels of deferred images in the process that recorded them, when somebody asks for them."""
+"""Makes the pixels of deferred images at once, in the process that recorded them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from headrace._torch.failures import joined
 from headrace._torch.foreign import limits_of_decoded
 from headrace.errors import ChangedError, HeadraceError, LimitError
 
-# An op, or what stands before the first one, and what it has made.
+# An op, or the beginning before the first op, and the image that it made.
 Step = tuple[Any, PIL.Image.Image]
 
 _P = ParamSpec("_P")
@@ -32,17 +32,17 @@ _R = TypeVar("_R")
 
 
 def note(what: str = "") -> Altering | None:
-    """Remembers in the recording, where there is one, that something needs pixels.
+    """Notes in the recording, if there is one, that something needs pixels.
 
     Returns:
-        how they are to be others; None: they are the image's own.
+        how the pixels are to be altered; None: they stay the image's own.
     """
     found = recording.current()
     return None if found is None else found.note(f"{what} needs the pixels" if what else "")
 
 
 def asked(what: str = "") -> Altering | None:
-    """As ``note``, of whoever may have to wait.
+    """As ``note``, for code that may have to wait.
 
     Raises:
         ValuesNeeded: a collate function has to wait for pixels.
@@ -54,8 +54,9 @@ def asked(what: str = "") -> Altering | None:
 
 
 def _noted_where_it_fails(function: Callable[_P, _R]) -> Callable[_P, _R]:
-    """A function that decodes: torch's loader would have met what it raises of a bad file earlier,
-    where Pillow decodes.
+    """Has the recording note when a function that decodes raises because of a bad file.
+
+    With torch's loader the program would have met that error earlier, where Pillow decodes.
     """
 
     @wraps(function)
@@ -73,10 +74,10 @@ def _noted_where_it_fails(function: Callable[_P, _R]) -> Callable[_P, _R]:
 
 @_noted_where_it_fails
 def image_of(chain: Chain) -> PIL.Image.Image:
-    """What Pillow would have made of the file and of what was done to it since.
+    """The image that Pillow would have made of the file and of the ops since.
 
     Raises:
-        OSError, PIL.UnidentifiedImageError: the file is bad, as Pillow says it.
+        OSError, PIL.UnidentifiedImageError: Pillow's error: the file is bad.
     """
     if chain.native and engine_here():
         size, data = decoded(chain, Form(layout="NHWC", channels=chain.channels))
@@ -88,12 +89,12 @@ def image_of(chain: Chain) -> PIL.Image.Image:
 
 
 def info_of(chain: Chain, info: dict[Any, Any]) -> dict[Any, Any]:
-    """What Pillow's image says of itself, if that of the file says this.
+    """The ``info`` that Pillow's image has after the ops, if the file's is ``info``.
 
     Raises:
-        OSError, PIL.UnidentifiedImageError: the file is bad, as Pillow says it.
+        OSError, PIL.UnidentifiedImageError: Pillow's error: the file is bad.
     """
-    # What the engine draws is drawn to no purpose here.
+    # The replay draws what the engine draws as well, so its draws are undone.
     before = drawn.states() if chain.drawn and engine_here() else None
     try:
         with recording.paused():
@@ -105,7 +106,7 @@ def info_of(chain: Chain, info: dict[Any, Any]) -> dict[Any, Any]:
 
 
 def engine_here() -> bool:
-    """Whether this process may decode natively; threads of the program's own have no recording."""
+    """Whether this process may decode natively, also if this thread has no recording."""
     found = recording.current()
     if found is not None:
         return found.engine
@@ -117,7 +118,7 @@ def values_of(chain: Chain, form: Form) -> torch.Tensor:
     """The tensor of a chain in a form, as Pillow, torchvision and torch make it without an engine.
 
     Raises:
-        OSError, PIL.UnidentifiedImageError: the file is bad, as Pillow says it.
+        OSError, PIL.UnidentifiedImageError: Pillow's error: the file is bad.
     """
     steps = _steps()
     with recording.paused():
@@ -140,11 +141,11 @@ def finished(value: Any, form: Form) -> torch.Tensor:
 
 @_noted_where_it_fails
 def decoded(chain: Chain, form: Form) -> tuple[tuple[int, int], bytes]:
-    """Width and height, and the values of a chain in a form, by the engine in this thread.
+    """Width and height, and the values of a chain in a form, made by the engine in this thread.
 
     Raises:
-        OSError, PIL.UnidentifiedImageError: the file is bad, as Pillow says it.
-        LimitError: it meets a limit of the engine's own. An ``OSError``, too.
+        OSError, PIL.UnidentifiedImageError: Pillow's error: the file is bad.
+        LimitError: the image meets a limit of the engine's own. It is an ``OSError``, too.
     """
     found, data = recording.current(), bytes_of(chain.source)
     allowed = limits.now() if found is None else found.limits
@@ -161,11 +162,11 @@ def decoded(chain: Chain, form: Form) -> tuple[tuple[int, int], bytes]:
 
 
 def by_pillow(chain: Chain, form: Form, mode: str) -> bytes:
-    """The values of a chain in a form, of what Pillow decodes of its file.
+    """The values of a chain in a form, where Pillow decodes the file and the engine does the rest.
 
     Raises:
-        ChangedError: the file is another than the one that was opened.
-        OSError, PIL.UnidentifiedImageError: the file is bad, as Pillow says it.
+        ChangedError: the file is not the one that was opened any more.
+        OSError, PIL.UnidentifiedImageError: Pillow's error: the file is bad.
     """
     data = bytes_of(chain.source)
     return _by_pillow(data, chain, form, mode)[1]
@@ -184,10 +185,10 @@ def _config(chain: Chain, form: Form, mode: str, allowed: str) -> str:
 
 
 def read_by_pillow(data: bytes) -> bytes:
-    """An encoded image as Pillow decodes it, in a format that the engine takes.
+    """An image as Pillow decodes it, encoded in a format that the engine takes.
 
     Raises:
-        OSError, PIL.UnidentifiedImageError: Pillow cannot.
+        OSError, PIL.UnidentifiedImageError: Pillow cannot decode it.
     """
     with recording.paused():
         image = PIL.Image.open(io.BytesIO(data)).convert("RGB")
@@ -204,7 +205,7 @@ def _decoded(data: bytes, text: str) -> tuple[tuple[int, int], bytes]:
 
 
 def _tensor(value: Any) -> torch.Tensor:
-    """The tensor of a Pillow image; of a tensor, the same values as a plain ``torch.Tensor``."""
+    """The tensor of a Pillow image; for a tensor, the same values as a plain ``torch.Tensor``."""
     if not isinstance(value, torch.Tensor):
         pixels = torch.from_numpy(np.array(value))
         value = pixels.view(*pixels.shape[:2], -1).permute(2, 0, 1).contiguous()
@@ -213,7 +214,7 @@ def _tensor(value: Any) -> torch.Tensor:
 
 
 def of_tensors(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """What replays a function of tensors, of a Pillow image as of its tensor."""
+    """The replay of a function of tensors, which also takes a Pillow image."""
     return partial(_of_tensor, function)
 
 
@@ -222,7 +223,7 @@ def _of_tensor(function: Callable[[Any], Any], value: Any) -> Any:
 
 
 def _steps() -> list[Step]:
-    """What Pillow has made of the sample's last image; a list of no use without a recording."""
+    """The steps in which Pillow made the sample's last image; without a recording, a new list."""
     found = recording.current()
     return [] if found is None else found.steps
 
@@ -230,12 +231,12 @@ def _steps() -> list[Step]:
 def _with_pillow(
     chain: Chain, info: dict[Any, Any] | None = None, steps: list[Step] | None = None
 ) -> Any:
-    """An image, or the tensor that an op made of it.
+    """The image after all ops, or the tensor that an op made of it.
 
     Args:
-        info: of the file, where it is another than the file's own.
-        steps: the images on the way to the last one, which parts of one image have in common; they
-            become those on the way to this one.
+        info: what replaces the file's own ``info``; None: nothing does.
+        steps: the steps to the last image. Views of one image share their first steps, so these
+            are not done again. The list then has the steps to this image.
     """
     steps = [] if steps is None else steps
     known, left = 0, chain.ops[chain.drafts :]
@@ -244,7 +245,7 @@ def _with_pillow(
         while known < min(len(steps) - 1, len(left)) and steps[known + 1][0] is left[known]:
             known += 1
         del steps[known + 1 :]
-        image: Any = steps[-1][1].copy()  # which may be changed
+        image: Any = steps[-1][1].copy()  # a copy, because an op may change it
     else:
         image = PIL.Image.open(io.BytesIO(bytes_of(chain.source)))
         if info is not None:
@@ -253,7 +254,7 @@ def _with_pillow(
             assert chain.ops[0].replay is not None
             image = chain.ops[0].replay(image)
         if chain.native:
-            image = image.convert("RGB")  # which the ops begin with
+            image = image.convert("RGB")  # the ops begin with that
         image.load()
         steps.clear()
         if left:
@@ -264,5 +265,5 @@ def _with_pillow(
         image = op.replay(image)
         if len(steps) == number < len(left) and isinstance(image, PIL.Image.Image):
             steps.append((op, image))
-            image = image.copy()  # an op may change it, or give it to the program as it is
+            image = image.copy()  # an op may change it, or return it to the program as it is
     return image

@@ -1,7 +1,7 @@
-"""What a dataset's own code does to images while a batch of its samples is made.
+"""Keeps what a dataset's own code does to images while a batch of its samples is made.
 
 One recording belongs to one batch and to the thread that runs the dataset's code. Nothing here
-knows of Pillow or of how images are decoded.
+knows of Pillow, or of how images are decoded.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class Draws(NamedTuple):
-    """What the engine's draws of a loader are keyed by, apart from the sample."""
+    """What a loader's draws in the engine are keyed by, apart from the sample."""
 
     seed: int
     epoch: int
@@ -37,14 +37,15 @@ class Asked(NamedTuple):
     """A batch that the sampler chose.
 
     Attributes:
-        number: of the batch in its epoch.
-        indices: what the sampler said; of a loader that does not batch, one of them.
-        samples: the number of each.
-        draws: how often each came before in this epoch.
-        batched: ``indices`` is a list of them.
-        key: of the draws; None: torch's base seed, known where the batch is made, and ``passed``,
-            the epochs that it served before.
-        eager: places in the batch of samples that open their images as ever.
+        number: the number of the batch in its epoch.
+        indices: what the sampler gave; for a loader that does not batch, a single index.
+        samples: the number of each sample.
+        draws: how often each sample came before in this epoch.
+        batched: whether ``indices`` is a list of indices.
+        key: the key of the draws; None: it is made of torch's base seed, which is known where the
+            batch is made, and of ``passed``.
+        passed: how many epochs that base seed served before.
+        eager: the places in the batch of samples whose images Pillow opens.
     """
 
     number: int
@@ -65,52 +66,54 @@ class Reason(NamedTuple):
 
 
 class ValuesNeeded(BaseException):
-    """A collate function needs values that are still to come, and is called again with them.
+    """A collate function needs values that are not made yet; it will be called again with them.
 
-    Not an ``Exception``, for it may catch those.
+    This is no ``Exception``, because the function may catch those.
     """
 
 
 _numbers = itertools.count(1)
-_initial_seed = torch.default_generator.initial_seed  # what torch.initial_seed asks
+_initial_seed = torch.default_generator.initial_seed  # what torch.initial_seed calls
 
 
 class Recording:
     """The images of one batch.
 
     Attributes:
-        number: among the recordings of the process.
-        pending: every pending tensor that was made, alive or not; of earlier samples those that
-            have no values yet.
-        some_have_values: of the tensors of this sample.
+        number: its number among the recordings of the process.
+        pending: every pending tensor that was made, alive or not; of earlier samples only those
+            that have no values yet.
+        some_have_values: whether some pending tensors of this sample got their values.
         files: every file that was opened.
         reasons: why pixels were needed in Python, once each.
-        foreign: of each image that Pillow has opened in the engine's place the path, or b"", and
-            why.
+        foreign: for each image that Pillow opened in the engine's place, its path, or b"", and why.
         engine: whether this process may decode natively.
-        engine_made: it made an image at once, for code that needed its pixels.
-        eager_open: opened images are decoded at once, natively where that is allowed.
-        travels: the batch, or an error in its place, goes to another process.
-        before: the thread's own recording, where a dataset iterates over a loader.
-        place: of the sample in the batch.
-        collating: the samples are there, and the collate function runs.
-        eager: open everything with Pillow, as if nothing were recorded.
-        asked: the batch; None of a stream.
-        failed: places of samples whose files could not be decoded when somebody needed pixels, or
+        engine_made: whether the engine made an image at once, for code that needed its pixels.
+        eager_open: whether opened images are decoded at once, natively if that is allowed.
+        travels: whether the batch, or an error in its place, is sent to another process.
+        before: the recording that this thread had before, if a dataset iterates over a loader.
+        place: the place of the current sample in the batch.
+        collating: whether all samples are made, and the collate function runs.
+        eager: whether Pillow opens everything, as if nothing were recorded.
+        asked: the request for the batch; None for a stream.
+        failed: the places of samples whose files could not be decoded when code needed pixels, or
             were written to meanwhile.
-        transforms: the dataset's, as the engine knows them.
-        limits: the engine's, for what is opened.
-        opened: the program's code opened images.
-        waits: values are not made now but with all of the batch: whoever needs some is asked again.
-        refused: somebody was asked to wait; an ``except:`` may have kept it from us.
-        drawing: transforms are drawn by the engine; else by torchvision, from torch's generator.
-        explains: every line that needs pixels is noted, also of pixels that are there already.
-        altering: what other pixels a line gets; None: all get the image's own.
-        repeated: of a process without the engine, what draws the sample's transforms in its place
-            where pixels are needed at once; and ``images``, the sample's that were drawn.
+        transforms: the dataset's transforms, as the engine knows them.
+        limits: the engine's limits for what is opened.
+        opened: whether the program's code opened images.
+        waits: whether values are made with the whole batch and not now; code that needs some is
+            called again then.
+        refused: whether code had to wait. It is noted here because an ``except:`` of the program
+            may have caught ``ValuesNeeded``.
+        drawing: whether the engine draws transforms; else torchvision does, from torch's generator.
+        explains: whether every line that needs pixels is noted, also if the pixels are there.
+        altering: what other pixels a line gets; None: all lines get the image's own.
+        repeated: in a process without the engine, what draws the sample's transforms in its place
+            if pixels are needed at once.
+        images: in such a process, the sample's images that have draws.
         made: every deferred image of the batch.
-        steps: of the sample's image that Pillow has made last, ``pixels.Step``.
-        inside: the ids of transforms that say what they equal, and whose own code runs.
+        steps: the steps (``pixels.Step``) of the sample's image that Pillow made last.
+        inside: the ids of transforms that say what they equal and whose own code is running.
     """
 
     def __init__(
@@ -127,12 +130,13 @@ class Recording:
         self.failed: set[int] = set()
         self.eager_open, self.before, self.travels = False, current(), False
         self.pending: list[Any] = []
-        self._looked_at = 0  # of these
+        self._looked_at = 0  # how many of these belong to earlier samples
         self.some_have_values = False
         self.files: list[File] = []
         self.reasons: dict[Reason, None] = {}
         self.foreign: list[tuple[bytes, str]] = []
-        self._stem = (*draws, 0, 0)  # of the sample's keys: its number, how often it came before
+        # The beginning of the sample's keys, with its number and how often it came before.
+        self._stem = (*draws, 0, 0)
         self.place, self.collating = -1, False
         self.eager = self.opened = False
         self.drawing, self.waits, self.refused = True, False, False
@@ -144,40 +148,45 @@ class Recording:
         self.steps: list[Any] = []
         self.inside: set[int] = set()
         self._calls, self._seed = 0, _initial_seed()
-        # The keys of this batch, and how many places of the engine's lists calls of each may have.
+        # For each key of this batch, how many places in the engine's list its calls may take.
         self._places: dict[Key, int] = {}
 
     @property
     def draws_natively(self) -> bool:
-        """Whether the engine draws what comes next: nobody has seeded torch's generator, not even
-        by that one's own method, which no patch sees."""
+        """Whether the engine draws what comes next, because nobody has seeded torch's generator.
+
+        The generator's own method may have seeded it, which no patch sees. So its seed is compared.
+        """
         return self.drawing and _initial_seed() == self._seed
 
     def begin(self, sample: int, draw: int, eager: bool = False) -> None:
-        """The next sample's turn has come."""
-        if self.some_have_values:  # which would be kept as long as the batch
+        """Begins with the next sample."""
+        if self.some_have_values:  # these would be kept as long as the batch
             self.some_have_values = False
             self.pending[self._looked_at :] = [
                 value for value in self.pending[self._looked_at :] if "parts" in value.__dict__
             ]
         self._looked_at = len(self.pending)
         self._stem, self.eager = (*self.draws, sample, draw), eager
-        self.opened |= eager  # of which nothing is seen
+        self.opened |= eager  # nothing is seen of what an eager sample opens
         self.place += 1
         self._calls, self.drawing, self._seed = 0, True, _initial_seed()
         self.repeated.clear()
         self.images.clear()
 
     def new_key(self) -> Key:
-        """The key of the next call of transforms that the engine draws; each draws its own."""
+        """A new key for the next call of transforms that the engine draws."""
         self._calls += 1
         key = (*self._stem, self._calls - 1)
         self._places[key] = 0
         return key
 
     def before_more_draws(self, chain: Chain, drawn: tuple[Op, ...]) -> tuple[Op, ...] | None:
-        """What stands between an image that was drawn and the next call that draws; None: that is
-        torchvision's, of an image that the program kept of another batch, or of too many calls."""
+        """The ops to put between an image that has draws and the next call that draws.
+
+        None: torchvision has to do that call, because the program kept the image from another
+        batch, or because there are too many calls.
+        """
         key = chain.key
         if key not in self._places:
             return None
@@ -188,10 +197,10 @@ class Recording:
         return (between,) if between.text else ()
 
     def refuse(self) -> None:
-        """Has whoever needs values wait. Who asks again has not heard it, and is given them.
+        """Has code that needs values wait. If it asks again, it has caught the error and gets them.
 
         Raises:
-            ValuesNeeded: where values are not made now.
+            ValuesNeeded: values are not made now.
         """
         if self.waits:
             self.waits, self.refused = False, True
@@ -201,7 +210,7 @@ class Recording:
         """Lets go of the files that the sample opened.
 
         Returns:
-            false where one was written to meanwhile, and its images are yet to be decoded.
+            false: a file was written to meanwhile, and its images are not decoded yet.
         """
         self.steps.clear()
         if not self.files:
@@ -211,20 +220,21 @@ class Recording:
         return self.eager_open or all(kept)
 
     def say_instead(self, text: str, other: str) -> None:
-        """Has what was noted say something else, as more is known now."""
+        """Replaces the text of a reason that was noted, because more is known now."""
         self.reasons = {
             reason._replace(text=other) if reason.text == text else reason: None
             for reason in self.reasons
         }
 
     def note(self, text: str = "", of: str = "") -> Altering | None:
-        """Remembers that pixels are needed in Python, by what, and at which line of the program.
+        """Notes that pixels are needed in Python, by what, and at which line of the program.
 
         Args:
+            text: the reason; "": the function that the program called is the reason.
             of: what is special about the image.
 
         Returns:
-            how they are to be others for that line; None: they are the image's own.
+            how the pixels are to be altered for that line; None: they stay the image's own.
         """
         needing, line = _caller()
         self.reasons[Reason(text or f"{needing} needs the pixels{of}", line)] = None
@@ -234,28 +244,28 @@ class Recording:
 
 class _Local(threading.local):
     recording: Recording | None = None
-    # Of a thread that works for code that is recorded in another one: that recording, and the line
-    # that gave it the work.
+    # If this thread works for code that is recorded in another thread: that recording, and the
+    # line that gave it the work.
     giver: tuple[Recording, str] | None = None
-    failures = 0  # of files that could not be decoded when somebody needed their pixels
+    failures = 0  # how many files could not be decoded when code needed their pixels
 
 
 _local = _Local()
 
 
 def current() -> Recording | None:
-    """The recording of this thread, or None where images open as ever."""
+    """The recording of this thread; None: images open as without Headrace."""
     return _local.recording
 
 
 def place_of(known: int | None) -> int:
-    """The place in the batch of what is made now.
+    """The place in the batch that belongs to an image or a tensor which is made now.
 
-    A collate function makes it of any sample's image; a dataset's code may have kept that image of
-    another batch.
+    In a collate function that is the place of the image that it is made of. In a dataset's code it
+    is the current sample's, because the code may have kept that image from another batch.
 
     Args:
-        known: of the image that it is made of; None: there is none.
+        known: the place of the image that it is made of; None: there is none.
     """
     found = _local.recording
     if found is None or (found.collating and known is not None):
@@ -264,24 +274,24 @@ def place_of(known: int | None) -> int:
 
 
 def change(recording: Recording | None) -> None:
-    """Makes it this thread's."""
+    """Makes a recording this thread's."""
     _local.recording = recording
 
 
 def has_values() -> None:
-    """Remembers that a tensor of the sample has its values by now."""
+    """Notes that a tensor of the sample got its values."""
     found = _worked_for()
     if found is not None:
         found.some_have_values = True
 
 
 def _worked_for() -> Recording | None:
-    """The recording of this thread, or of the one that gave it its work."""
+    """The recording of this thread, or of the thread that gave it its work."""
     return _local.recording if _local.giver is None else _local.giver[0]
 
 
 def decoding_failed() -> None:
-    """Remembers that a file could not be decoded, later than Pillow would have tried."""
+    """Notes that a file could not be decoded, later than Pillow would have found out."""
     _local.failures += 1
     found = _worked_for()
     if found is not None and not found.eager_open:
@@ -295,7 +305,7 @@ def failures() -> int:
 
 @contextmanager
 def paused() -> Iterator[None]:
-    """Lets Pillow and torchvision work as ever in this thread."""
+    """A context in which Pillow and torchvision work in this thread as without Headrace."""
     before, giver = _local.recording, _local.giver
     _local.recording = _local.giver = None
     try:
@@ -305,7 +315,7 @@ def paused() -> Iterator[None]:
 
 
 def for_another_thread(found: Recording, function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function that the recorded code has another thread call. Nothing is recorded there."""
+    """Wraps a function that recorded code has another thread call, which records nothing."""
     giver = (found, _caller()[1])
 
     def called(*arguments: Any, **named: Any) -> Any:
@@ -319,7 +329,7 @@ def for_another_thread(found: Recording, function: Callable[..., Any]) -> Callab
 
 
 def note_of_another_thread(text: str) -> None:
-    """Remembers what Python does in this thread, where it works for a recording of another one."""
+    """Notes what Python does in this thread, if it works for code that another thread records."""
     if _local.giver is not None:
         found, place = _local.giver
         found.opened = True
@@ -327,12 +337,12 @@ def note_of_another_thread(text: str) -> None:
 
 
 SWITCHED = "<headrace>"  # the file of the code that takes the place of a function's own
-# Whose lines are not the program's own, nor are those of Python's own modules. Datasets of
-# torchvision's are: they are what it runs.
+# Lines of these are not the program's own, nor are those of Python's own modules. Lines of
+# torchvision's datasets count as the program's, because they are what it runs.
 _LIBRARIES = ("headrace.", "PIL.", "torch.", "torchvision.", "numpy.", "timm.", "datasets.")
 _DATASETS = "torchvision.datasets."
-# How each transform that is a Module is called, what torch writes in Python of its operators, and
-# what stands around functions that switch gradients off or have other forms.
+# Frames that say little: those that call a Module's forward, torch's operators written in Python,
+# and wrappers of functions that switch gradients off or have several forms.
 _BEHIND_CALLS = (
     *("torch.nn.modules.module.", "torch._tensor.", "torch.overrides."),
     *("torch.utils._contextlib.", "torch._jit_internal."),
@@ -340,7 +350,7 @@ _BEHIND_CALLS = (
 
 
 def _name(frame: Any) -> str:
-    """The name of a function, with the class of the object whose method it is."""
+    """The name of a frame's function, with the class of the object if it is a method."""
     owner = frame.f_locals.get("self")
     if owner is not None and not isinstance(owner, type):
         return f"{type(owner).__module__}.{type(owner).__qualname__}.{frame.f_code.co_name}"
@@ -353,7 +363,7 @@ def _of_a_library(module: str) -> bool:
 
 
 def _says_little(frame: Any) -> bool:
-    """Whether it is a list of transforms, or a switched function: what those call says more."""
+    """Whether a frame is a list of transforms or a switched function: what they call says more."""
     return (
         type(frame.f_locals.get("self")).__name__ in ("Compose", "Sequential")
         or frame.f_code.co_filename == SWITCHED
@@ -361,13 +371,13 @@ def _says_little(frame: Any) -> bool:
 
 
 def _caller() -> tuple[str, str]:
-    """The function that the program called, and its line: the innermost of no library."""
+    """The function that the program called, and the program's line: the innermost of no library."""
     frame: Any = sys._getframe(1)
     called: Any = None
     while frame is not None:
         module = f"{frame.f_globals.get('__name__', '')}."
         if module.startswith("torch.utils.data."):
-            break  # whoever iterates has not called it
+            break  # beyond is code that iterates over the loader, and it has not called this
         if not _of_a_library(module) or module.startswith(_DATASETS):
             return _name(called or frame), f"{frame.f_code.co_filename}:{frame.f_lineno}"
         if not module.startswith(("headrace.", *_BEHIND_CALLS)) and not _says_little(frame):

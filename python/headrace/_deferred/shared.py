@@ -1,5 +1,7 @@
-"""Pending tensors that share memory, as views of one another: they get their values together, and
-each image is decoded once for all of them."""
+"""Gives pending tensors that share memory, as views of one another, their values together.
+
+Each image is decoded once for all of them.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +17,10 @@ Making = Callable[[torch.Tensor], torch.Tensor]
 
 
 class Seen(NamedTuple):
-    """How a tensor is made of a memory: a step behind others.
+    """How a tensor is made of a memory: the last step, and the steps before it.
 
-    A list, and no function of functions: a program may take thousands of views of one another.
+    It is a linked list and not a function of functions, because a program may take thousands of
+    views of one another.
     """
 
     before: Seen | None
@@ -27,12 +30,12 @@ class Seen(NamedTuple):
 class Shared:
     """The tensors that are made together.
 
-    A member is a view of a memory: of the first tensor's, or of one that an operator fills.
+    Each member is a view of a memory: that of the first tensor, or one that an operator fills.
 
     Args:
-        first: a pending tensor, of which others are made.
+        first: the pending tensor that the others are made of.
         first_values: makes the values of the first memory.
-        put: puts values in the place of a tensor, and leaves one alone that has some.
+        put: puts values in the place of a pending tensor; leaves a tensor with values alone.
         kind: the class of pending tensors.
     """
 
@@ -46,15 +49,15 @@ class Shared:
         self._first_values, self._put, self._kind = first_values, put, kind
         self._lock = threading.RLock()
         self.made: dict[int, torch.Tensor] = {}  # memories that some members may have already
-        # Of each memory but the first, which one it is made of, and how.
+        # For each memory except the first: the memory that it is made of, and how.
         self._memories: list[tuple[int, Seen]] = []
         self._members: list[tuple[weakref.ref[Any], int, Seen]] = [
             (weakref.ref(first), 0, Seen(None, whole))
         ]
 
     def add(self, base: Any, made: Any, making: Making, copies: bool) -> None:
-        """Adds what is made of a member: a view of it, or a copy."""
-        # A program goes on with what it made last.
+        """Adds a tensor that is made of a member: a view of it, or a copy."""
+        # Searched from the end, because a program mostly goes on with what it made last.
         memory, before = next(
             (memory, seen) for one, memory, seen in reversed(self._members) if one() is base
         )
@@ -65,13 +68,13 @@ class Shared:
         self._members.append((weakref.ref(made), memory, seen))
 
     def alive(self) -> list[tuple[Any, int, Seen]]:
-        """Those that are pending still, and that somebody refers to."""
+        """The members that are still pending, and that somebody refers to."""
         members = [(known(), memory, seen) for known, memory, seen in self._members]
         return [one for one in members if isinstance(one[0], self._kind)]
 
     def make(self) -> None:
-        """Gives all of them their values. An interrupted one is called again, and goes on."""
-        with self._lock:  # the program's threads may each ask for one of them
+        """Gives all members their values. If it is interrupted and called again, it goes on."""
+        with self._lock:  # several threads of the program may ask for members
             alive, made = self.alive(), self.made
             kept = {memory for _, memory, _ in alive}
             wanted = kept - set(made)
@@ -80,7 +83,8 @@ class Shared:
                     wanted.add(self._memories[number - 1][0])
             if 0 in wanted:
                 made[0] = self._first_values()
-            # A result that only others are made of is let go with the last of them, as in torch.
+            # A memory that only other memories are made of is freed after the last of them, as in
+            # torch.
             users = Counter(self._memories[number - 1][0] for number in wanted if number)
             for number, (of, seen) in enumerate(self._memories, 1):
                 if number in wanted:
@@ -95,10 +99,10 @@ class Shared:
 
 
 def _followed(seen: Seen, tensor: torch.Tensor, views: dict[int, torch.Tensor]) -> torch.Tensor:
-    """What is made of a memory.
+    """Applies steps to a memory.
 
     Args:
-        views: of memories, those that were made before, by the ids of their last steps.
+        views: the results of earlier steps, by the ids of these.
     """
     steps: list[Seen] = []
     step: Seen | None = seen
@@ -113,5 +117,5 @@ def _followed(seen: Seen, tensor: torch.Tensor, views: dict[int, torch.Tensor]) 
 
 
 def whole(tensor: torch.Tensor) -> torch.Tensor:
-    """A view of all of it, with its strides: ``view`` gives axes of one value other ones."""
+    """A view of all of it with the same strides; ``view`` changes those of axes of length one."""
     return tensor[...]

@@ -1,4 +1,4 @@
-"""Pillow's methods that make an image smaller in place: ``draft`` and ``thumbnail``."""
+"""Records Pillow's methods that make an image smaller in place: ``draft`` and ``thumbnail``."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from headrace._deferred.methods import RecordedImage
 
 
 def draft(image: Any, mode: Any, size: Any) -> Any:
-    """``draft`` of an image that nobody has decoded yet.
+    """``draft`` of an image that is not decoded yet.
 
-    libjpeg decodes a JPEG at 1/2, 1/4 or 1/8 of its size; of other files Pillow makes none.
+    libjpeg decodes a JPEG at 1/2, 1/4 or 1/8 of its size; for other files Pillow does nothing.
     """
     chain = image.chain
     if chain is None or image.format != "JPEG" or image.loaded:
@@ -34,7 +34,7 @@ def draft(image: Any, mode: Any, size: Any) -> Any:
 
 
 def _recorded(image: Any, mode: Any, size: Any) -> Any:
-    """PIL.JpegImagePlugin.JpegImageFile.draft."""
+    """Records what PIL.JpegImagePlugin.JpegImageFile.draft does."""
     chain = image.chain
     if chain.drafts:
         return None
@@ -50,7 +50,7 @@ def _recorded(image: Any, mode: Any, size: Any) -> Any:
 
 
 def thumbnail(image: Any, size: Any, resample: Any, reducing_gap: Any) -> None:
-    """As Pillow's, which changes the image in place, by ``resize``."""
+    """As Pillow's ``thumbnail``, which changes the image in place, by ``resize``."""
     method: Any = PIL.Image.Image.thumbnail
     if image.chain is None:
         method(image, size, resample, reducing_gap)
@@ -65,7 +65,7 @@ def thumbnail(image: Any, size: Any, resample: Any, reducing_gap: Any) -> None:
 
 
 class _Thumbnail:
-    """What Pillow's ``thumbnail`` asks an image for: it finds the size, and resizes."""
+    """The image that Pillow's ``thumbnail`` gets: that finds the size, and calls ``resize``."""
 
     def __init__(self, image: Any) -> None:
         self._image = image
@@ -78,7 +78,7 @@ class _Thumbnail:
         return answer
 
     def load(self) -> None:
-        """Before Pillow 11 the image is loaded here; that changes no size of a deferred one."""
+        """Does nothing. Before Pillow 11 ``thumbnail`` loads the image, which keeps its size."""
 
     def resize(self, *arguments: Any, **named: Any) -> Any:
         self.made = self._image.resize(*arguments, **named)

@@ -1,4 +1,4 @@
-"""Where the bytes of a deferred image are: in a file that is as it was, or in memory."""
+"""Reads the bytes of a deferred image, from memory or from a file that must be as it was opened."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from headrace._torch.failures import joined
 from headrace.errors import ChangedError
 
 # A file's times come from a clock that ticks every few milliseconds, and on network file systems
-# from another machine's. What was written so short a time ago may be written again without a sign,
-# so its bytes are read at once (git reads such files again: "racy git").
+# from another machine's clock. A file that was written less than this time ago may be written again
+# without a sign of it, so its bytes are read at once (git reads such files again: "racy git").
 _RECENT_NS = 2_000_000_000
 _UNKNOWN = (0, 0, 0, 0)
 
 
 class File:
-    """A file by its path, and which one it was when it was opened.
+    """A file by its path, and its identity when it was opened.
 
     Attributes:
-        path: absolute.
+        path: the absolute path.
         identity: device, inode, size in bytes and time of the last change in nanoseconds.
-        data: its bytes where the path will not do; else None.
+        data: the file's bytes, if its path is not enough to find them later; else None.
     """
 
     __slots__ = ("_held", "data", "identity", "path")
@@ -44,8 +44,8 @@ class File:
         """Lets go of the open file, once the program that opened it has had its turn.
 
         Returns:
-            whether the bytes are those of the file as it was opened. What was moved or deleted
-            since is read now; what was written to meanwhile is lost.
+            whether the bytes are those of the file as it was opened. A file that was moved or
+            deleted since is read now. If it was written to meanwhile, its old bytes are lost.
         """
         held, whole = self._held, True
         if held is None:
@@ -60,7 +60,7 @@ class File:
             finally:
                 header.close(held)
                 self._held = None
-        # Last: what an interrupt leaves open is closed with this.
+        # Last, because until then `_OpenFile.__del__` closes what an interrupt leaves open.
         self._held, self.__class__ = None, File
         return whole
 
@@ -68,8 +68,8 @@ class File:
         """All of its bytes.
 
         Raises:
-            ChangedError: it is not what it was when it was opened. An ``OSError``, too.
-            OSError: it cannot be read.
+            ChangedError: the file is not as it was when it was opened. It is an ``OSError``, too.
+            OSError: the file cannot be read.
         """
         if self.data is not None:
             return self.data
@@ -88,13 +88,13 @@ class File:
             return data
 
     def first(self, count: int) -> bytes:
-        """So many bytes of its beginning, while it is open."""
+        """So many bytes of its beginning; b"" if they are not at hand, as the file is closed."""
         if self.data is not None:
             return self.data[:count]
         return b"" if self._held is None else os.pread(header.descriptor(self._held), count, 0)
 
     def last(self, count: int) -> bytes:
-        """So many bytes of its end, while it is open."""
+        """So many bytes of its end; b"" if they are not at hand, as the file is closed."""
         if self.data is not None:
             return self.data[-count:]
         if self._held is None:
@@ -109,10 +109,10 @@ class File:
 
 
 class _OpenFile(File):
-    """A file that is open, and is closed with this; a plain one once it was let go of.
+    """A file that is open, and is closed when this object dies. ``settle`` makes it a ``File``.
 
-    Python swallows what is raised in ``__del__``, as an interrupt is that comes just then; so
-    there is one for as short a time as may be.
+    Python ignores exceptions in ``__del__``, also an interrupt that comes just then. So objects
+    have a ``__del__`` only as long as it is needed.
     """
 
     __slots__ = ()
@@ -130,22 +130,22 @@ def bytes_of(source: Source) -> bytes:
     """The encoded image.
 
     Raises:
-        ChangedError: the file is another than the one that was opened.
+        ChangedError: the file is not the one that was opened any more.
     """
     return source if isinstance(source, bytes) else source.read()
 
 
 def beginning(source: Source, count: int) -> bytes:
-    """The first bytes of an image that the program has open; b"" where they are not at hand."""
+    """The first bytes of an image that the program has open; b"" if they are not at hand."""
     return source[:count] if isinstance(source, bytes) else source.first(count)
 
 
 def opened(path: bytes, name: bytes) -> tuple[File, Header] | None:
-    """What a file holds; None where Pillow has to look.
+    """A file and its header; None: Pillow has to look.
 
     Args:
-        path: the file's, absolute.
-        name: what to open: the path, or that of an open descriptor in /proc.
+        path: the file's absolute path.
+        name: what to open: that path, or the path of an open descriptor in /proc.
     """
     held = header.Answer()
     made = _OpenFile(path, held, _UNKNOWN)
@@ -165,7 +165,7 @@ def encoded_pixels(width: int, height: int, pixels: bytes) -> bytes:
 
 
 def _name(descriptor: int) -> bytes:
-    """A path that leads to an open file, whatever has become of its own."""
+    """A path that leads to an open file, whatever happened to the file's own path."""
     return b"/proc/self/fd/%d" % descriptor
 
 

@@ -1,7 +1,7 @@
-"""Transforms of the program's own that say what they equal, where its code calls them itself.
+"""Finds the program's own transforms that say what they equal and that its code calls itself.
 
-In a ``Compose`` the translation finds them. Of those that a dataset's code calls alone the classes
-have to be known before: they are looked for in what the dataset holds.
+Those in a ``Compose`` are found by the translation. If a dataset's code calls one alone, its class
+has to be known before. So such classes are looked for in what the dataset holds.
 """
 
 from __future__ import annotations
@@ -15,30 +15,30 @@ import torch
 from headrace._deferred import transforming
 from headrace._translate import registered
 
-# How deep they are looked for, in containers of how many entries, and how many objects are looked
-# at: as where a dataset's generators are (drawn.py).
+# Bounds of the search: the depth, the entries of a container, and the objects that are looked at.
+# They are those of the search for a dataset's generators (drawn.py).
 _DEEPEST, _LONGEST, _MOST = 8, 64, 300
 _OTHERS = (
     type, ModuleType, torch.Tensor, np.ndarray,
     str, bytes, int, float, complex, type(None),
 )  # fmt: skip
 _METHODS = ("__getitem__", "__getitems__", "__iter__")
-# An epoch's first batches: a dataset may make its transforms with its first samples.
+# In how many batches of an epoch it looks: a dataset may make its transforms with the first sample.
 _BATCHES = 2
 
 
 class Spoken:
-    """The classes of a dataset's transforms of which the program says what they equal."""
+    """Has a dataset's transforms recorded of which the program says what they equal."""
 
     def __init__(self) -> None:
         self._left = _BATCHES
 
     def look_anew(self) -> None:
-        """An epoch begins, for which the dataset may have other transforms."""
+        """Looks again, because the dataset may have other transforms for a new epoch."""
         self._left = _BATCHES
 
     def look(self, dataset: Any) -> None:
-        """Has the calls of a dataset's transforms recorded as what they equal."""
+        """Finds the classes, and has calls of their objects recorded as what these equal."""
         if not self._left:
             return
         self._left -= 1
@@ -47,7 +47,7 @@ class Spoken:
 
 
 def _classes(dataset: Any) -> list[type]:
-    """Those of the objects that a dataset holds, or its functions refer to."""
+    """The classes of such objects that a dataset holds, or that its methods refer to."""
     level: list[Any] = [dataset, *(getattr(type(dataset), name, None) for name in _METHODS)]
     seen = {*map(id, level)}
     found: dict[type, None] = {}
@@ -65,7 +65,7 @@ def _classes(dataset: Any) -> list[type]:
 
 
 def _inside(value: Any) -> list[Any]:
-    """What an object holds, or a container, or what a function refers to."""
+    """What an object or a container holds, or what a function refers to."""
     try:
         if type(value) is MethodType:
             return [value.__self__, value.__func__]

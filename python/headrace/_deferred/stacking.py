@@ -1,4 +1,4 @@
-"""Pending tensors as one: what ``torch.stack`` and ``torch.cat`` give of them without values."""
+"""Joins pending tensors as ``torch.stack`` and ``torch.cat`` do, without their values."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from headrace._deferred.parts import AnyPart, Part, form_of
 
 
 class _NoStorage:
-    """Stands for the memory of a stack that needs none.
+    """Stands for the shared memory that default_collate reserves. A pending stack needs none.
 
     Attributes:
-        asked: the next stack is to lie in it, and so to be contiguous.
+        asked: whether the next stack is for this memory, and so has to be contiguous.
     """
 
     asked = False
@@ -24,11 +24,11 @@ class _NoStorage:
         return self
 
     def _is_shared(self) -> bool:
-        """As memory that is not shared yet."""
+        """False, as for memory that is not shared yet."""
         return False
 
     def resize_(self, *_: Any) -> None:
-        """As the ``out`` of a stack, None: it makes a tensor of its own."""
+        """Returns None as the ``out`` of a stack, so that the stack makes a tensor of its own."""
         self.asked = True
 
 
@@ -38,8 +38,8 @@ NO_STORAGE = _NoStorage()
 def _stacked(
     kind: Any, tensors: Any, dim: int = 0, *, out: Any = None, **named: Any
 ) -> list[AnyPart] | None:
-    """Pending tensors of one shape and dtype as one, others among them."""
-    if dim or out is not None or named:  # axis, which torch takes for dim
+    """The parts of a stack of tensors of one shape and dtype, some of which have values."""
+    if dim or out is not None or named:  # named: `axis`, which torch takes for dim
         return None
     in_rows, NO_STORAGE.asked = NO_STORAGE.asked, False
     parts = _parts_of(tensors, kind)
@@ -51,14 +51,14 @@ def _stacked(
 
 
 def _joined(kind: Any, tensors: Any, dim: int = 0, **named: Any) -> list[AnyPart] | None:
-    """Pending tensors with a first axis of one, or stacks, as one tensor, as ``_stacked``."""
+    """As ``_stacked``, for stacks and tensors with a first axis of length one, put together."""
     parts = None if dim or named or isinstance(tensors, torch.Tensor) else _parts_of(tensors, kind)
     rows = parts and operators.all_in_rows(parts) and operators.rows_of(parts)
     return _as_they_are(rows) if rows else None
 
 
-# Each is called with the class of pending tensors and with what torch's function is called with. It
-# gives the images of the stack, which are of one shape and dtype, or None where values are needed.
+# Each gets the class of pending tensors, and the arguments of torch's function. It returns the
+# parts of the stack, which have one shape and dtype; None: values are needed.
 FUNCTIONS: dict[Any, Callable[..., list[AnyPart] | None]] = {
     torch.stack: _stacked,
     **dict.fromkeys((torch.cat, torch.concat, torch.concatenate), _joined),
@@ -66,12 +66,12 @@ FUNCTIONS: dict[Any, Callable[..., list[AnyPart] | None]] = {
 
 
 def _as_they_are(parts: list[AnyPart]) -> list[AnyPart]:
-    # torch's stack is a copy: what becomes of a tensor later is not seen in it.
+    # torch's stack is a copy: later changes of a tensor do not show in it.
     return [part.clone() if isinstance(part, torch.Tensor) else part for part in parts]
 
 
 def _parts_of(tensors: Any, kind: Any) -> list[AnyPart] | None:
-    """The images of tensors of one shape and dtype; None where values are needed."""
+    """The parts of tensors of one shape and dtype; None: values are needed."""
     parts: list[AnyPart] = []
     first: Any = None
     part: AnyPart

@@ -1,8 +1,8 @@
-"""Functions of other libraries that do something else for as long as a dataset's code runs.
+"""Switches functions of other libraries to other code while a dataset's code runs.
 
-A function keeps its identity and is given other code, so that names bound early, as in ``from
-PIL.Image import open``, lead to the other code too. Threads without a recording get what the
-function always did. The last one to leave puts every function's own code back.
+A function keeps its identity and gets other code, so that names that were bound early, as by ``from
+PIL.Image import open``, lead to the other code too. In threads without a recording it does what it
+always did. When the last recording ends, every function's own code is put back.
 """
 
 from __future__ import annotations
@@ -17,17 +17,18 @@ from typing import Any
 
 from headrace._deferred import recording
 
-# A handler's answer: do what the function always does.
+# A handler returns this if the function is to do what it always does.
 NOT_RECORDED: Any = object()
 
-Handler = Callable[..., Any]  # (recording, original, *arguments of the function, by place)
+Handler = Callable[..., Any]  # gets the recording, the original, and the function's arguments
 
 
 class Switch:
-    """One function, its own code and the other.
+    """A function, its own code and the other code.
 
     Args:
-        elsewhere: what is noted where a thread without a recording calls it; "": nothing.
+        elsewhere: the reason that is noted if a thread without a recording calls the function, but
+            works for one that records; "": none.
     """
 
     def __init__(self, function: FunctionType, handler: Handler, elsewhere: str) -> None:
@@ -47,7 +48,7 @@ class Switch:
         defaults = function.__defaults__ or ()
         self._defaults = dict(zip(by_place[::-1], defaults[::-1], strict=False))
         self._defaults |= function.__kwdefaults__ or {}
-        # Those by name alone too, where the handler knows them.
+        # With the keyword-only arguments, if the handler takes them.
         taken = _taken(handler)
         many = self.own.co_argcount if taken is None else max(taken, self.own.co_argcount)
         self._names = self.own.co_varnames[:many]
@@ -67,7 +68,7 @@ class Switch:
         return self.original(*arguments, **named)
 
     def _in_order(self, arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
-        """All arguments by their places, as far as they are given; None where one is unknown."""
+        """The given arguments in the order of their places; None: one of them is unknown."""
         given, left = list(arguments), len(named)
         for name in self._names[len(arguments) :]:
             if not left:
@@ -84,18 +85,19 @@ class Switch:
 
 _switches: list[Switch] = []
 _known: dict[FunctionType, Switch] = {}
-# Functions that are not written in Python: where they stand, by what names, and what takes their
-# place there. Names that were bound early keep them.
+# Functions that are not written in Python: the modules and names that refer to them, and what takes
+# their place there. Other names, which were bound early, are not replaced.
 _places: list[tuple[Any, str, Any, Any]] = []
-# What is to be found by any name, by its id; and how many modules were looked at for it.
+# By their ids, the functions that are replaced under every name; and how many modules were searched
+# for these names.
 _everywhere: dict[int, tuple[Any, Any]] = {}
 _looked_at = 0
 _lock = threading.Lock()
-_recordings: set[Any] = set()  # that go on
+_recordings: set[Any] = set()  # the recordings that go on
 
 
 def _after_fork() -> None:
-    """A child has none of the other threads: the lock is free, and their recordings have ended."""
+    """Makes a new lock, and ends the recordings of other threads, which a child does not have."""
     global _lock
     _lock = threading.Lock()
     mine = recording.current()
@@ -106,10 +108,10 @@ os.register_at_fork(after_in_child=_after_fork)
 
 
 def add(function: Any, handler: Handler, elsewhere: str = "") -> None:
-    """Has a function, while there are recordings, ask a handler first.
+    """Has a function ask a handler first, while there are recordings.
 
     A function that is not written in Python, or takes more arguments than its handler knows, is
-    left alone: without it an image is decoded earlier, and no worse.
+    left alone. The only harm is that images are decoded earlier.
     """
     if type(function) is not FunctionType or function in _known or function.__code__.co_freevars:
         return
@@ -125,7 +127,7 @@ def add(function: Any, handler: Handler, elsewhere: str = "") -> None:
 
 
 def put(module: Any, name: str, other: Any) -> None:
-    """Has a name of a module mean something else while there are recordings."""
+    """Binds a name of a module to something else while there are recordings."""
     if not any(module is place and name == known for place, known, *_ in _places):
         _places.append((module, name, getattr(module, name), other))
         if _recordings:
@@ -133,7 +135,7 @@ def put(module: Any, name: str, other: Any) -> None:
 
 
 def put_everywhere(function: Any, other: Any) -> None:
-    """As ``put`` of every name that a module has for a function, of those bound early, too."""
+    """As ``put``, for every name of any module that is bound to a function, also if bound early."""
     global _looked_at
     if id(function) not in _everywhere:
         _everywhere[id(function)] = function, other
@@ -141,14 +143,14 @@ def put_everywhere(function: Any, other: Any) -> None:
 
 
 def _look_at_modules() -> None:
-    """Finds the names of ``put_everywhere``; anew where modules were imported since."""
+    """Finds the names for ``put_everywhere``, again if modules were imported since."""
     global _looked_at
     if len(sys.modules) == _looked_at:
         return
     _looked_at = len(sys.modules)
     for place in list(sys.modules.values()):
         names = getattr(place, "__dict__", None)
-        # Our own modules need the functions as they are.
+        # Headrace's modules need the functions as they are.
         if isinstance(names, dict) and not str(names.get("__name__")).startswith("headrace."):
             for name, value in list(names.items()):
                 if id(value) in _everywhere:
@@ -156,7 +158,7 @@ def _look_at_modules() -> None:
 
 
 def on(recording: Any) -> None:
-    """Has the functions ask their handlers while there is this recording, or another."""
+    """Has the functions ask their handlers until this recording, and every other, has ended."""
     with _lock:
         if not _recordings:
             _look_at_modules()
@@ -169,7 +171,7 @@ def on(recording: Any) -> None:
 
 
 def off(recording: Any) -> None:
-    """Ends what ``on`` began; as often as one likes."""
+    """Ends what ``on`` began. It may be called again."""
     with _lock:
         if recording in _recordings:
             _recordings.discard(recording)
@@ -182,14 +184,14 @@ def off(recording: Any) -> None:
 
 
 def _taken(handler: Handler) -> int | None:
-    """How many of a function's arguments a handler takes; None: as many as there are."""
+    """How many of a function's arguments a handler takes; None: any number."""
     code = handler.__code__
     return None if code.co_flags & CO_VARARGS else code.co_argcount - 2
 
 
 def _code(function: FunctionType, call: Callable[..., Any]) -> CodeType:
-    """Code that calls this with its arguments; it stands alone, as a function's code has to."""
-    # The call is a constant of the code: an import in its place took half a microsecond of each.
+    """Code that passes its arguments to ``call``. It closes over nothing, as it must."""
+    # `call` is a constant of the code: an import in its place took half a microsecond a call.
     text = (
         f"def {function.__name__}(*arguments, **named):\n"
         "    call = 'call'\n"

@@ -1,7 +1,7 @@
-"""A tensor whose values the engine has yet to make.
+"""The pending tensor: a tensor whose values the engine has yet to make.
 
-It has shape and dtype, so that a collate function can stack it. Whatever needs its values turns it
-into a plain tensor first, in place: every reference to it then holds the values.
+It has shape and dtype, so that a collate function can stack it. An operation that needs its values
+first turns it into a plain tensor, in place, so that every reference to it has the values then.
 """
 
 from __future__ import annotations
@@ -23,16 +23,17 @@ from headrace._deferred.values import made_now
 
 
 class PendingTensor(torch.Tensor):
-    """Values to come: of one image, (channels, height, width) or what torch's operators make of
-    these; or of several stacked.
+    """A tensor of one image, of what operators make of it, or of several of these, stacked.
+
+    Of an image it has the axes (channels, height, width).
 
     Attributes:
-        parts: the images in their order; where others are stacked with them, tensors among them.
-        stacked: it has a first dimension for them.
-        pinned: pin_memory() was called.
+        parts: the images in their order, and tensors with values that are stacked with them.
+        stacked: whether it has a first dimension for the parts.
+        pinned: whether pin_memory() was called.
         form: shape and dtype.
         plain: the class that it has once it has values.
-        shared: the tensors that get their values with it, where there are some.
+        shared: the tensors that get their values together with it, if there are some.
         recorded: the number of the recording in which it was made.
     """
 
@@ -71,8 +72,7 @@ class PendingTensor(torch.Tensor):
         return self.seen_as(kind(self.parts, *self.form, self.stacked), whole)
 
     def seen_as(self, made: PendingTensor, view: Making) -> PendingTensor:
-        """Another tensor that torch gives as a view of this one: what is written to one is seen in
-        the other."""
+        """``made``, which shares memory with this one: it is what torch returns as a view of it."""
         return self._together_with(made, view, False)
 
     def _together_with(self, made: PendingTensor, making: Making, copies: bool) -> PendingTensor:
@@ -86,7 +86,7 @@ class PendingTensor(torch.Tensor):
 
     @property
     def part(self) -> OnePart:
-        """What it is as one of others."""
+        """The tensor as a part of another one."""
         if self.stacked:
             return Stacked(self.parts)
         (part,) = self.parts
@@ -94,7 +94,7 @@ class PendingTensor(torch.Tensor):
         return part
 
     def _made_of_it(self, func: Any, args: Any, kwargs: Any) -> Any:
-        """What an operator of torch's gives, a tensor or some; None: it needs values."""
+        """The result of an operator of torch, one tensor or several; None: it needs values."""
         name, in_place = tensorops.NAMES.get(func), tensorops.IN_PLACE.get(func)
         cuts = func in tensorops.CUTTING
         if not (name or in_place or cuts) or not self._waits_on:
@@ -106,7 +106,7 @@ class PendingTensor(torch.Tensor):
         return self._derived(func, name, args[1:], kwargs)
 
     def _cut(self, func: Any, arguments: Any, named: Any) -> tuple[PendingTensor, ...] | None:
-        """The views that ``unbind``, ``chunk`` and ``split`` give."""
+        """The views that ``unbind``, ``chunk`` and ``split`` return; None: they need values."""
         made = []
         for method, given in tensorops.cuts_of(func, self.form, arguments, named):
             view = self._derived(getattr(torch.Tensor, method), method, given, {})
@@ -116,7 +116,7 @@ class PendingTensor(torch.Tensor):
         return tuple(made) or None
 
     def _derived(self, func: Any, name: str, arguments: Any, named: Any) -> PendingTensor | None:
-        """What a method gives; None: it needs values."""
+        """The result of a method; None: it needs values."""
         if self.stacked:
             parts = operators.of_each(self.parts, name, arguments, named)
             if parts is not None:
@@ -136,22 +136,22 @@ class PendingTensor(torch.Tensor):
 
     @property
     def _waits_on(self) -> bool:
-        """Whether what is made of it may wait as well."""
+        """Whether the results of operators on it may be pending, too."""
         found = recording.current()
         if found is None or found.eager or self.pinned:
             return False
         return found.number == self.recorded and not torch.is_inference_mode_enabled()
 
     def _with_parts(self, parts: tuple[AnyPart, ...]) -> PendingTensor:
-        """A stack of what an operator made of this one's images."""
+        """The stack of what an operator made of this one's images."""
         if parts is self.parts:
             return self
         shape, dtype = form_of(parts[0])
         return PendingTensor(parts, (len(parts), *shape), dtype, True)
 
     def _changed(self, name: Any, arguments: Any, named: Any) -> PendingTensor | None:
-        """Itself, changed in place by an operator; None: it needs values."""
-        # What was made of it has the values that it had then, and views would have to change.
+        """Changes the tensor in place by an operator, and returns it; None: it needs values."""
+        # Copies that were made of it must keep the old values, and views would have to change.
         if "shared" in self.__dict__ or self.plain is not torch.Tensor:
             return None
         if self.stacked:
@@ -169,7 +169,7 @@ class PendingTensor(torch.Tensor):
         return self
 
     def become(self, parts: tuple[AnyPart, ...], form: tuple[tuple[int, ...], torch.dtype]) -> None:
-        """Has other images from now on, or the same ones in another shape."""
+        """Takes other images, or another shape."""
         stride = _stride(parts, self.stacked)
         laid_out = self.is_contiguous() if stride is None else stride == self.stride()
         if form != self.form or not laid_out:
@@ -178,9 +178,9 @@ class PendingTensor(torch.Tensor):
         self.parts, self.form = parts, form
 
     def _kind_behind(self, func: Any) -> type[PendingTensor] | None:
-        """The class of what an operator gives; None: it is not known.
+        """The class of an operator's result; None: it is not known.
 
-        Of a tv_tensors.Image plain tensors but for a few (TVTensor.__torch_function__).
+        For a tv_tensors.Image most operators return plain tensors (TVTensor.__torch_function__).
         """
         if self.plain is torch.Tensor:
             return PendingTensor
@@ -192,7 +192,7 @@ class PendingTensor(torch.Tensor):
         return type(self) if keeps else PendingTensor
 
     def as_subclass(self, cls: Any) -> Any:
-        """Of torch.Tensor: the same values, to come as well. torch asks nobody else here."""
+        """Stays pending for ``torch.Tensor``. torch does not ask ``__torch_function__`` here."""
         if cls is torch.Tensor and not self.pinned:
             return self.of_kind(PendingTensor)
         _materialise(self)
@@ -208,7 +208,7 @@ class PendingTensor(torch.Tensor):
     ) -> Any:
         kwargs = kwargs or {}
         if func in _OF_THE_FORM:
-            # Not DisableTorchFunctionSubclass, which an exception from outside could leave on.
+            # Not with DisableTorchFunctionSubclass, which an exception from outside could leave on.
             return torch._C._disabled_torch_function_impl(func, types, args, kwargs)
         if (stacks := stacking.FUNCTIONS.get(func)) is not None:
             parts = stacks(PendingTensor, *args, **kwargs) if args else None
@@ -234,12 +234,12 @@ class PendingTensor(torch.Tensor):
     def __torch_dispatch__(  # type: ignore[override]
         cls, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
-        """What C++ calls without asking ``__torch_function__``: on values of their own."""
+        """Runs what C++ calls without asking ``__torch_function__``, on values made for it."""
         tree: Any = torch.utils._pytree.tree_map
         return func(*tree(_values, args), **tree(_values, kwargs or {}))
 
-    # What default_collate asks of the first of a batch in a worker process, to reserve shared
-    # memory for the stack of them (torch/utils/data/_utils/collate.py): of these, none.
+    # In a worker process default_collate calls this for the first tensor of a batch, to reserve
+    # shared memory for the stack (torch/utils/data/_utils/collate.py). Pending tensors need none.
     def _typed_storage(self) -> Any:
         return NO_STORAGE
 
@@ -270,8 +270,9 @@ def _refuse_pointers(tensor: torch.Tensor, _: str) -> None:
     getattr(torch._C, "_set_throw_on_mutable_data_ptr", lambda tensor: None)(tensor)
 
 
-# What asks for memory in C++ alone would be given address 0, and is given an error by this: torch's
-# own for tensors without memory, and not public. Older versions have the other, of pointers alone.
+# Code that asks for the memory in C++ alone would get address 0. With this it gets an error. The
+# function is torch's own for tensors without memory, and not public. Older versions have only the
+# other one, which refuses pointers.
 _set_message: Any = getattr(torch._C, "_set_storage_access_error_msg", _refuse_pointers)
 
 
@@ -279,7 +280,7 @@ OWN_TO_DLPACK: Any = torch._C._to_dlpack
 
 
 def to_dlpack(tensor: Any) -> Any:
-    """``torch.utils.dlpack.to_dlpack``, which is written in C++ and asks no subclass."""
+    """``torch.utils.dlpack.to_dlpack``, which is written in C++ and does not ask subclasses."""
     _materialise(tensor)
     return OWN_TO_DLPACK(tensor)
 
@@ -287,23 +288,23 @@ def to_dlpack(tensor: Any) -> Any:
 def parameter(
     found: recording.Recording, original: Any, cls: Any, data: Any = None, requires_grad: Any = True
 ) -> Any:
-    """``torch.nn.Parameter``, which makes parameters of another class of a tensor's subclasses."""
+    """``torch.nn.Parameter``, which would make another class of parameter of a pending tensor."""
     _materialise(data)
     return original(cls, data, requires_grad)
 
 
 def swap(found: recording.Recording, original: Any, t1: Any, t2: Any) -> Any:
-    """``torch.utils.swap_tensors``, which exchanges what the tensors are and asks no subclass."""
+    """``torch.utils.swap_tensors``, which swaps two tensors and does not ask subclasses."""
     for value in (t1, t2):
         _materialise(value)
     return original(t1, t2)
 
 
 def pending(chain: Chain, form: Form, place: int | None = None) -> PendingTensor:
-    """The tensor of an image that the program has now.
+    """The pending tensor of an image.
 
     Args:
-        place: of the image that it is made of, in the batch; None: it was opened just now.
+        place: the place in the batch of the image that it is made of; None: it was opened just now.
     """
     part = Part(chain, form, recording.place_of(place))
     width, height = chain.size
@@ -311,9 +312,10 @@ def pending(chain: Chain, form: Form, place: int | None = None) -> PendingTensor
 
 
 def _materialise(value: Any) -> None:
-    """Makes plain tensors of what is pending in an argument, in place."""
+    """Gives the pending tensors in an argument their values, in place."""
     if isinstance(value, PendingTensor):
-        # The tensor was there before a model looks at it in inference mode, and may be trained on.
+        # Not in inference mode, even if a model uses it there: it was made before, and may be
+        # trained on.
         with torch.inference_mode(False):
             shared = value.__dict__.get("shared")
             if shared is not None and (shared.made or len(shared.alive()) > 1):
@@ -329,14 +331,14 @@ def _materialise(value: Any) -> None:
 
 
 def make(value: PendingTensor, which: Callable[[Part], bool]) -> None:
-    """Gives a tensor its values now if it is pending, and any of its images is such a one."""
+    """Gives a pending tensor its values now if ``which`` is true for one of its images."""
     parts = value.parts if isinstance(value, PendingTensor) else ()
     if any(which(part) for part in made_of.leaves_of(parts)):
         _materialise(value)
 
 
 def _values(value: Any) -> Any:
-    """The values of a pending tensor, decoded one after the other in this thread."""
+    """The values of a pending tensor, whose images are decoded one by one in this thread."""
     if not isinstance(value, PendingTensor):
         return value
     return made_now(value.parts, value.form, value.stacked)
@@ -345,8 +347,8 @@ def _values(value: Any) -> Any:
 def replace(value: PendingTensor, made: torch.Tensor) -> None:
     """Puts values in the place of a pending tensor, wherever it is referred to.
 
-    As ``torch.utils.swap_tensors``, and so that it can be called again where an exception from
-    outside has ended it in between. Weak references to the tensor stay.
+    It works like ``torch.utils.swap_tensors``, but it can be called again if an exception from
+    outside has ended it in between, and weak references to the tensor stay valid.
     """
     if not isinstance(value, PendingTensor):
         return
@@ -358,7 +360,7 @@ def replace(value: PendingTensor, made: torch.Tensor) -> None:
         value.__dict__.pop(name, None)
 
 
-# Questions that the wrapper answers without values.
+# Attributes and methods that the wrapper answers without values.
 _ATTRIBUTES = (
     *("shape", "dtype", "device", "layout", "ndim", "requires_grad", "is_nested", "is_sparse"),
     *("is_cuda", "is_cpu", "is_quantized", "is_mkldnn", "is_meta", "is_leaf", "grad_fn"),

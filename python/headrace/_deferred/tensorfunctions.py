@@ -1,7 +1,8 @@
-"""torchvision's functions of tensors, v2's kernels and v1's, on images that are tensors already.
+"""Records torchvision's functions of tensors, v2's kernels and v1's, on pending tensors.
 
-v2 calls a kernel for each kind of value, so an image here is one wherever it stands in a sample:
-what moves boxes, points and masks beside it is torchvision's own code, with the same parameters.
+v2 calls a kernel for each kind of value. So these functions get the images, wherever they are in a
+sample. torchvision's own code moves the boxes, points and masks beside them, with the same
+parameters.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ def part_of(value: Any) -> Part | None:
 
 
 def _moved(value: Any) -> Part | None:
-    """As ``part_of``, of a tensor whose pixels can be moved still."""
+    """As ``part_of``, for a tensor whose pixels can still be moved."""
     part = part_of(value)
     return None if part is None or part.chain.finished else part
 
@@ -45,17 +46,18 @@ def _moved(value: Any) -> Part | None:
 def _then(
     part: Part, sides: tuple[int, int], function: Callable[[Any], Any], **op: Any
 ) -> PendingTensor:
-    """The tensor with one op more, which leaves a width and height.
+    """The tensor with a further op.
 
     Args:
-        function: of a tensor; does the same.
+        sides: the width and height after the op.
+        function: does the same to a tensor.
     """
     replay = pixels.of_tensors(function)
     return pending(part.chain.then(Op(json.dumps(op), replay), sides), part.form, part.place)
 
 
 def whole(*values: Any) -> bool:
-    """Whether all are integers that the engine takes as places and sides."""
+    """Whether all are integers that the engine accepts as places and sides."""
     return all(type(value) is int and abs(value) <= LARGEST for value in values)
 
 
@@ -79,7 +81,7 @@ def _crop(
     top, left, height, width = corner
     columns, rows = part.chain.size
     inside = top >= 0 and left >= 0 and top + height <= rows and left + width <= columns
-    if not inside and part.form.normalize:  # whose 0 is not black
+    if not inside and part.form.normalize:  # the 0 around a normalized image is not black
         return NOT_RECORDED
     box = {"top": top, "left": left, "height": height, "width": width}
     view = partial(original, top=top, left=left, height=height, width=width)
@@ -138,7 +140,7 @@ def _resized_in_floats(
     interpolation: Any = "bilinear",
     antialias: Any = True,
 ) -> Any:
-    """Version 1's: it needs the values, and the reason says why."""
+    """v1's resize. It needs values, because it computes in floats, and the reason says so."""
     if not isinstance(img, PendingTensor):
         return NOT_RECORDED
     before = dict(found.reasons)
@@ -151,7 +153,7 @@ def _resized_in_floats(
 
 
 def _to_image(found: Recording, original: Any, inpt: Any) -> Any:
-    """v2's ToImage, of a PIL image or of a tensor."""
+    """``to_image``, as v2's ToImage calls it, for a PIL image or a tensor."""
     chain = native_chain(inpt)
     tensor = inpt
     if chain is not None:
@@ -194,7 +196,7 @@ def _pad(
 
 
 def _permute(found: Recording, original: Any, image: Any, permutation: Any) -> Any:
-    """The channels of a tensor, and of a PIL image."""
+    """Permutes the channels of a tensor, or of a PIL image."""
     listed = permutation.tolist() if hasattr(permutation, "tolist") else permutation
     order = list(listed) if isinstance(listed, list | tuple) else []
     if sorted(order) != [0, 1, 2]:
@@ -211,7 +213,7 @@ def _permute(found: Recording, original: Any, image: Any, permutation: Any) -> A
     return image.then(chain.then(made, chain.size), anew=True)
 
 
-# ---- what is looked up by the very class ---------------------------------------------------------
+# ---- functions that look up the exact class of a value -------------------------------------------
 
 
 def _to_dtype(found: Recording, original: Any, self: Any, inpt: Any, params: Any) -> Any:
@@ -228,7 +230,7 @@ def _to_dtype(found: Recording, original: Any, self: Any, inpt: Any, params: Any
 
 
 def _fill_of(found: Recording, original: Any, fill_dict: Any, inpt_type: Any) -> Any:
-    """The ``fill`` of v2's transforms for each class."""
+    """The ``fill`` of v2's transforms, which may differ by class."""
     if issubclass(inpt_type, PendingTensor):
         return original(fill_dict, inpt_type.plain)
     if issubclass(inpt_type, DeferredImage):
@@ -237,17 +239,20 @@ def _fill_of(found: Recording, original: Any, fill_dict: Any, inpt_type: Any) ->
 
 
 def _wrap(found: Recording, original: Any, wrappee: Any, like: Any) -> Any:
-    """``tv_tensors.wrap``: torchvisions that ask no class for a ``wrap`` of its own, as 0.26 does
-    not, would give the values that a kernel made the class of pending tensors."""
+    """``tv_tensors.wrap``.
+
+    Some versions of torchvision, such as 0.26, do not ask a class for its own ``wrap``. They would
+    give a kernel's result, which has values, the class of pending tensors.
+    """
     return wrapped(type(like), wrappee, like) if isinstance(like, PendingTensor) else NOT_RECORDED
 
 
 def image_kind() -> Any:
-    """The class of a pending tensor that is a tv_tensors.Image."""
+    """The class of pending tensors that become a tv_tensors.Image."""
     return kind_of(sys.modules["torchvision.tv_tensors"].Image)
 
 
-# By the module that defines them, as functions.FUNCTIONS.
+# The handlers, by module as in functions.FUNCTIONS.
 KERNELS: dict[str, dict[str, Handler]] = {
     "torchvision.tv_tensors": {"wrap": _wrap},
     "torchvision.tv_tensors._image": {"Image.__new__": _image},

@@ -1,7 +1,8 @@
-"""Which of torch's operators wait for a tensor's values, and what they give, without the values.
+"""Finds which of torch's operators can wait for a tensor's values, and the form of their results.
 
-Views, other dtypes and arithmetic with numbers need shape and dtype alone. torch itself says what
-each gives, of a tensor without memory; where it raises, or may, the operator gets values at once.
+Views, conversions of dtype and arithmetic with numbers need only shape and dtype. torch itself says
+what each returns, for a tensor without memory. If it raises, or may, the operator gets values at
+once.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import torch
 from headrace._deferred import numeric
 from headrace._deferred.parts import Constant, TensorOp, called
 
-# By the names of methods, each with another that does the same.
+# Names of methods, each with the name of the one that does the same and is recorded.
 _ARITHMETIC = {
     **{name: name for name in ("add", "sub", "mul", "div", "neg", "__rsub__")},
     **{f"__{name}__": name for name in ("add", "sub", "mul", "neg")},
@@ -28,10 +29,10 @@ _ARITHMETIC = {
     "__truediv__": "div",
     "__radd__": "add",
     "__rmul__": "mul",
-    "rsub": "__rsub__",  # of torch alone
+    "rsub": "__rsub__",  # a function of torch, and no method
 }
-_TAKEN = {*_ARITHMETIC.values()} - {"neg"}  # a number, or a small tensor
-# Comparisons with a number, whose results are true or false.
+_TAKEN = {*_ARITHMETIC.values()} - {"neg"}  # these take a number, or a small tensor
+# Comparisons with a number, whose results are booleans.
 _COMPARISONS = {
     **{name: name for name in ("gt", "ge", "lt", "le", "eq", "ne")},
     **{f"__{name}__": name for name in ("gt", "ge", "lt", "le", "eq", "ne")},
@@ -50,7 +51,7 @@ _LAYOUTS = {
     *("unsqueeze", "squeeze", "view", "reshape", "flatten", "__getitem__", "contiguous", "clone"),
     *("select", "narrow", "expand", "repeat", "flip", "fliplr", "flipud", "rot90"),
 }
-_FORMED = {"contiguous", "clone", "to"}  # they may say how the axes lie in memory
+_FORMED = {"contiguous", "clone", "to"}  # these may have a memory_format
 _NAMED = {
     *("dim", "dims", "dim0", "dim1", "start_dim", "end_dim", "shape", "size"),
     *("index", "start", "length", "repeats", "k"),
@@ -60,14 +61,16 @@ _KEEPING = {*CONVERSIONS, "contiguous", "clone"}
 _COMPUTED = {*_ARITHMETIC.values(), *_COMPARED, *_BOUNDED}
 POINTWISE = {*_COMPUTED, *_KEEPING}
 
-# Of narrower floats torch rounds more than once in an operator.
+# Without narrower floats, for which torch rounds more than once in an operator.
 _COUNTED = {torch.uint8, torch.int32, torch.int64, torch.float32, torch.float64}
 _FLOATS = {torch.float16, torch.bfloat16, torch.float32, torch.float64}
 _LARGEST = (1 << 31) - 1  # larger numbers may be errors
-_MOST_TIMES = 64  # the values that it takes: whatever needs much memory is done, or fails, at once
-_MOST_CONSTANT = 64  # values of a tensor that an operator takes, and numbers of an index
+# How many times more values a result may have. An operator that needs much memory runs, or fails,
+# at once.
+_MOST_TIMES = 64
+_MOST_CONSTANT = 64  # the most values of a tensor as argument, and the most numbers of an index
 
-# Shape, dtype, and stride; None: it is contiguous.
+# Shape, dtype and strides; None as strides: it is contiguous.
 Layout = tuple[tuple[int, ...], torch.dtype, tuple[int, ...] | None]
 
 
@@ -82,8 +85,8 @@ def _names() -> dict[Any, str]:
     return {function: method for function, method in found.items() if callable(function)}
 
 
-NAMES = _names()  # of the methods, by torch's functions
-# Of methods that change a tensor in place, the ones that make another of it.
+NAMES = _names()  # the names of the methods, by torch's functions
+# For methods that change a tensor in place, the methods that make a new tensor.
 IN_PLACE = {
     getattr(torch.Tensor, name): of
     for name, of in (
@@ -97,8 +100,8 @@ IN_PLACE = {
 }
 
 
-# Functions that give several views, each with what it is and where its axis stands among the
-# arguments behind the tensor.
+# Functions that return several views, with their names, and the place of the axis among the
+# arguments after the tensor.
 CUTTING = {
     getattr(owner, name): (name, place)
     for owner in (torch, torch.Tensor)
@@ -109,7 +112,7 @@ CUTTING = {
 def cuts_of(
     function: Any, form: tuple[tuple[int, ...], torch.dtype], arguments: Any, named: dict[str, Any]
 ) -> list[tuple[str, tuple[int, ...]]]:
-    """The method and its arguments that give each view; empty where values are needed."""
+    """For each view, the method and the arguments that return it; empty: values are needed."""
     name, place = CUTTING[function]
     axis = named.get("dim", arguments[place] if len(arguments) > place else 0)
     numbers = [axis]
@@ -120,7 +123,7 @@ def cuts_of(
     try:
         views = function(torch.empty(form[0], dtype=form[1], device="meta"), *arguments, **named)
     except Exception:
-        return []  # which torch raises again of values
+        return []  # torch raises it again, with values
     if name == "unbind":
         return [("select", (axis, number)) for number in range(len(views))]
     found: list[tuple[str, tuple[int, ...]]] = []
@@ -132,24 +135,23 @@ def cuts_of(
 
 
 class _NotPlainError(Exception):
-    """An argument is something else than numbers, dtypes, slices and small tensors."""
+    """An argument is not one of numbers, dtypes, slices and small tensors."""
 
 
-# What operators give, by themselves, their arguments, and what they take: ``()`` is the tensor
-# itself, None that it is not known.
+# What ``ops_of`` found: by the operator, the layout of the tensor, and the arguments.
 _known: dict[Any, tuple[TensorOp, ...] | None] = {}
-_forms: dict[Any, tuple[TensorOp, ...] | None] = {}  # with any numbers
+_forms: dict[Any, tuple[TensorOp, ...] | None] = {}  # the same for any numbers as arguments
 _MOST_KNOWN = 4096
 
 
 def ops_of(
     name: str, layout: Layout, arguments: tuple[Any, ...], named: dict[str, Any]
 ) -> tuple[TensorOp, ...] | None:
-    """What a method does to a tensor of this layout.
+    """The operators that do what a method does to a tensor of this layout.
 
     Returns:
-        operators, each with what it gives; none of them: it gives the tensor itself. None: values
-        are needed.
+        the operators, with the forms of their results; an empty tuple: the method returns the
+        tensor itself. None: values are needed.
     """
     if name in _TAKEN:
         arguments = tuple(_narrowed(one, layout[0]) for one in arguments)
@@ -166,7 +168,7 @@ def ops_of(
     if len(_known) >= _MOST_KNOWN:
         _known.clear()
         _forms.clear()
-    # Numbers that a program draws are others each time; what they give has the same form.
+    # A program may draw a number, which then differs each time. The form of the result does not.
     form = (*key[:3], *map(_kind, plain)) if name in _TAKEN and not named else key
     try:
         found = _forms[form]
@@ -179,8 +181,10 @@ def ops_of(
 
 
 def _narrowed(value: Any, shape: tuple[int, ...]) -> Any:
-    """A tensor without the dimensions along which its values are repeated, as ``expand_as`` does
-    it: operators repeat them as well."""
+    """A tensor without the dimensions along which its values are repeated, as by ``expand_as``.
+
+    An operator repeats them itself.
+    """
     if type(value) is not torch.Tensor or value.shape != shape or 0 not in value.stride():
         return value
     for dim, stride in enumerate(value.stride()):
@@ -189,22 +193,26 @@ def _narrowed(value: Any, shape: tuple[int, ...]) -> Any:
 
 
 def _kinds(name: str) -> Iterable[str]:
-    """The operators whose arguments an operator's are alike, one after another."""
+    """For each argument of an operator, the operator by whose rules the argument is checked."""
     return ("__getitem__", "mul") if name == "__setitem__" else repeat(name)
 
 
 def _plain(name: str, value: Any, inside: bool = False) -> Any:
-    """An argument as plain data, or what stands inside of a tuple of them."""
+    """An argument as plain data; ``inside``: it is an element of a tuple.
+
+    Raises:
+        _NotPlainError: it is something else.
+    """
     kind = type(value)
     if kind is int:
         return value
     if kind is torch.memory_format and name in _FORMED:
         return value
-    # torch takes NumPy's numbers for Python's, but for the narrow ones.
+    # torch treats NumPy's numbers as Python's, except the narrow ones.
     if (number := numeric.whole(value)) is not None:
         return number
     if name in _LAYOUTS:
-        # A tuple inside an index says which of them, and tensors without memory do not check that.
+        # A tuple inside an index is a list of places, which tensors without memory do not check.
         if name == "__getitem__" and kind is tuple and not inside:
             return tuple(_plain(name, one, True) for one in value)
         if name != "__getitem__" and kind in (tuple, list, torch.Size):
@@ -230,7 +238,7 @@ def _plain(name: str, value: Any, inside: bool = False) -> Any:
 
 
 def listed(value: Any) -> list[int] | None:
-    """The numbers of an index that is a list or a tensor of them; None where it is neither."""
+    """The numbers of an index that is a list or a tensor of integers; None: it is neither."""
     if type(value) is torch.Tensor and value.dtype == torch.int64 and value.dim() == 1:
         if value.device.type != "cpu" or len(value) > _MOST_CONSTANT:
             return None
@@ -254,7 +262,7 @@ def _constant(value: torch.Tensor) -> Constant:
 
 
 def _key(value: Any) -> Any:
-    """What tells plain data apart, to the sign of a zero."""
+    """A key that tells plain data apart, even 0.0 from -0.0."""
     kind = type(value)
     if kind is float:
         return float, value.hex()
@@ -266,7 +274,7 @@ def _key(value: Any) -> Any:
 
 
 def _kind(value: Any) -> Any:
-    """What an operator's form depends on of a number or a constant."""
+    """What the form of an operator's result depends on, of a number or a constant."""
     if type(value) is Constant:
         return Constant, value.dtype, value.shape
     return value if type(value) is int and abs(value) > _LARGEST else type(value)
@@ -286,7 +294,7 @@ def _found(
         in_rows = known.stride()
         known = torch.empty_strided(shape, stride, dtype=dtype, device="meta")
         if computed and 1 in shape and known.stride() != in_rows:
-            return None  # of a dimension of one value it has other strides than with memory
+            return None  # torch gives dimensions of length one other strides than with memory
     try:
         given = [_without_memory(one) for one in arguments]
         result = called(name, known, given, named)
@@ -295,7 +303,7 @@ def _found(
         if computed and _of_one(name, layout, arguments, named) != result.dtype:
             return None
     except Exception:
-        return None  # which torch raises again of values
+        return None  # torch raises it again, with values
     if result is known:
         return ()
     made = TensorOp(
@@ -314,7 +322,8 @@ def _found(
     if made.pointwise and (made.view or made.shape != shape):
         return None
     if name in _COMPARED or name in _BOUNDED:
-        # Of bytes and a fraction torch goes by its default dtype, which may be another by then.
+        # For integers and a fraction torch uses its default dtype, which may have changed when the
+        # values are made.
         whole = all(type(value) is int for value in (*arguments, *(value for _, value in named)))
         known_type = dtype in _COUNTED and (dtype in _FLOATS or whole)
         wanted = torch.bool if name in _COMPARED else dtype
@@ -325,14 +334,15 @@ def _found(
         return (made,) if _converts(dtype, made.dtype) else None
     if made.dtype not in _COUNTED or not _converts(dtype, made.dtype):
         return None
-    # Of bytes and a fraction: torch's default dtype, which may be another when values come.
+    # For integers and a fraction torch uses its default dtype, which may have changed when the
+    # values are made. So the conversion to the present one is recorded first.
     before = ops_of("to", layout, (made.dtype,), {})
     behind = before and _found(name, (shape, made.dtype, before[0].stride), arguments, named)
     return before + behind if before and behind and behind[0].dtype == made.dtype else None
 
 
 def _as_expected(name: str, arguments: tuple[Any, ...], named: tuple[tuple[str, Any], ...]) -> bool:
-    """Whether arguments are of the kind that is known to need no values."""
+    """Whether the arguments are such that the operator is known to need no values."""
     if name in _FORMED:
         kinds = [*map(type, arguments), *(type(value) for _, value in named)]
         keys = {key for key, _ in named}
@@ -344,7 +354,7 @@ def _as_expected(name: str, arguments: tuple[Any, ...], named: tuple[tuple[str, 
     if name in CONVERSIONS or name == "abs":
         return not arguments and not named
     if name == "__setitem__":
-        # With a list in the index tensors without memory do not check the values' shape and dtype.
+        # If the index has a list, tensors without memory do not check shape and dtype of the value.
         index = arguments[0] if arguments else None
         lists = [one for one in (index if type(index) is tuple else (index,)) if type(one) is list]
         return not named and len(arguments) == 2 and not lists
@@ -357,10 +367,10 @@ def _as_expected(name: str, arguments: tuple[Any, ...], named: tuple[tuple[str, 
 
 
 def _is_inside(index: Any, shape: tuple[int, ...]) -> bool:
-    """Whether the numbers of a list in an index are known to be places of its axis.
+    """Whether the numbers of a list in an index are known to lie within its axis.
 
-    Tensors without memory do not check it. An index has one list at most, and no numbers beside it,
-    with which the list's axis may come first.
+    Tensors without memory do not check that. The index may have one list at most, and no numbers
+    beside it: with these, the axis of the list may come first in the result.
     """
     parts = index if type(index) is tuple else (index,)
     lists = [place for place, one in enumerate(parts) if type(one) is list]
@@ -376,7 +386,7 @@ def _is_inside(index: Any, shape: tuple[int, ...]) -> bool:
 
 
 def _number_in(value: Any) -> Any:
-    """A number that is put into a tensor; of a tensor, whose values are converted, none."""
+    """A number that is assigned to elements; for a tensor 0, because its values are converted."""
     return value if type(value) in (int, float) else 0
 
 
@@ -390,14 +400,14 @@ def _without_memory(value: Any) -> Any:
 def _of_one(
     name: str, layout: Layout, arguments: tuple[Any, ...], named: tuple[tuple[str, Any], ...]
 ) -> torch.dtype:
-    """The dtype that arithmetic gives, of one value: numbers that are too large are errors."""
+    """The dtype of arithmetic's result, tried with one value, so that too large numbers raise."""
     one = torch.ones((1,) * len(layout[0]), dtype=layout[1], device="cpu")
     given = [value.tensor() if type(value) is Constant else value for value in arguments]
     return called(name, one, given, named).dtype
 
 
 def _converts(before: torch.dtype, behind: torch.dtype) -> bool:
-    """Whether a conversion is the same for any values: not of fractions to whole numbers."""
+    """Whether a conversion is defined for all values: that of fractions to integers is not."""
     if torch.bool in (before, behind):
         return True
     if before in _FLOATS:

@@ -37,7 +37,7 @@ _done: set[str] = set()
 
 
 def switch() -> None:
-    """Has those that are imported by now record while a dataset's code runs."""
+    """Has transforms and functions that are imported by now record while a dataset's code runs."""
     for function in _OF_PYTHON:
         switches.put_everywhere(function, _seeding[function.__name__])
     for name in (*_CLASSES, *FUNCTIONS, "torch.random"):
@@ -47,7 +47,7 @@ def switch() -> None:
 
 
 def _imported(name: str) -> bool:
-    """Whether a module is there, and not only begun."""
+    """Whether a module is imported completely."""
     spec = getattr(sys.modules.get(name), "__spec__", None)
     return spec is not None and not getattr(spec, "_initializing", False)
 
@@ -56,7 +56,7 @@ def _switch(name: str, names: dict[str, Any]) -> None:
     for function, handler in FUNCTIONS.get(name, {}).items():
         kind, _, method = function.rpartition(".")
         own = (vars(names[kind]) if kind in names else names).get(method)
-        # Of a static method its function, and of what decorates one, that one.
+        # The function inside a static method or a decorated function.
         own = getattr(own, "__func__", own)
         own = getattr(own, "__wrapped__", own)
         if not replaced.is_replaced(own):
@@ -73,16 +73,17 @@ def _switch(name: str, names: dict[str, Any]) -> None:
 
 
 def switch_class(kind: type) -> None:
-    """Has the calls of a program's class, of which it says what it equals, recorded as that."""
+    """Has calls of a class's objects recorded as what the program says that they equal."""
     for name in _METHODS:
         owner = next((parent for parent in kind.__mro__ if name in vars(parent)), None)
-        # A Module calls its forward; the calls of torchvision's and timm's classes are recorded.
+        # Not a library's method: a Module's calls its forward, and torchvision's and timm's are
+        # recorded already.
         if owner is None or owner.__module__.partition(".")[0] in _LIBRARIES:
             continue
         function = vars(owner)[name]
         if type(function) is not FunctionType:
             continue
-        if function.__code__.co_freevars:  # such as the class, by super()
+        if function.__code__.co_freevars:  # such as the class, if it calls super()
             switches.put(owner, name, _asking(function))
         else:
             switches.add(function, _transform)
@@ -92,7 +93,7 @@ _LIBRARIES = ("torch", "torchvision", "timm", "open_clip")
 
 
 def _asking(function: Any) -> Any:
-    """A method that records what its object equals, where something is recorded."""
+    """A method that, in a recording, is recorded as what its object equals."""
 
     @functools.wraps(function)
     def asking(self: Any, *inputs: Any, **named: Any) -> Any:
@@ -108,10 +109,11 @@ def _asking(function: Any) -> Any:
 
 
 def _transform(found: Recording, original: Any, self: Any, *inputs: Any) -> Any:
-    """A transform or a Compose, called with a deferred image.
+    """The handler of a transform or a Compose that is called with a deferred image.
 
-    Where the program says what an object equals and that is not recorded, its own code runs. What
-    that calls of the object itself, as ``super().forward``, is a part of it and not the whole.
+    If the program says what an object equals, but that cannot be recorded, the object's own code
+    runs. What this calls on the object itself, such as ``super().forward``, is only a part of it.
+    So it is not recorded as what the whole equals.
     """
     if found.inside and id(self) in found.inside:
         return NOT_RECORDED
@@ -137,12 +139,12 @@ def _recorded(found: Recording, original: Any, self: Any, *inputs: Any) -> Any:
     made = known.translation
     is_tensor = _TENSORS[made.gives]
     if chain is not None and (chain.full or (not is_tensor and image.names_a_colour)):
-        return NOT_RECORDED  # each transform does its own to a transparent colour
+        return NOT_RECORDED  # each transform treats a transparent colour in its own way
     size = known.size_of(image.size)
     if size is None or (known.drawn and not found.draws_natively):
         return NOT_RECORDED
-    # From here on it is done, and not before: a transform may give the image back as it is, opened
-    # and not loaded.
+    # The image begins to load here and not before: a transform that is not recorded may return the
+    # image as it is, opened and not loaded.
     chain = native_chain(image) or given.chain_of(found, image)
     ops: tuple[Op, ...] = known.ops
     before: tuple[Op, ...] | None = ()
@@ -157,7 +159,7 @@ def _recorded(found: Recording, original: Any, self: Any, *inputs: Any) -> Any:
         repeated = Repeated(known.replay)
         found.repeated.append(repeated)
         ops = (ops[0]._replace(replay=repeated),)
-    if before:  # else the tuple itself, which many images share
+    if before:  # else `ops` is not copied: many images share that tuple
         ops = before + ops
     chain = chain.behind(ops, size, key, last=is_tensor)
     if known.channels == 1:
@@ -180,7 +182,7 @@ def _recorded(found: Recording, original: Any, self: Any, *inputs: Any) -> Any:
 # ---- generators ----------------------------------------------------------------------------------
 
 
-# Whoever seeds a generator, torch's or Python's, wants the transforms behind it to draw from it.
+# A program that seeds a generator, torch's or Python's, wants later transforms to draw from it.
 _GENERATORS = ("manual_seed", "seed", "get_rng_state", "set_rng_state", "fork_rng")
 
 

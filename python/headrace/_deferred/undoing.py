@@ -1,7 +1,7 @@
 """Undoes what a collate function changed, before it is called again because it needs values.
 
-Programs take the fields of samples away, add to the boxes in them, and count their batches. Without
-this the second call would find what the first one left.
+Collate functions remove fields of samples, move boxes in them, and count batches. Without this the
+second call would find what the first one left.
 """
 
 from __future__ import annotations
@@ -25,15 +25,16 @@ from PIL._util import DeferredError
 from headrace._deferred.tensor import PendingTensor
 
 _DEEPEST = 12
-# How deep in samples it is looked for what is to come, and into how many objects.
+# Bounds of the search for pending values in samples: the depth, and the objects looked into.
 _SHALLOW, _MOST_OBJECTS = 6, 10_000
-_LONGEST = 100_000  # entries of one container of a sample
-# Of what belongs to the collate function, which may lead to the whole program.
+_LONGEST = 100_000  # the most entries of one container of a sample
+# The same for what the collate function keeps, which may lead to the whole program, and the most
+# bytes of one array.
 _LONGEST_OF_ITS_OWN, _LARGEST_OF_ITS_OWN = 1_000, 1 << 20
 _PLAIN = {bool, int, float, complex, str, bytes, type(None)}
 _LEFT = (type, FunctionType, ModuleType, torch.nn.Module)
-# Not written in Python, and without anything that could be changed; and what tokenizers give, which
-# collate functions only read.
+# Types that are not written in Python, and whose objects cannot be changed; and the package of
+# tokenizers, whose objects collate functions only read.
 _FIXED = {
     *(object, torch.dtype, torch.layout, torch.memory_format, type(...), type(NotImplemented)),
 }
@@ -50,8 +51,8 @@ class Before:
         collate: the function, with what it keeps: attributes, closed-over names, generators.
 
     Attributes:
-        opaque: there is something among them that cannot be put back, as an iterator: the function
-            must not be called twice.
+        opaque: whether the samples have something that cannot be put back, such as an iterator, so
+            that the function must not be called twice.
     """
 
     def __init__(self, samples: Any, collate: Any) -> None:
@@ -77,7 +78,7 @@ class Before:
             self.opaque |= self._of_samples
             return
         self._seen.add(id(value))
-        of: Any = type(value)  # isinstance asks a proxy for its object, which may be gone
+        of: Any = type(value)  # isinstance would ask a proxy for its object, which may be gone
         if issubclass(of, tuple):
             for part in value:
                 self._look(part, depth + 1)
@@ -95,7 +96,7 @@ class Before:
             self._keep_object(value, depth)
 
     def _keep_object(self, value: Any, depth: int) -> None:
-        """An object of the program's or another library's, by its attributes and its slots."""
+        """Keeps the attributes and slots of an object of the program or of another library."""
         kind = _kind(type(value))  # type: ignore[arg-type]  # a type is hashable
         if kind.fixed or self._keep_generator(value):
             return
@@ -114,14 +115,14 @@ class Before:
             self._undo.append(partial(slot.__set__, value, kept))
             self._look(kept, depth + 1)
         if isinstance(value, PIL.Image.Image):
-            self.opaque = before  # it may have its file, which is read when Pillow decodes
-            name = "_im" if hasattr(value, "_im") else "im"  # of Pillow 10's own
+            self.opaque = before  # it may hold its file, which only Pillow's decoding changes
+            name = "_im" if hasattr(value, "_im") else "im"  # Pillow 10 has `im`
             pixels: Any = getattr(value, name)
             if pixels is not None and not isinstance(pixels, DeferredError):  # it is closed
                 self._undo.append(partial(setattr, value, name, pixels.copy()))
 
     def _look_at_function(self, function: Any) -> None:
-        """What the second call shall find of the function's own as the first one did."""
+        """Keeps what belongs to the function, so that the second call finds it as the first did."""
         if isinstance(function, partial):
             self._look_at_function(function.func)
             self._look([*function.args, function.keywords], 0)
@@ -146,7 +147,7 @@ class Before:
         copied = value.copy() if isinstance(value, deque) else _plain_type(value)(value)
         self._undo.append(partial(_refill, value, copied))
         parts = copied.values() if isinstance(copied, dict) else copied
-        if not {*map(type, parts)} <= _PLAIN:  # as the numbers of a long list are
+        if not {*map(type, parts)} <= _PLAIN:  # a long list of numbers needs no loop
             for part in parts:
                 self._look(part, depth + 1)
 
@@ -161,7 +162,7 @@ class Before:
             self._undo.append(partial(_refill_array, value, value.copy()))
 
     def _keep_generator(self, value: Any) -> bool:
-        """Whether it is a random generator; it will draw the same numbers again."""
+        """Keeps the state of a random generator; false: the value is none."""
         if isinstance(value, random.Random):
             self._undo.append(partial(value.setstate, value.getstate()))
         elif isinstance(value, np.random.RandomState | torch.Generator):
@@ -176,7 +177,7 @@ class Before:
 
 
 def waits(samples: Any) -> bool:
-    """Whether an image or a tensor in samples is seen to be still to come."""
+    """Whether an image or a tensor is found in samples that is still pending."""
     seen: set[int] = set()
     level = [samples]
     for _ in range(_SHALLOW):
@@ -187,14 +188,14 @@ def waits(samples: Any) -> bool:
             if id(value) not in seen and len(seen) < _MOST_OBJECTS:
                 seen.add(id(value))
                 inside = _inside(value)
-                if not {*map(type, inside)} <= _PLAIN:  # as the numbers of a long list are
+                if not {*map(type, inside)} <= _PLAIN:  # a long list of numbers is skipped
                     parts += inside
         level = parts
     return any(map(_is_to_come, level))
 
 
 def _is_to_come(value: Any) -> bool:
-    of = type(value)  # isinstance asks a proxy for its object, which may be gone
+    of = type(value)  # isinstance would ask a proxy for its object, which may be gone
     if issubclass(of, PIL.Image.Image):
         return getattr(value, "chain", None) is not None
     return issubclass(of, PendingTensor)
@@ -208,20 +209,20 @@ def _inside(value: Any) -> Any:
         return value
     try:
         own = None if issubclass(of, (*_LEFT, torch.Tensor)) else getattr(value, "__dict__", None)
-    except Exception:  # of a proxy whose object is gone
+    except Exception:  # a proxy whose object is gone
         return ()
     return own.values() if isinstance(own, dict) else ()
 
 
 class _Kind(NamedTuple):
-    """How the state of objects of a class is found.
+    """How the state of a class's objects is found.
 
     Attributes:
-        slots: the descriptors of its ``__slots__``.
-        bytes: they are ``bytearray``s or ``array``s.
-        iterates: they are iterators, whose position cannot be seen. Other objects whose state
-            cannot be seen mostly have none: locks, slices, views of dicts.
-        fixed: they have no state that could change.
+        slots: the descriptors of the class's ``__slots__``.
+        bytes: whether they are ``bytearray``s or ``array``s.
+        iterates: whether they are iterators, whose position cannot be seen. Other objects whose
+            state cannot be seen mostly have none: locks, slices, views of dicts.
+        fixed: whether they have no state that could change.
     """
 
     slots: tuple[Any, ...]
@@ -238,7 +239,8 @@ def _kind(of: type) -> _Kind:
     seen = bool(written) or of.__dictoffset__ != 0
     array_of_bytes, file = issubclass(of, bytearray | array), issubclass(of, io.IOBase)
     iterates = hasattr(of, "__next__") and not seen and not file
-    # A value, as a date, has a hash of its own; what changes has none, or that of its identity.
+    # A value such as a date defines a hash. An object that changes has none, or that of its
+    # identity.
     hashes: Any = of.__hash__
     known = (
         hashes not in (None, object.__hash__)
@@ -250,12 +252,12 @@ def _kind(of: type) -> _Kind:
 
 
 def _empty_slot(slot: Any, value: Any) -> None:
-    with contextlib.suppress(AttributeError):  # it is empty still
+    with contextlib.suppress(AttributeError):  # it is still empty
         slot.__delete__(value)
 
 
 def _plain_type(container: Any) -> type:
-    """The plain type of a list, dict or set, whose copies run no code of the program's."""
+    """The plain type of a list, dict or set. To make one runs no code of the program's."""
     return next(kind for kind in (list, dict, set) if isinstance(container, kind))
 
 
@@ -271,8 +273,8 @@ def _put_parts_back(value: PendingTensor, parts: Any, form: Any) -> None:
 
 def _refill_tensor(value: torch.Tensor, kept: torch.Tensor, seen: torch.Tensor) -> None:
     """Args:
-    kept: the values that it had.
-    seen: it as it lay in its memory, which other tensors may see.
+    kept: the values that the tensor had.
+    seen: the tensor as it lay in its memory, which other tensors may share.
     """
     with torch.no_grad():
         if value.shape != seen.shape or value.stride() != seen.stride():  # unsqueeze_, t_, ...

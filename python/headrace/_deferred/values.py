@@ -1,4 +1,4 @@
-"""The values of a pending tensor, made at once in the thread that asks for them."""
+"""Makes the values of a pending tensor at once, in the thread that asks for them."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 def made_now(
     parts: tuple[AnyPart, ...], form: tuple[tuple[int, ...], torch.dtype], stacked: bool
 ) -> torch.Tensor:
-    """A tensor of these images, decoded one after the other.
+    """A tensor of these parts, whose images are decoded one by one.
 
     Args:
         form: shape and dtype.
-        stacked: it has a first dimension for the images; else there is one.
+        stacked: whether it has a first dimension for the parts; else there is one part.
     """
     found = recording.current()
     if found is not None:
@@ -38,7 +38,7 @@ def _rows_of(
     engine: bool,
     altering: Altering | None,
 ) -> torch.Tensor:
-    made = torch.empty(form[0], dtype=form[1], device="cpu")  # not the program's default
+    made = torch.empty(form[0], dtype=form[1], device="cpu")  # not on the program's default device
     for place, part in enumerate(parts):
         made[place] = _value_of(part, engine, altering)
     return made

@@ -1,4 +1,4 @@
-"""Which way a ``DataLoader`` loads, as its dataset and its arguments are now."""
+"""Decides which way a ``DataLoader`` loads, as its dataset and its arguments are now."""
 
 from __future__ import annotations
 
@@ -21,22 +21,24 @@ if TYPE_CHECKING:
 
 
 class PartlyNative(UnsupportedError):
-    """The engine could do a part of it."""
+    """The loader is strict, and the engine could do only a part of the work."""
 
 
 def recipe(loader: Any, reading: Reading, deferred: Callable[[], Deferring | None]) -> Recipe:
     """Which samples to read and how to transform them, from the dataset as it is now.
 
     Args:
-        deferred: what runs the dataset's own code instead, asked only if that may be better.
+        deferred: returns what runs the dataset's own code instead; called only if that may be
+            better.
 
     Raises:
-        UnsupportedError: the engine cannot; or it cannot do all of it, and the loader is strict.
+        UnsupportedError: the engine cannot read the samples; or it cannot transform them entirely,
+            and the loader is strict or running the dataset's own code is better.
     """
     samples, made = reading.look()
     own = loader.transform is None and loader.limits is None and loader.on_error == "raise"
-    # Worker processes run the program's functions; and what stands between known transforms may
-    # be recorded, and what is behind it then is native.
+    # The dataset's own code is better if worker processes then run the program's functions, or if
+    # known transforms follow a function: these can be native then.
     if made.rest and (loader.num_workers or made.goes_on) and own and deferred():
         raise UnsupportedError(made.obstacle)
     if made.rest and loader.strict:
@@ -55,10 +57,10 @@ def recipe(loader: Any, reading: Reading, deferred: Callable[[], Deferring | Non
 
 
 def deferring(loader: Any, reading: Reading) -> Deferring | None:
-    """What runs the dataset's own code so that its images are the engine's all the same."""
+    """What runs the dataset's own code while the engine still makes its images."""
     rows, refused = None, ""
     try:
-        rows = reading.look()[0].rows  # the numbers of samples by indices
+        rows = reading.look()[0].rows  # gives the numbers of samples by indices
     except NotItsArrayError as failure:
         refused = str(failure)
     except UnsupportedError:
@@ -70,12 +72,12 @@ def deferring(loader: Any, reading: Reading) -> Deferring | None:
 
 
 def keeps_its_place(loader: Any, given: Any) -> bool:
-    """Whether the order of samples goes on behind a state though the dataset's own code runs.
+    """Whether a state can restore the order of samples although the dataset's own code runs.
 
-    Not a stream's, which has none; and loaders of data without images are torch's in all.
+    A stream has no such order. And loaders of data without images behave as torch's.
 
     Args:
-        given: what torchdata's loader is made of; None if that is not the one that reads.
+        given: the arguments of torchdata's loader, if that one reads; else None.
     """
     stream = isinstance(loader.dataset, torch.utils.data.IterableDataset)
     possible = given is None and deciding.possible(loader.dataset)
@@ -84,7 +86,7 @@ def keeps_its_place(loader: Any, given: Any) -> bool:
 
 
 def left_to(loader: Any, reader: str, cause: deciding.Obstacle) -> None:
-    """Says that another loader reads, unless the dataset has no images.
+    """Warns that another loader reads, unless the dataset has no images.
 
     Raises:
         UnsupportedError: the loader is strict.
