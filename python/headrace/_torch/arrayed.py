@@ -1,6 +1,6 @@
-"""torchvision's datasets that are one array: MNIST and its like, CIFAR, SVHN and STL10.
+"""Reads torchvision's datasets that are one array: MNIST and its like, CIFAR, SVHN and STL10.
 
-Their ``__getitem__`` makes a PIL image of a part of the array. The engine reads the part itself.
+Their ``__getitem__`` makes a PIL image of a part of the array. The engine reads that part itself.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from headrace.errors import UnsupportedError
 
 
 class NotItsArrayError(UnsupportedError):
-    """A dataset of an array that is not as torchvision makes it; the clause says in what."""
+    """A dataset's array is not as torchvision makes it; the message says what differs."""
 
 
 class _Kind(NamedTuple):
-    labels: str  # the attribute that holds them
-    of: type  # what its data is: a tensor, or a NumPy array
-    shape: tuple[int | None, ...]  # of its data
+    labels: str  # the attribute that holds the labels
+    of: type  # the type of its data: a tensor, or a NumPy array
+    shape: tuple[int | None, ...]  # the shape of its data
     layout: str
 
 
@@ -30,7 +30,7 @@ _KINDS = {
     "SVHN": _Kind("labels", np.ndarray, (None, 3, None, None), "NCHW"),
     "STL10": _Kind("labels", np.ndarray, (None, 3, None, None), "NCHW"),
 }
-_AS_THEY_ARE = ("CIFAR10",)  # gives labels as they lie there; the others make ints of them
+_AS_THEY_ARE = ("CIFAR10",)  # returns labels as they are; the others make ints of them
 # FashionMNIST, KMNIST, EMNIST and CIFAR100 inherit their ``__getitem__`` from two of these.
 NAMES = tuple(_KINDS)
 
@@ -39,7 +39,7 @@ class Pixels(NamedTuple):
     """The array of a dataset, and the labels as they were when it was looked at.
 
     Attributes:
-        place: address, shape and steps of its values, by which another one is noticed.
+        place: address, shape and strides of the values, by which a different array is noticed.
     """
 
     array: Any
@@ -48,34 +48,37 @@ class Pixels(NamedTuple):
     place: Any
 
     def values(self) -> Any:
-        """The array, where nothing moves it. torch moves a tensor's memory when it goes to another
-        process, whoever reads it, so of tensors it is a copy."""
+        """The array, in memory that nothing moves.
+
+        For a tensor it is a copy. torch moves a tensor's memory when the tensor is sent to another
+        process, even while somebody reads it.
+        """
         return self.array.clone() if isinstance(self.array, torch.Tensor) else self.array
 
     def same_as(self, other: Pixels) -> bool:
-        """Whether both are the same values in memory."""
+        """Whether both are the same array at the same place in memory."""
         return self.array is other.array and self.place == other.place
 
     @property
     def grey(self) -> bool:
-        """Whether its images have one channel."""
+        """Whether the images have one channel."""
         return self.layout == "NHW"
 
     @property
     def size(self) -> tuple[int, int]:
-        """Height and width of its images."""
+        """Height and width of the images."""
         shape, at = self.array.shape, self.layout.index("H")
         return int(shape[at]), int(shape[at + 1])
 
 
 def pixels(dataset: Any, name: str) -> Pixels:
-    """What a dataset of torchvision's holds.
+    """The array and labels of a dataset of torchvision's.
 
     Args:
-        name: of its class, or of the one that it inherits from.
+        name: the name of its class, or of the class that it inherits from.
 
     Raises:
-        NotItsArrayError: it is not as torchvision makes it; the clause says in what.
+        NotItsArrayError: the dataset is not as torchvision makes it; the message says what differs.
     """
     kind, title = _KINDS[name], type(dataset).__name__
     if dataset.target_transform is not None:
@@ -98,7 +101,7 @@ def pixels(dataset: Any, name: str) -> Pixels:
 def _labels(title: str, labels: Any, count: int, as_they_are: bool) -> list[int]:
     if isinstance(labels, torch.Tensor | np.ndarray):
         dtype = str(labels.dtype).removeprefix("torch.")
-        # Others would be collated to their own dtype.
+        # Labels of another dtype would be collated to that dtype.
         whole = dtype == "int64" if as_they_are else dtype.startswith(("int", "uint"))
         if len(labels.shape) != 1 or not whole:
             raise NotItsArrayError(f"{title} has labels that are not whole numbers")

@@ -1,8 +1,8 @@
 """Whole batches of a ``DataLoader``, made by the engine.
 
-It is told the rows of batches by their numbers, and makes the batch of a number, again where it was
-made before. A row that comes for the n-th time in an epoch is drawn with draw number n, so that its
-augmentation is another one.
+The engine is told the rows of each batch by the batch's number, and makes the batch of a number, if
+necessary again. A row that comes for the n-th time in an epoch is drawn with draw number n, so that
+its augmentation differs each time.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Engine:
         self._epoch = 0
         self._chosen: dict[int, Chosen] = {}
         self._arrivals: Swapped | None = None
-        # What makes the samples that Pillow decodes, once there are any.
+        # The pool that makes the samples which Pillow decodes, once there are any.
         self._others: list[Pool] = []
         self._close_others = weakref.finalize(self, _close_all, self._others)
         dtype = recipe.translation.dtype
@@ -41,10 +41,10 @@ class Engine:
         self._view = views.viewer("torch", dtype, False, False, self._lender)
 
     def begin(self, epoch: int, chosen: dict[int, Chosen]) -> None:
-        """Drops what was submitted; what comes next is what is chosen, drawn for this epoch.
+        """Drops what was submitted, and begins an epoch. Its augmentations are drawn for ``epoch``.
 
         Args:
-            chosen: the batches by their numbers from 0 on, added by who chooses them.
+            chosen: the batches by their numbers from 0 on; whoever chooses them adds them here.
         """
         if self._arrivals is not None:
             self._arrivals.drop()
@@ -53,7 +53,7 @@ class Engine:
             _lib.call("hr_seek", self._handle.value, epoch, 0)
 
     def submit(self, handed_out: int) -> None:
-        """Has the engine begin with what was chosen since the last time."""
+        """Has the engine begin with the batches that were chosen since the last call."""
         if self._arrivals is not None:
             self._arrivals.forget(handed_out)
             self._arrivals.submit()
@@ -64,7 +64,7 @@ class Engine:
         """The images and labels of the batch of a number.
 
         Raises:
-            TimedOut: it did not come within `timeout` seconds; 0 waits as long as it takes.
+            TimedOut: it did not come within `timeout` seconds; 0 waits for as long as it takes.
             HeadraceError: one of its images is bad.
         """
         arrivals = self._arrivals or self._opened(number)
@@ -109,7 +109,7 @@ class Engine:
         return list(zip(singly, labels.tolist(), strict=True))
 
     def trace(self, path: str | None) -> str | None:
-        """Has a trace written from now on, or ends it; the file's name, where it has begun."""
+        """Begins to write a trace, or ends it with None; returns the file's name, if it began."""
         self._trace_path = path
         if self._handle is None:
             return None
@@ -119,13 +119,13 @@ class Engine:
         return tracing.begin(self._handle, path)
 
     def stats(self) -> dict[str, Any]:
-        """As ``Loader.stats``; empty where it is not open."""
+        """As ``Loader.stats``; empty if the engine is not open."""
         if self._handle is None or not self._handle.close.alive:
             return {}
         return dict(_lib.info("hr_loader_info", self._handle.value)["stats"])
 
     def note(self, kind: int, number: int, began: int) -> None:
-        """Adds to the trace, where one is written, what was done with a batch since ``began``."""
+        """Adds to the trace, if one is written, what was done with a batch since ``began``."""
         if self._arrivals is not None:
             self._arrivals.note(kind, number, began)
 
@@ -142,9 +142,10 @@ def _close_all(pools: list[Pool]) -> None:
 
 
 def scattered(chosen: Mapping[int, Chosen], samples: int) -> bool:
-    """Whether neighbours in what was chosen lie far apart in the dataset, as a shuffle puts them.
+    """Whether samples that are chosen one after the other lie far apart in the dataset.
 
-    Whatever sampler it was: those of a full shuffle are a third of the samples apart.
+    It does not matter which sampler chose them. After a full shuffle, neighbours lie a third of all
+    samples apart on average.
     """
     order = np.array([index for number in sorted(chosen) for index in chosen[number].indices])
     if len(order) < 2:

@@ -1,4 +1,4 @@
-"""The batches that a ``DataLoader``'s sampler chooses, from a place on, in torch's sequence."""
+"""Asks a ``DataLoader``'s sampler for its batches, from a place on, in torch's sequence."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ from headrace.errors import ArgumentError
 if TYPE_CHECKING:
     from headrace._torch.iterated import Numbered, Sampled
 
-# Samplers that choose nothing themselves and draw nothing, and where what they wrap is found.
+# Samplers that choose nothing themselves and draw nothing, and the attribute with what they wrap.
 _WRAPPERS = {
     ("torch.utils.data.sampler", "BatchSampler"): "sampler",
     ("accelerate.data_loader", "BatchSamplerShard"): "batch_sampler",
     ("accelerate.data_loader", "SkipBatchSampler"): "batch_sampler",
     (__name__, "_Behind"): "sampler",
 }
-# Samplers of torch that draw with their first index and not before.
+# Samplers of torch that draw when they are asked for their first index, and not before.
 _LAZY = (RandomSampler, SubsetRandomSampler, WeightedRandomSampler)
 _SKIPPED_AT_ONCE = 1 << 16
 
 
 class _Behind:
-    """A sampler without its first samples, so that what groups the others begins behind those."""
+    """A sampler without its first samples, so that batches are made of the samples after those."""
 
     def __init__(self, sampler: Any, skip: Callable[[Iterator[Any]], None]) -> None:
         self.sampler, self._skip = sampler, skip
@@ -53,17 +53,17 @@ class _Behind:
 class Choice:
     """One pass over a sampler.
 
-    Sampler and generators are asked in torch's sequence, so that the order of samples and the state
-    in which generators are left are those of torch's loader.
+    Sampler and generators are asked in torch's sequence. So the order of samples, and the states in
+    which generators are left, are those of torch's loader.
 
     Args:
         place: where the pass begins.
-        resumed: whether a state said so.
+        resumed: whether that place comes from a loaded state.
 
     Attributes:
         chosen: the batches, as rows of the samples, by their numbers.
-        failure: the sampler's own, in the place of the batch behind those.
-        ended: it was raised.
+        failure: the sampler's error, in the place of the batch after those.
+        ended: whether that error was raised.
         progress: where the pass begins, and what is chosen and handed out of it.
     """
 
@@ -74,17 +74,17 @@ class Choice:
         self.failure: Exception | None = None
         self.ended = False
         self._counted = samples.draws()
-        # Frameworks save one rank's state for all, and samplers give each rank others: what another
-        # rank drew is not compared.
+        # Frameworks save one rank's state for all ranks, and samplers give each rank other samples.
+        # So the rank is noted, and what another rank drew is not compared.
         self.whose = [*part(layers(self._sampler()))]
-        # What lies before the next batch: this rank's samples, and what is known of them.
+        # What lies before the next batch: how many samples of this rank, and their checksum.
         self._taken, self._expected = place.samples, place.drawn
-        self._left = self._taken  # of them, to be asked for again
-        self._drawn = 0  # the checksum of all that was asked for
+        self._left = self._taken  # how many of them are still to be asked for again
+        self._drawn = 0  # the checksum of all samples that were asked for
         self._indices: Iterator[Any] | None = self._begin(resumed)
 
     def fill(self, number: int, handed_out: int, ahead: int) -> None:
-        """Asks the sampler until so many batches from a number on are known."""
+        """Asks the sampler until ``ahead`` batches from a number on are known."""
         forget(self.chosen, handed_out)
         forget(self.progress.behind, handed_out - 1)
         progress = self.progress
@@ -93,7 +93,7 @@ class Choice:
         while not known and progress.count < wanted:
             try:
                 more = self._choose()
-            except Exception as failure:  # its turn comes behind the batches before it
+            except Exception as failure:  # it is raised after the batches before it
                 if not is_of_the_batch(failure):
                     raise
                 self.failure = failure
@@ -104,24 +104,24 @@ class Choice:
                     known = True
 
     def has(self, number: int) -> bool:
-        """Whether there is a batch of that number, once it was filled so far; or an error."""
+        """Whether there is a batch of that number, or an error; ``fill`` must have got so far."""
         if self.failure is not None:
             return number <= self.progress.count
         return not self.ended and number < self.progress.total
 
     def check(self, number: int) -> None:
-        """Raises what the sampler raised in the place of a batch."""
+        """Raises the sampler's error, if it is in the place of this batch."""
         if self.failure is not None and number == self.progress.count:
             raise self.failure
 
     def fails(self, number: int) -> bool:
-        """Whether it is the sampler that fails, and not a batch."""
+        """Whether the sampler's error is in the place of this batch."""
         return self.failure is not None and number == self.progress.count
 
     def _choose(self) -> bool:
-        """Asks for the next batch; false where there is none."""
+        """Asks for the next batch; false: there is none."""
         indices = self._opened() if self._indices is None else self._indices
-        # An exception from outside ends a generator: then it is opened anew.
+        # An exception from outside ends a generator. None here has the sampler opened again then.
         self._indices = None
         rows: list[int] = []
         while not rows:
@@ -138,7 +138,7 @@ class Choice:
                 self._ask_again(rows[:passed])
                 rows, draws = rows[passed:], draws[passed:]
             elif not rows:
-                break  # a batch sampler's own, of none
+                break  # a batch sampler may give an empty batch
         drawn = rerun.checksum(rows, self._drawn)
         taken, whose = self._taken + len(rows), [drawn, *self.whose]
         progress = self.progress
@@ -155,7 +155,7 @@ class Choice:
         return True
 
     def _opened(self) -> Iterator[Any]:
-        """The sampler once more, behind all that it chose: it was asked when an exception came."""
+        """Opens the sampler again, behind all that it chose: an exception has interrupted it."""
         self._counted.clear()
         self._left, self._drawn = self._taken, 0
         return self._begin(True)
@@ -163,16 +163,16 @@ class Choice:
     # ---- where it begins ---------------------------------------------------------------------
 
     def _sampler(self) -> Any:
-        """What chooses the batches, or where they are not grouped the samples."""
+        """The batch sampler; the sampler, if the loader does not batch."""
         loader = self._loader
         return loader.sampler if loader.batch_sampler is None else loader.batch_sampler
 
     def _from_place(self, sampler: Any) -> Any:
-        """A sampler whose first batch begins at the place that a state tells."""
+        """A sampler whose first batch begins at the place that a state told."""
         *wrappers, base = layers(sampler)
         before = self.progress.place
         self.progress.place, left = rest(before, [*wrappers, base])
-        if self.progress.place is not before:  # other numbers of ranks took samples, too
+        if self.progress.place is not before:  # another number of ranks took samples before
             self._taken = self._left = self.progress.place.samples
             self._expected = self.progress.place.drawn
         if left is not None:
@@ -182,16 +182,16 @@ class Choice:
                 compare_taken(before, taken)
             self._counted.of(taken)
             base = left.samples(order)
-        # Any other batch sampler is asked for its batches again.
+        # A batch sampler of another class is asked for its batches again, from the first one on.
         if self._left and [type(wrapper) for wrapper in wrappers] == [BatchSampler]:
             base = _Behind(base, self._skip)
         return _over(wrappers, base)
 
     def _begin(self, somewhere: bool) -> Iterator[Any]:
-        """The indices to come, and the base seed: torch's ``_BaseDataLoaderIter.__init__``.
+        """Begins the pass, and draws the base seed, as torch's ``_BaseDataLoaderIter.__init__``.
 
         Args:
-            somewhere: in the epoch, and not at its start.
+            somewhere: whether it begins inside the epoch, and not at its start.
         """
         loader = self._loader
         sampler: Any = self._sampler()
@@ -200,17 +200,17 @@ class Choice:
         place = self.progress.place
         indices: Iterator[Any] = iter(sampler)
         if loader.base_seed is None or not loader.persistent_workers:
-            # A seed that the state holds is not drawn again. So a program that restored torch's
-            # generators as well goes on as if it had not been stopped.
+            # The seed of a state is not drawn again. So a program that restored torch's generators
+            # as well goes on as if it had not been stopped.
             if place.base_seed is None:
                 drawn = torch.empty((), dtype=torch.int64).random_(generator=loader.generator)
                 loader.base_seed = int(drawn.item())
             if loader.num_workers:
-                # Its iterator with workers resets itself when it is made, and so begins twice.
+                # torch's iterator with workers resets itself when it is made, and so begins twice.
                 indices = iter(sampler)
         if place.base_seed is None:
             place.base_seed = loader.base_seed
-        loader.base_seed = place.base_seed  # which persistent workers go on with
+        loader.base_seed = place.base_seed  # persistent workers go on with it
         *wrappers, base = layers(sampler)
         if type(base) not in _LAZY:
             return indices
@@ -223,7 +223,7 @@ class Choice:
     def _tracked(self, indices: Iterator[Any], generator: torch.Generator) -> Iterator[Any]:
         """Yields from a sampler with a generator, whose state is noted for a resume, or restored.
 
-        Such a sampler draws first when it is asked for its first index.
+        Such a sampler draws when it is asked for its first index, so the state is noted then.
         """
         if self.progress.place.generator is None:
             self.progress.place.generator = self._loader.tracker.place(generator)
@@ -234,8 +234,8 @@ class Choice:
     def _seeded(self, wrappers: list[Any], base: RandomSampler) -> Iterator[Any]:
         """Yields from a RandomSampler without a generator; its one draw is noted for a resume.
 
-        It seeds a generator of its own with a number drawn from the global one when its first
-        index is asked for; ours is drawn in that moment, too.
+        When torch's sampler is asked for its first index, it draws a number from the global
+        generator and seeds one of its own with it. The same is done here, at the same moment.
         """
         if self.progress.place.order_seed is None:
             drawn = torch.empty((), dtype=torch.int64).random_()
@@ -247,7 +247,8 @@ class Choice:
     def _drawing(self, indices: Iterator[Any], wrappers: list[Any], base: Any) -> Iterator[Any]:
         """Yields from a sampler that draws everything from the global generator at its first index.
 
-        On resume a generator of its own stands where that one stood, which is left alone.
+        After a resume it draws from a generator of its own, in the state that the global one had
+        then. The global one is left alone.
         """
         if self.progress.place.generator is None:
             self.progress.place.generator = self._loader.tracker.place(torch.default_generator)
@@ -260,7 +261,7 @@ class Choice:
     # ---- how it goes on ----------------------------------------------------------------------
 
     def _ask_again(self, rows: list[int]) -> None:
-        """Passes what was handed out before the place."""
+        """Counts samples that were handed out before the place, and compares them at its end."""
         self._left -= len(rows)
         self._drawn = rerun.checksum(rows, self._drawn)
         if not self._left and self._expected:
@@ -272,7 +273,7 @@ class Choice:
                 rerun.compare(drawn, self._drawn, self._taken)
 
     def _skip(self, indices: Iterator[Any]) -> None:
-        """Passes a sampler's samples up to the place."""
+        """Skips a sampler's samples up to the place."""
         while self._left:
             some = itertools.islice(indices, min(self._left, _SKIPPED_AT_ONCE))
             rows = self._rows([*some])
@@ -292,13 +293,13 @@ class Choice:
 
 
 def _wraps(sampler: Any) -> str:
-    """The attribute that holds what a sampler merely groups, skips or shares out; else ""."""
+    """The attribute with the sampler that this one only groups, skips or divides; else ""."""
     kind = type(sampler)
     return _WRAPPERS.get((kind.__module__, kind.__name__), "")
 
 
 def _over(wrappers: list[Any], base: Any) -> Any:
-    """Copies of what groups a sampler, over another one."""
+    """Copies of the wrappers of a sampler, over another one."""
     for wrapper in reversed(wrappers):
         inner, base = base, copy.copy(wrapper)
         setattr(base, _wraps(wrapper), inner)
@@ -306,14 +307,14 @@ def _over(wrappers: list[Any], base: Any) -> Any:
 
 
 def _drawing_from(wrappers: list[Any], base: Any, generator: torch.Generator) -> Any:
-    """Copies of a sampler and of what groups it, that draw from a generator."""
+    """Copies of a sampler and its wrappers that draw from a generator."""
     twin = copy.copy(base)
     twin.generator = generator
     return _over(wrappers, twin)
 
 
 def layers(sampler: Any) -> list[Any]:
-    """A sampler, what it wraps, and so on to the one that chooses the indices."""
+    """A sampler, the one that it wraps, and so on to the one that chooses the indices."""
     found = [sampler]
     while inside := _wraps(found[-1]):
         found.append(getattr(found[-1], inside))

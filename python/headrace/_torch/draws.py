@@ -1,4 +1,4 @@
-"""How often each sample came in an epoch: its draw number, of which augmentations are drawn."""
+"""Counts how often each sample came in an epoch: its draw number, for its augmentations."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Draws:
         self._seen = np.zeros(count, np.uint32)
 
     def of(self, rows: list[int]) -> list[int]:
-        """The draw numbers of a batch, in whose order they are counted on."""
+        """The draw numbers of a batch's samples, which are counted in the batch's order."""
         seen = self._seen
         if len(set(rows)) == len(rows):
             at = np.array(rows, np.int64)
@@ -29,12 +29,12 @@ class Draws:
         return draws
 
     def clear(self) -> None:
-        """Begins the epoch anew."""
+        """Begins the epoch again."""
         self._seen[:] = 0
 
 
 class AnyDraws:
-    """As ``Draws``, of samples with any numbers."""
+    """As ``Draws``, for samples with any numbers."""
 
     def __init__(self) -> None:
         self._seen: Counter[int] = Counter()

@@ -1,4 +1,4 @@
-"""The engine that makes a ``DataLoader``'s batches, reused in later epochs while it fits them."""
+"""Keeps the engine of a ``DataLoader`` for later epochs, as long as it fits them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from headrace.errors import HeadraceError, UnsupportedError
 
 
 class Engines:
-    """Those of one loader: one that waits for the next epoch, and those that are in use."""
+    """The engines of one loader: one that waits for the next epoch, and those that are in use."""
 
     def __init__(self) -> None:
         self._spare: Engine | None = None
@@ -20,7 +20,7 @@ class Engines:
         self._trace: str | None = None
 
     def take(self, recipe: Recipe) -> Engine | Pool:
-        """Something that makes batches: the engine of the last epoch where it still serves."""
+        """What makes batches: the engine of the last epoch, if it still fits, or a new one."""
         spare, self._spare = self._spare, None
         whole = makes_batches(recipe)
         if spare is not None and whole and spare.recipe.same_as(recipe):
@@ -43,7 +43,7 @@ class Engines:
         engine.close()
 
     def trace(self, path: str | None, recipe: Recipe | None) -> str | None:
-        """Has all engines write traces from now on, or end them; the name of the last one begun.
+        """Has all engines begin to write traces, or end them; returns the name of the last begun.
 
         Raises:
             UnsupportedError: the loader's batches are not the engine's.
@@ -60,7 +60,7 @@ class Engines:
         return name
 
     def stats(self) -> list[dict[str, Any]]:
-        """What each of the engine's loaders measured that are open."""
+        """What each engine that is open has measured."""
         found = [one.stats() for one in self._alive if isinstance(one, Engine)]
         return [stats for stats in found if stats]
 
@@ -72,6 +72,6 @@ class Engines:
 
 
 def makes_batches(recipe: Recipe) -> bool:
-    """Whether batches are made whole: all images come out in one size, and nothing in Python."""
+    """Whether the engine makes whole batches: images of one size, with no work left to Python."""
     made = recipe.translation
     return made.gives != "PIL image" and made.size is not None and not made.rest

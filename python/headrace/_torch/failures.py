@@ -1,8 +1,8 @@
-"""The errors of files that torch's loader would have opened with Pillow.
+"""Makes the errors for files that torch's loader would have opened with Pillow.
 
-A program that passes over bad files catches what Pillow raises: ``OSError``, and of a file that is
-no image at all ``PIL.UnidentifiedImageError``. So in the drop-in an error of a file is both: the
-engine's, by its kind, with file and record; and Pillow's.
+A program that skips bad files catches what Pillow raises: ``OSError``, and for a file that is no
+image at all ``PIL.UnidentifiedImageError``. So in the drop-in an error about a file is both: the
+engine's error, by its kind, with file and record; and Pillow's.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ _kinds: dict[tuple[type[HeadraceError], type[Exception]], type[HeadraceError]] =
 
 
 def joined(ours: HeadraceError, theirs: Exception) -> HeadraceError:
-    """The engine's error, which is also one of Pillow's type.
+    """The engine's error, which is also of the type of Pillow's.
 
     Args:
-        theirs: what Pillow raised. Where that is neither an ``OSError``, nor a warning that was
-            made an error, nor an image of too many pixels, the error is an ``OSError``.
+        theirs: what Pillow raised. If that is neither an ``OSError``, nor a warning that was made
+            an error, nor an image with too many pixels, the new error is an ``OSError``.
     """
     ours = of_an_empty_result(ours)
     if isinstance(ours, ValueError):
@@ -32,20 +32,22 @@ def joined(ours: HeadraceError, theirs: Exception) -> HeadraceError:
     return _again(type(ours), kind, ours.reason, ours.__dict__)
 
 
-# What the engine says of a resize of an image that is too narrow (native/plan/sizes.c, draw.c).
+# What the engine says if a narrow image is resized to nothing (native/plan/sizes.c, draw.c).
 _EMPTY = re.compile(r"gives (0x\d|\d+x0;)")
 
 
 def of_an_empty_result(failure: HeadraceError) -> HeadraceError:
-    """The same error; where a transform leaves an image no pixels, a ``ValueError``, too, which
-    Pillow raises there."""
+    """The same error; if a transform leaves an image no pixels, it is also a ``ValueError``.
+
+    That is what Pillow raises then.
+    """
     if type(failure) is LimitError and _EMPTY.search(failure.reason):
         return _again(LimitError, ValueError, failure.reason, failure.__dict__)
     return failure
 
 
 def noted(failure: Exception, text: str) -> None:
-    """Adds a sentence to an error, whose type and own sentence stay."""
+    """Adds a sentence to an error, which keeps its type and its own sentence."""
     notes = getattr(failure, "__notes__", ())
     if sys.version_info >= (3, 11):
         if text not in notes:
@@ -73,7 +75,7 @@ def _again(
 
 
 def _kind(ours: type[HeadraceError], theirs: type[Exception]) -> type[HeadraceError]:
-    """A class of both, which pickles as the two that it is made of."""
+    """A subclass of both. Its errors pickle by the two classes, because pickle cannot find it."""
     known = _kinds.get((ours, theirs))
     if known is not None:
         return known

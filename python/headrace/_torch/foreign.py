@@ -1,9 +1,9 @@
-"""Files of an image folder that Pillow decodes in the engine's place, each for itself.
+"""Has Pillow decode single files of an image folder that the engine does not decode.
 
-torch's loader reads what Pillow reads: AVIF, JPEG 2000, a TIFF of 16 bits, whatever a file is
-called, and with ``ImageFile.LOAD_TRUNCATED_IMAGES`` files that end too early. So here Pillow has
-the last word on a file that the engine refuses, and on how many pixels are too many. Its pixels go
-through the same transforms, natively and with the same draws; only who decoded differs.
+torch's loader reads what Pillow reads: AVIF, JPEG 2000, a TIFF of 16 bits, under any file name; and
+with ``ImageFile.LOAD_TRUNCATED_IMAGES`` also files that end too early. So Pillow has the last word
+on a file that the engine refuses, and on how many pixels are too many. Pillow's pixels go through
+the same transforms, natively and with the same draws; only the decoding differs.
 """
 
 from __future__ import annotations
@@ -23,16 +23,17 @@ from headrace.errors import (
     UnsupportedError,
 )
 
-# What the engine decodes, by name and by the first bytes. It goes by content.
+# The files that the engine decodes, by name and by the first bytes. The engine itself goes by
+# content.
 _EXTENSIONS = (".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff")
 _BEGINNINGS = (
     *(b"\xff\xd8", b"\x89PNG", b"RIFF", b"GIF8", b"BM", b"II*\0", b"MM\0*"),
     *(b"P5", b"P6"),
 )
-# On these Pillow is asked for its verdict. Other limits are the engine's own and stand.
+# After these errors Pillow is asked. Limits other than that of pixels stand, as the engine's own.
 REFUSALS = (BadImageError, TruncatedError, UnsupportedError)
 
-# The engine's defaults of what bounds an image by its pixels (docs/limits.md).
+# The engine's default limits that depend on an image's pixels (docs/limits.md).
 _MAX_PIXELS, _MAX_DECODER_BYTES, _MAX_SCAN_BLOCKS = 89_478_485, 512 << 20, 1 << 26
 _ANY_PIXELS = 1 << 48  # a side has at most 2^24
 _ANY_BYTES = 1 << 50
@@ -41,11 +42,12 @@ _ANY_BYTES = 1 << 50
 def limits(given: Mapping[str, int] | None) -> dict[str, int]:
     """The engine's limits for files that torch's loader would open with Pillow.
 
-    Above ``Image.MAX_IMAGE_PIXELS`` Pillow itself is asked, for there it warns, and above twice as
-    many it refuses. Where that is raised, what an image may cost is raised in proportion.
+    Above ``Image.MAX_IMAGE_PIXELS`` Pillow itself is asked, because it warns there, and refuses
+    above twice as many. If a program raises that number, what an image may cost is raised in
+    proportion.
 
     Args:
-        given: those that the program chose, which stand.
+        given: the limits that the program chose, which are kept.
     """
     chosen = {} if given is None else dict(given)
     most = getattr(sys.modules.get("PIL.Image"), "MAX_IMAGE_PIXELS", _MAX_PIXELS)
@@ -61,16 +63,16 @@ def limits(given: Mapping[str, int] | None) -> dict[str, int]:
 
 
 def limits_of_decoded(size: int) -> dict[str, int]:
-    """Limits that let an image by that Pillow has decoded, of so many bytes."""
+    """Limits that allow an image of ``size`` bytes that Pillow has decoded."""
     held = _MAX_DECODER_BYTES + 8 * size
     return {"max_pixels": _ANY_PIXELS, "max_record_bytes": size, "max_decoder_bytes": held}
 
 
 def refused(failure: HeadraceError, own_pixels: bool) -> bool:
-    """Whether a failure of the engine's is one that Pillow has to be asked about.
+    """Whether Pillow has to be asked about a failure of the engine.
 
     Args:
-        own_pixels: the program said itself how many pixels an image may have.
+        own_pixels: whether the program itself set how many pixels an image may have.
     """
     if isinstance(failure, LimitError):
         return not own_pixels and "max_pixels is" in failure.reason
@@ -78,12 +80,12 @@ def refused(failure: HeadraceError, own_pixels: bool) -> bool:
 
 
 def loads_truncated_images() -> bool:
-    """Pillow's switch."""
+    """Whether the program has set Pillow's ``LOAD_TRUNCATED_IMAGES``."""
     return bool(getattr(sys.modules.get("PIL.ImageFile"), "LOAD_TRUNCATED_IMAGES", False))
 
 
 def of_another_kind(path: str) -> bool:
-    """Whether a file's name is not that of a kind which the engine decodes."""
+    """Whether a file's name is not that of a kind that the engine decodes."""
     return not path.lower().endswith(_EXTENSIONS)
 
 
@@ -91,15 +93,15 @@ class Foreign:
     """Which samples of a folder Pillow decodes.
 
     Args:
-        paths: of all samples.
-        own_pixels: the program said itself how many pixels an image may have.
+        paths: the paths of all samples.
+        own_pixels: whether the program itself set how many pixels an image may have.
 
     Attributes:
-        rows: by the sample's number, a sentence on why the engine does not decode it. None ever
-            leaves it but by ``give_up``.
-        hopeless: samples that Pillow does not decode either, to be replaced by others.
+        rows: by the sample's number, a sentence on why the engine does not decode it. Only
+            ``give_up`` takes a sample out of it.
+        hopeless: samples that Pillow does not decode either, so that the engine replaces them.
         decoded: how many images Pillow has decoded.
-        latest: the last one of them.
+        latest: the number of the last one of them.
     """
 
     def __init__(self, paths: Sequence[str], own_pixels: bool) -> None:
@@ -112,7 +114,8 @@ class Foreign:
         self.hopeless: set[int] = set()
         self.decoded, self.latest = 0, -1
         self._lock = threading.Lock()
-        # Once one file was not what its name says, others are looked into before they are read.
+        # If one file was not what its name says, the others' first bytes are checked before they
+        # are read.
         self._suspicious = False
         self._looked_into: set[int] = set()
 
@@ -121,12 +124,12 @@ class Foreign:
         return refused(failure, self._own_pixels) or self._is_of_a_directory(failure)
 
     def _is_of_a_directory(self, failure: HeadraceError) -> bool:
-        """Whether a directory stands where a file should: Python says so in an ``OSError``."""
+        """Whether a directory is in the place of a file; Python raises an ``OSError`` then."""
         row = failure.record
         return type(failure) is BadFileError and row is not None and os.path.isdir(self._paths[row])
 
     def take(self, failure: HeadraceError) -> bool:
-        """Leaves the sample of a failure to Pillow; False where it was already, or cannot be."""
+        """Leaves the sample of a failure to Pillow; False: it was left already, or cannot be."""
         row = failure.record
         if row is None or row in self.rows or row in self.hopeless or not self.refused(failure):
             return False
@@ -135,12 +138,12 @@ class Foreign:
         return True
 
     def give_up(self, row: int) -> None:
-        """Leaves a sample to the engine again, which replaces it."""
+        """Leaves a sample to the engine again, so that the engine replaces it."""
         self.hopeless.add(row)
         self.rows.pop(row, None)
 
     def among(self, rows: Sequence[int]) -> list[int]:
-        """The places of those samples that Pillow decodes."""
+        """The places, among these samples, of those that Pillow decodes."""
         if self._suspicious:
             self._look_into(rows)
         known = self.rows
@@ -160,8 +163,9 @@ class Foreign:
                 self.rows.setdefault(row, f"{self._paths[row]} has not the first bytes of one")
 
     def read(self, row: int) -> tuple[bytearray, dict[str, int], dict[Any, Any]]:
-        """An image as torchvision's folder has it from Pillow, as a PPM; limits that let it by; and
-        what it says of itself.
+        """An image as torchvision's folder gets it from Pillow.
+
+        It is returned as a PPM, with limits that allow it, and the image's ``info``.
 
         Raises:
             what Pillow raises.

@@ -1,7 +1,7 @@
-"""The state of a ``torch.Generator`` as two numbers instead of its 5 KB.
+"""Describes the state of a ``torch.Generator`` by two numbers instead of its 5 KB.
 
-A CPU generator is a Mersenne Twister: 624 words that are mixed anew after as many draws. The number
-of its draws so far is found by stepping a second generator from the same seed.
+A CPU generator is a Mersenne Twister: 624 words that are mixed again after as many draws. The
+number of its draws so far is found by stepping a second generator from the same seed.
 """
 
 from __future__ import annotations
@@ -10,20 +10,20 @@ import torch
 
 _WORDS = 624
 # The state: seed (8 bytes), how many words are left (4), a flag (4), the next word (8), all words
-# (8 each), and behind them what belongs to normal draws.
+# (8 each), and after them what belongs to normal draws.
 _NEXT, _STATE, _END = 16, 24, 24 + 8 * _WORDS
-_MOST_BLOCKS = 50_000  # followed from one epoch to the next: 31 million draws
+_MOST_BLOCKS = 50_000  # how far it looks from one epoch to the next: 31 million draws
 
 
 class Tracker:
-    """Follows generators; it remembers how far, so that each epoch costs its own draws only."""
+    """Follows a generator. It remembers how far, so that an epoch costs only its own draws."""
 
     def __init__(self) -> None:
-        self._lost: int | None = None  # a seed that led nowhere, not to be searched each epoch
+        self._lost: int | None = None  # a seed that led nowhere, so that it is searched only once
         self._start(0)
 
     def place(self, generator: torch.Generator) -> list[int] | None:
-        """The seed and the number of 32-bit draws since, or None where they are not found."""
+        """The seed, and the number of 32-bit draws since; None: they are not found."""
         state = generator.get_state()
         if generator.device.type != "cpu" or len(state) < _END:
             return None
@@ -31,14 +31,14 @@ class Tracker:
         if seed == self._lost:
             return None
         if self._twin.initial_seed() != seed or not self._follow(state):
-            self._start(seed)  # it may have been seeded again
+            self._start(seed)  # the generator may have been seeded again
             if not self._follow(state):
                 self._lost = seed
                 return None
         if not self._blocks:
             return [seed, 0] if self._twin.get_state().equal(state) else None
         in_block = int.from_bytes(state[_NEXT:_STATE].numpy().tobytes(), "little")
-        # Words alone do not tell all: normal draws keep a number beside them.
+        # The words are not all of the state: normal draws keep a number beside them.
         check = torch.Generator()
         check.set_state(self._before)
         _draw(check, in_block)
@@ -49,7 +49,7 @@ class Tracker:
         self._twin = torch.Generator()
         self._twin.manual_seed(seed)
         self._blocks = 0
-        self._before = self._twin.get_state()  # one block earlier
+        self._before = self._twin.get_state()  # its state one block earlier
 
     def _follow(self, state: torch.Tensor) -> bool:
         """Draws block after block until the words are those of a state."""
@@ -64,7 +64,7 @@ class Tracker:
 
 
 def go_to(generator: torch.Generator, seed: int, draws: int) -> None:
-    """Puts a generator where ``draws`` 32-bit draws since its seed have led."""
+    """Puts a generator into the state that it has after a seed and so many 32-bit draws."""
     generator.manual_seed(seed)
     while draws:
         part = min(draws, 2**20)

@@ -1,4 +1,4 @@
-"""What an iteration needs of the ``DataLoader`` that it goes over."""
+"""Describes what an iteration needs of its ``DataLoader``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from headrace._torch.recipe import Recipe
 
 
 class Sampled(Protocol):
-    """What is needed of it to choose samples; torch's documentation describes the first five."""
+    """What is needed to choose samples; torch's documentation describes the first five members."""
 
     sampler: Any
     batch_sampler: Any
@@ -25,7 +25,7 @@ class Sampled(Protocol):
     num_workers: int
     persistent_workers: bool
 
-    base_seed: int | None  # torch's for its workers, once an iteration has drawn it
+    base_seed: int | None  # torch's base seed for workers, once an iteration has drawn it
     tracker: Tracker
 
 
@@ -36,7 +36,7 @@ class Numbered(Protocol):
         """The numbers of samples that a sampler chose."""
 
     def draws(self) -> Draws | AnyDraws:
-        """What counts how often each came."""
+        """A counter of how often each sample came."""
 
 
 class Iterated(Sampled, Protocol):
@@ -51,14 +51,14 @@ class Iterated(Sampled, Protocol):
     notices: Notices
 
     def __len__(self) -> int:
-        """Batches an epoch."""
+        """How many batches an epoch has."""
 
     @property
     def epoch_sampler(self) -> Any:
         """The sampler whose order ``set_epoch`` chooses, or None."""
 
     def take(self, recipe: Recipe) -> Engine | Pool:
-        """Something that makes batches."""
+        """What makes batches."""
 
     def give_back(self, engine: Engine | Pool) -> None:
-        """Takes it back behind the last batch."""
+        """Takes back what makes batches, after the last batch."""

@@ -1,4 +1,4 @@
-"""One pass over a ``DataLoader``: its sampler's indices in, its batches out."""
+"""Iterates over a ``DataLoader``: its sampler's indices come in, its batches go out."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from headrace._torch.place import Place, spread
 from headrace._torch.pool import Pool
 from headrace._torch.recipe import Recipe
 
-# Goes into lists, tuples, mappings and whatever has a pin_memory() of its own.
+# It goes into lists, tuples, mappings and objects with a pin_memory() of their own.
 _pinned: Any = torch.utils.data._utils.pin_memory.pin_memory
 _MOST_AHEAD = 1024  # batches; the engine lets 4,096 wait
 
@@ -28,11 +28,11 @@ _MOST_AHEAD = 1024  # batches; the engine lets 4,096 wait
 class Iteration:
     """The iterator of a ``DataLoader``.
 
-    What ends a call from outside takes no batch along (``delivery``).
+    An exception from outside that ends a call loses no batch (``delivery``).
     """
 
     def __init__(self, loader: Iterated, recipe: Recipe) -> None:
-        # Waiting for a batch lets other threads run, and they may ask for one, too.
+        # While this thread waits for a batch, other threads may ask for one as well.
         self._turn = threading.RLock()
         self._loader = loader
         place, self._resumed = loader.standing.begins(loader.epoch_sampler)
@@ -46,7 +46,7 @@ class Iteration:
         self._finish = weakref.finalize(self, _give_back, weakref.ref(loader), self._maker)
         self._finish.atexit = False
         self._maker.begin(self._draw_epoch(), self._choice.chosen)
-        # torch asks the sampler now where it has workers, and else with the first batch.
+        # torch asks the sampler now if it has workers, and otherwise with the first batch.
         if loader.num_workers:
             self._choose(0)
 
@@ -57,7 +57,7 @@ class Iteration:
         return len(self._loader)
 
     def __next__(self) -> Any:
-        _lib.library()  # refuses a forked child, where nobody gives the lock back
+        _lib.library()  # refuses a forked child, in which nobody releases the lock
         thread, progress, standing = threading.get_ident(), self._progress, self._loader.standing
         began = tracing.now()
         reserved = progress.delivery.reserved
@@ -68,14 +68,14 @@ class Iteration:
             self._tell()
             if self._loader.pin_memory and lending.available():
                 copying = tracing.now()
-                batch = _pinned(batch)  # leaves tensors alone that the engine made in such memory
+                batch = _pinned(batch)  # but not what the engine made in such memory
                 self._note(abi.SPAN_COPY, reserved[thread], copying)
             self._note(abi.SPAN_NEXT, reserved[thread], began)
             resume, epoch = self._behind()
         except Exception as error:
             if not is_of_the_batch(error) or thread not in reserved:
                 raise
-            # It was this batch's turn, or that of the sampler's own error, which ends the pass.
+            # The error is of this batch, or it is the sampler's own error, which ends the pass.
             if self._choice.fails(reserved[thread]):
                 del reserved[thread]
                 self._choice.ended = True
@@ -95,7 +95,7 @@ class Iteration:
         return batch
 
     def _tell(self) -> None:
-        """Says, at the first such file of an epoch, that Pillow decodes some."""
+        """Warns once an epoch that Pillow decodes some files, at the first such file."""
         if self._foreign is not None and self._foreign.decoded > self._decoded >= 0:
             self._decoded = -1
             text, known = self._foreign.news
@@ -106,16 +106,16 @@ class Iteration:
             self._maker.note(kind, number, began)
 
     def _behind(self) -> tuple[Place | None, int]:
-        """What the loader's next iteration begins with, once a batch was handed out."""
+        """Where the loader's next iteration begins, once a batch was handed out."""
         return self._loader.standing.behind(self._resumed, self._progress.place.epoch)
 
     def _received(self, thread: int) -> Any:
-        """The batch that is a thread's next one, as it was made."""
+        """A thread's next batch, as the engine or the pool made it."""
         delivery, choice = self._progress.delivery, self._choice
         number = delivery.upcoming(thread)
         self._choose(number)
         if not choice.has(number):
-            if not delivery.reserved:  # by another thread
+            if not delivery.reserved:  # else another thread still waits for its batch
                 self._finish()
             self._loader.standing.end(self._progress, self._resumed)
             raise StopIteration
@@ -126,7 +126,7 @@ class Iteration:
         return received
 
     def _choose(self, number: int) -> None:
-        """Has as many batches from a number on under way as may be."""
+        """Has as many batches under way as are allowed, from a number on."""
         if self._finish.alive:
             handed_out = self._progress.delivery.handed_out
             self._choice.fill(number, handed_out, self._ahead)
@@ -142,12 +142,12 @@ class Iteration:
         return collate(received if loader.batch_sampler is not None else received[0])
 
     def _draw_epoch(self) -> int:
-        """The epoch of the augmentations' key; its seed is the loader's."""
+        """The epoch in the key of the augmentations; the seed in it is the loader's."""
         loader, place = self._loader, self._progress.place
         if loader.seed is not None:
             return place.epoch
         assert place.base_seed is not None
-        # Persistent workers keep the base seed, and must not repeat their draws.
+        # Persistent workers keep the base seed, so its epochs are counted: draws must not repeat.
         passed = place.epoch if loader.persistent_workers else 0
         return spread(place.base_seed, passed)
 

@@ -1,4 +1,4 @@
-"""torch's own ``DataLoader`` class, and the class that replaces it under torch's names.
+"""Knows torch's own ``DataLoader`` class, and lets Headrace's stand for it under torch's names.
 
 ``headrace.install`` binds the names to Headrace's class. Loaders of torch's class, made before
 or by a module that imported the name before, must then still be instances of
@@ -16,17 +16,18 @@ import torch.utils.data.dataloader
 TorchDataLoader = torch.utils.data.dataloader.DataLoader
 
 # Packages whose own subclasses make their iterators and states themselves, and call nothing of the
-# class that they derive from. They keep torch's.
+# class that they derive from. These subclasses keep torch's class as their base.
 _WHOLE = ("torchdata",)
 
 
 class Kind(ABCMeta):
     """The class of ``headrace.DataLoader``.
 
-    An ``ABCMeta``, for a program's subclass may have other bases, and those are often abstract.
+    It is an ``ABCMeta``, because a program's subclass may have further bases, which are often
+    abstract.
     """
 
-    stands_in = False  # torch's names mean Headrace's DataLoader
+    stands_in = False  # whether torch's names mean Headrace's DataLoader
 
     def __new__(
         mcls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **options: Any
@@ -47,29 +48,29 @@ class Kind(ABCMeta):
         )
 
     def _is_asked_for_torchs(cls) -> bool:
-        # Not for subclasses of Headrace's class: a loader of torch's class is no instance of them.
+        # False for subclasses of Headrace's class: a loader of torch's is no instance of those.
         return Kind.stands_in and TorchDataLoader in cls.__bases__
 
 
 def is_headraces(loader: Any) -> bool:
     """Whether a loader is a ``headrace.DataLoader``, also while that stands for torch's."""
-    # Accelerate's loaders say with __class__ that they are what they are over.
+    # Accelerate's loaders give the class of the loader that they wrap as their __class__.
     return isinstance(loader.__class__, Kind)
 
 
 def is_accelerates(kind: type) -> bool:
-    """Whether Accelerate makes its loaders of a class: ``headrace.install`` came before it."""
+    """Whether Accelerate derives its loaders from a class, as ``headrace.install`` came first."""
     return getattr(sys.modules.get("accelerate.data_loader"), "DataLoader", None) is kind
 
 
-# Arguments that torch's loader asks itself for at each iter, and so may be set.
+# Arguments that torch's loader reads again at each iter, so that programs may set them.
 SETTABLE = ("num_workers", "collate_fn", "pin_memory", "timeout", "worker_init_fn", "generator")
 
 
 def attributes(state: dict[str, Any]) -> dict[str, Any]:
-    """The arguments that make a loader of torch's with such attributes.
+    """The arguments that make a loader of torch's with these attributes.
 
-    Its samplers are those objects themselves, so nothing is drawn from a generator.
+    Its samplers are the same objects, so nothing is drawn from a generator.
     """
     later = ("prefetch_factor", "persistent_workers", "pin_memory_device", "in_order")
     made = {name: state[name] for name in (*SETTABLE, *later) if name in state}
@@ -77,7 +78,7 @@ def attributes(state: dict[str, Any]) -> dict[str, Any]:
         made.pop("prefetch_factor", None)
     elif (context := state.get("_DataLoader__multiprocessing_context")) is not None:
         made["multiprocessing_context"] = context
-    # torch wraps its data pipes; what it wraps has the attribute.
+    # torch wraps its data pipes; the wrapper has the pipe as this attribute.
     made["dataset"] = dataset = getattr(state["dataset"], "_datapipe", state["dataset"])
     if isinstance(dataset, torch.utils.data.IterableDataset):
         return made | {"batch_size": state["batch_size"], "drop_last": state["drop_last"]}
@@ -91,14 +92,16 @@ def attributes(state: dict[str, Any]) -> dict[str, Any]:
 
 
 def has_own_iterator(kind: type) -> bool:
-    """Whether a class of loaders has a ``_get_iterator`` of its own, which torch's loader asks."""
+    """Whether a class of loaders has its own ``_get_iterator``, which torch's loader calls."""
     own = (one for one in _derived(kind) if "_get_iterator" in vars(one))
     return any(one.__module__.partition(".")[0] != "headrace" for one in own)
 
 
 def asks_torchs_iterator(kind: type) -> bool:
-    """Whether a class of loaders has torch make its iterators: its own ``__iter__`` asks for them
-    by name, or it has a ``_get_iterator`` of its own."""
+    """Whether a class of loaders has torch make its iterators.
+
+    Its own ``__iter__`` calls ``_get_iterator`` by name, or it has one of its own.
+    """
     own = next((vars(one)["__iter__"] for one in _derived(kind) if "__iter__" in vars(one)), None)
     asked = "_get_iterator" in getattr(getattr(own, "__code__", None), "co_names", ())
     return asked or has_own_iterator(kind)

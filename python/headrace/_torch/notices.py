@@ -1,8 +1,8 @@
-"""What a ``DataLoader`` says of itself: once each, and never as an error.
+"""Gives a ``DataLoader``'s warnings, each of them once, and never as an error.
 
-What a program is told here is that its loop runs, and how. Python makes an error of a warning where
-it is asked to (``-W error``), and that would end a program that torch's own loader serves. The
-sentence goes to the log then. Who wants an error says ``strict=True``.
+They tell a program that its loop runs, and how. With ``-W error`` Python makes an error of a
+warning, and that would end a program that runs with torch's own loader. So the sentence goes to the
+log then. A user who wants an error uses ``strict=True``.
 """
 
 from __future__ import annotations
@@ -18,38 +18,38 @@ from headrace.dataset import Dataset
 
 _log = logging.getLogger("headrace")
 
-# Packages that read or change images. Only their names are looked for: none is imported.
+# Packages that read or change images. Only their names are compared; none is imported.
 _IMAGING = ("PIL", "albumentations", "cv2", "imageio", "kornia", "skimage", "timm", "torchvision")
-# Datasets that consist of others, and the attribute that holds them.
+# Datasets that consist of others, and the attribute that holds these.
 _JOINED = {
     "Subset": "dataset",
     "ConcatDataset": "datasets",
     "ChainDataset": "datasets",
     "StackDataset": "datasets",
 }
-# What stands between a program and its loader.
+# Packages that may stand between a program and its loader.
 _LIBRARIES = (
     *("accelerate", "contextlib", "headrace", "lightning", "pytorch_lightning", "timm", "torch"),
     "transformers",
 )
-# Whose modules say nothing about a program.
+# Packages whose modules say nothing about a program.
 _OF_NOBODY = ("builtins", "torch", "typing", "collections", "abc", "numpy", "datasets")
 
 
 class Notices:
-    """The sentences that a loader has said."""
+    """A loader's warnings, with those that were given already."""
 
     def __init__(self) -> None:
         self._said: set[str] = set()
 
     def say(self, text: str, stacklevel: int, topic: str = "") -> None:
-        """Warns, unless it has said that before.
+        """Warns, unless it has given that warning before.
 
         Args:
-            text: what follows the loader's name.
-            stacklevel: as of ``warnings.warn``, counted from the caller; 0: the innermost line that
-                is of none of the libraries in between.
-            topic: sentences of one topic count as the same; "": the text itself.
+            text: the text after the loader's name.
+            stacklevel: as for ``warnings.warn``, counted from the caller; 0: the innermost line
+                that is not of one of the libraries in between.
+            topic: warnings of one topic count as the same; "": the text is the topic.
         """
         if (topic or text) in self._said:
             return
@@ -62,9 +62,9 @@ class Notices:
 
 
 def of_the_program() -> tuple[int, Any]:
-    """The innermost frame that runs code of no library, and how many lie between it and the caller.
+    """How many frames lie between the caller and the innermost one of no library; and that frame.
 
-    Where there is none: None, and how many lie between the outermost one and the caller.
+    If there is none: how many lie between the caller and the outermost frame, and None.
     """
     level, frame = 0, sys._getframe(1)
     while str(frame.f_globals.get("__name__", "")).partition(".")[0] in _LIBRARIES:
@@ -77,17 +77,17 @@ def of_the_program() -> tuple[int, Any]:
 def may_have_images(dataset: Any) -> bool:
     """Whether anything suggests that a dataset's samples are images; its code is never run.
 
-    Looked at are the classes of a dataset and of those that it consists of, the modules that define
-    them, and the types of their attributes. torch's ``TensorDataset``, plain sequences and Hugging
-    Face's datasets without a feature ``Image`` have none. Any other has some if it is torchvision's
-    or Headrace's, if a module of its classes uses a package for images, or if one of its attributes
-    comes from there, as a transform does.
+    It looks at the classes of a dataset and of those that it consists of, at the modules that
+    define them, and at the types of their attributes. torch's ``TensorDataset``, plain sequences
+    and Hugging Face's datasets without a feature ``Image`` have no images. Any other dataset may
+    have some if it is torchvision's or Headrace's, if a module of its classes uses a package for
+    images, or if one of its attributes comes from such a package, as a transform does.
     """
     return any(map(_suggests_images, _parts(dataset, 0)))
 
 
 def _parts(dataset: Any, depth: int) -> Iterator[Any]:
-    """The datasets that a dataset of torch's consists of, however nested."""
+    """The datasets that a dataset of torch's consists of, at any depth."""
     held: list[Any] = []
     for name, attribute in _JOINED.items():
         kind = getattr(sys.modules.get("torch.utils.data"), name, None)
@@ -97,7 +97,7 @@ def _parts(dataset: Any, depth: int) -> Iterator[Any]:
             if isinstance(inner, list | tuple):
                 held = [*inner]
             break
-    if is_a_pipe(dataset):  # reads from another; and torch's loader has put one around it
+    if is_a_pipe(dataset):  # it reads from another pipe, and torch's loader has wrapped it in one
         held = [value for value in _attributes(dataset) if is_a_pipe(value)]
         yield dataset
     elif not held or depth > 8:
@@ -107,7 +107,7 @@ def _parts(dataset: Any, depth: int) -> Iterator[Any]:
 
 
 def is_a_pipe(value: Any) -> bool:
-    """Whether it is one of torch's data pipes."""
+    """Whether a value is one of torch's data pipes."""
     torchs = sys.modules.get("torch.utils.data")
     kinds = [getattr(torchs, name, None) for name in ("IterDataPipe", "MapDataPipe")]
     return isinstance(value, tuple(kind for kind in kinds if kind is not None))
@@ -129,7 +129,7 @@ def _suggests_images(dataset: Any) -> bool:
 
 
 def _features(dataset: Any) -> list[Any] | None:
-    """The features of one of Hugging Face's datasets that knows them; None of any other."""
+    """The features of a Hugging Face dataset that knows them; None for any other dataset."""
     if type(dataset).__module__.partition(".")[0] != "datasets":
         return None
     features = getattr(dataset, "features", None)
@@ -141,7 +141,7 @@ def _attributes(owner: Any) -> list[Any]:
 
 
 def _of_imaging(value: Any) -> bool:
-    """Whether a value is a package for images, or something out of one."""
+    """Whether a value is a package for images, or comes from one."""
     if isinstance(value, ModuleType):
         name = value.__name__
     else:

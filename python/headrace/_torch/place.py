@@ -1,8 +1,8 @@
-"""The position in a ``DataLoader``'s epoch, and how another number of ranks divides the rest.
+"""Keeps the position in a ``DataLoader``'s epoch, and divides the rest among other ranks.
 
 torch's ``DistributedSampler`` gives rank r of W the positions r, r + W, r + 2 W, ... of an order
 that does not depend on W. So when each of W ranks has taken b samples, the first b W positions are
-done, and the rest can be dealt to any number of ranks in turns, as the sampler deals the whole.
+done. The rest can be dealt to any number of ranks in turns, as the sampler deals the whole.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ _EPOCHS = 2**62
 class Place:
     """How far an iteration has come, and what it was drawn from."""
 
-    epoch: int = 0  # iterations before it
-    batches: int = 0  # handed out in it
-    begin: int = 0  # places of the epoch that other numbers of ranks took before
-    samples: int = 0  # that this rank took since, in batches that may go on with another size
-    drawn: list[int] | None = None  # what rerun.checksum makes of them, and whose they are
-    base_seed: int | None = None  # torch's for its workers, here for augmentations
-    order_seed: int | None = None  # of a RandomSampler without a generator
-    generator: list[int] | None = None  # where the one it draws from stood: generators.Tracker
-    sampler_epoch: int | None = None  # of a sampler with set_epoch
+    epoch: int = 0  # how many iterations came before it
+    batches: int = 0  # how many batches were handed out in it
+    begin: int = 0  # how many places of the epoch other numbers of ranks took before
+    samples: int = 0  # how many samples this rank took since; the batch size may change after them
+    drawn: list[int] | None = None  # their rerun.checksum, the rank, and the number of ranks
+    base_seed: int | None = None  # torch's base seed for workers, used here for augmentations
+    order_seed: int | None = None  # the seed of a RandomSampler without a generator
+    generator: list[int] | None = None  # where the sampler's generator stood (generators.Tracker)
+    sampler_epoch: int | None = None  # the epoch of a sampler with set_epoch
 
 
 def spread(base_seed: int, passed: int) -> int:
-    """An epoch's number for the engine's draws, where torch's base seed tells epochs apart.
+    """An epoch's number for the engine's draws, if torch's base seed tells epochs apart.
 
     Args:
-        passed: epochs that the same base seed served before.
+        passed: how many epochs the same base seed served before.
     """
     return (base_seed + passed * _GOLDEN) % _EPOCHS
 
@@ -51,12 +51,12 @@ class Progress:
     """How far one iteration has come.
 
     Attributes:
-        place: where it begins, with what its order is drawn from.
+        place: where it begins, and what its order is drawn from.
         delivery: which of its batches were handed out.
         count: how many batches were chosen.
-        total: how many there are; infinity where that is not known, or the sampler failed.
-        behind: behind each batch, the samples of the epoch that this rank has taken, and
-            ``Place.drawn``.
+        total: how many batches there are; infinity if that is not known, or the sampler failed.
+        behind: for each batch, how many samples of the epoch this rank has taken after it, and
+            ``Place.drawn`` after it.
     """
 
     def __init__(self, place: Place) -> None:
@@ -68,13 +68,13 @@ class Progress:
 
     @property
     def moved(self) -> int:
-        """Grows with every batch that is handed out, and at the end."""
+        """A number that grows with every batch that is handed out, and at the end."""
         handed_out = self.delivery.handed_out
         return handed_out + (handed_out >= self.total)
 
     @property
     def reached(self) -> Place:
-        """The place behind what was handed out; behind the last batch the next epoch's start."""
+        """The place after what was handed out; after the last batch the next epoch's start."""
         place, handed_out = self.place, min(self.delivery.handed_out, self.count)
         if handed_out >= self.total:
             return Place(epoch=place.epoch + 1)
@@ -90,28 +90,28 @@ class Standing:
     Attributes:
         latest: the iteration that handed a batch out last.
         resume: the place that a state told, until an iteration has handed a batch out from there.
-        next_epoch: of the next iteration.
+        next_epoch: the epoch of the next iteration.
     """
 
     def __init__(self) -> None:
         self.latest: Progress | None = None
         self.resume: Place | None = None
         self.next_epoch = 0
-        # What was said, while which iteration was the latest, and how far that had come.
+        # The place that was set; the iteration that was the latest then; and how far that had come.
         self._said = Place()
         self._during: Progress | None = None
         self._moved = 0
 
     @property
     def place(self) -> Place:
-        """The place behind the last batch handed out, or what was said since."""
+        """The place after the last batch that was handed out, or one that was set since."""
         latest = self.latest
         if latest is None or (latest is self._during and latest.moved == self._moved):
             return self._said
         return latest.reached
 
     def go_to(self, place: Place) -> None:
-        """Makes a place the current one, and the next iteration's."""
+        """Makes a place the current one, where the next iteration begins."""
         resume, latest = replace(place), self.latest
         moved, epoch = 0 if latest is None else latest.moved, place.epoch
         # No exception comes between these.
@@ -122,11 +122,11 @@ class Standing:
         self.next_epoch = epoch
 
     def begins(self, sampler: Any) -> tuple[Place, Place | None]:
-        """Where the next iteration begins, and the state's place that is to come, if there is one.
+        """Where the next iteration begins; and a state's place that is to come, or None.
 
         Args:
-            sampler: the one with ``set_epoch``, or None. Where that has chosen another epoch since
-                the state, it begins from its start.
+            sampler: the sampler with ``set_epoch``, or None. If that chose another epoch since the
+                state, the iteration begins at the start of that epoch.
         """
         epoch, resume = None if sampler is None else sampler.epoch, self.resume
         if resume is not None and resume.sampler_epoch in (None, epoch):
@@ -134,17 +134,21 @@ class Standing:
         return Place(epoch=self.next_epoch, sampler_epoch=epoch), resume
 
     def behind(self, resumed: Place | None, epoch: int) -> tuple[Place | None, int]:
-        """What ``resume`` and ``next_epoch`` become with a batch of an epoch that began there."""
+        """What ``resume`` and ``next_epoch`` become once a batch of an epoch was handed out.
+
+        Args:
+            resumed: the state's place with which the epoch began, or None.
+        """
         resume = None if self.resume is resumed else self.resume
         return resume, max(self.next_epoch, epoch + 1)
 
     def end(self, progress: Progress, resumed: Place | None) -> None:
-        """Goes on to the next epoch where a state has left no batch, as with drop_last."""
+        """Goes on to the next epoch if a state left no batch of this one, as with drop_last."""
         if progress.total == 0 and resumed is not None and self.resume is resumed:
             self._skip(progress)
 
     def _skip(self, empty: Progress) -> None:
-        """Goes on behind an epoch of which a state has left no batch."""
+        """Goes on after an epoch of which a state left no batch."""
         epoch = max(self.next_epoch, empty.place.epoch + 1)
         # No exception comes between these.
         self.latest = empty
@@ -152,16 +156,16 @@ class Standing:
         self.next_epoch = epoch
 
     def __getstate__(self) -> dict[str, Any]:
-        # To another process go the places, and not the iteration that reached them.
+        # Another process gets the places, and not the iteration that reached them.
         said = {"_said": self.place, "latest": None, "_during": None, "_moved": 0}
         return self.__dict__ | said
 
 
 def part(layers: list[Any]) -> tuple[int, int]:
-    """The rank, and how many there are: as a sampler deals, else as the process runs.
+    """The rank and the number of ranks: those of a sampler, else those of the process.
 
     Args:
-        layers: a sampler, what it groups, and so on to the one that chooses the samples.
+        layers: a sampler, the one that it wraps, and so on to the one that chooses the samples.
     """
     for sampler in layers:
         for names in (("rank", "num_replicas"), ("process_index", "num_processes")):  # Accelerate's
@@ -172,13 +176,13 @@ def part(layers: list[Any]) -> tuple[int, int]:
 
 
 def check(place: Place, layers: list[Any]) -> None:
-    """Refuses a place of another number of ranks where samplers deal in an order that is not known.
+    """Refuses a place of another number of ranks if samplers deal in an order that is not known.
 
-    A sampler that does not say for how many ranks it deals may be the same on all of them, and is
+    A sampler that does not say for how many ranks it deals may be the same on all ranks, and is
     run again.
 
     Raises:
-        ArgumentError: what other ranks took, and what is left, is not known.
+        ArgumentError: it is not known what other ranks took, and what is left.
     """
     deals = any(
         hasattr(layer, name) for layer in layers for name in ("num_replicas", "num_processes")
@@ -189,7 +193,7 @@ def check(place: Place, layers: list[Any]) -> None:
 
 
 def of_other_ranks(place: Place, layers: list[Any]) -> ArgumentError:
-    """What is said where the rest of an epoch cannot be told."""
+    """The error if the rest of an epoch is not known."""
     begun = f"{place.drawn[2]} ranks" if place.drawn else "other ranks"
     rank, world_size = part(layers)
     return ArgumentError(
@@ -207,15 +211,15 @@ class Rest:
         self._count = len(sampler.dataset)  # type: ignore[arg-type]
 
     def __len__(self) -> int:
-        """This rank's samples; all ranks have as many."""
+        """How many samples this rank has; all ranks have as many."""
         left, among = max(0, self._count - self.begin), self._sampler.num_replicas
         return left // among if self._sampler.drop_last else -(-left // among)
 
     def samples(self, order: list[int]) -> list[int]:
-        """This rank's samples; what is missing in the last turn is repeated from the epoch's first.
+        """This rank's samples. The last turn is filled up with the epoch's first samples.
 
         Args:
-            order: as ``order`` gives it.
+            order: the order, as ``order`` returns it.
         """
         first, among = self.begin + self._sampler.rank, self._sampler.num_replicas
         places = range(first, self.begin + len(self) * among, among)
@@ -235,7 +239,7 @@ class Rest:
 
 
 def _dealer(layers: list[Any]) -> DistributedSampler[Any] | None:
-    """The sampler whose order is known for any number of ranks, if nothing else has a say in it."""
+    """The sampler whose order is known for any number of ranks, if nothing else changes it."""
     *groups, base = layers
     plain = [type(group) for group in groups] in ([], [BatchSampler])
     if plain and isinstance(base, DistributedSampler):
@@ -245,7 +249,7 @@ def _dealer(layers: list[Any]) -> DistributedSampler[Any] | None:
 
 
 def rest(place: Place, layers: list[Any]) -> tuple[Place, Rest | None]:
-    """A place as this number of ranks has it, and what is left where another number was there.
+    """A place for this number of ranks; and the rest of the epoch if another number began it.
 
     Raises:
         ArgumentError: as ``check``.
@@ -266,7 +270,7 @@ def compare_taken(before: Place, samples: list[int]) -> None:
 
     Args:
         before: the state's place.
-        samples: all that were taken in that order, as the loader has them.
+        samples: all samples that were taken in this loader's order.
 
     Raises:
         ArgumentError: the sampler has another seed or epoch.

@@ -1,6 +1,7 @@
-"""Samples of a ``DataLoader``, made one by one in Python threads.
+"""Makes samples of a ``DataLoader`` one by one, in Python threads.
 
-Whole batches of them where the engine makes none, and those that Pillow decodes where it does.
+If the engine makes no batches, whole batches are made of them. If it does, only those samples are
+made here that Pillow decodes.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ class TimedOut(WaitTimeoutError, RuntimeError):
 
 
 class Pool:
-    """Threads that make sample by sample what is native; the rest runs in the thread that asks."""
+    """Threads that do the native work for each sample; the rest is done in the thread that asks."""
 
     def __init__(self, recipe: Recipe) -> None:
         self.recipe = recipe
@@ -47,7 +48,7 @@ class Pool:
                 self._results[number] = self._begun(batch, {})
 
     def add(self, number: int, batch: Chosen) -> None:
-        """Begins with the batch of a number; samples of it that are under way already stay so."""
+        """Begins with the batch of a number; samples of it that are under way already are kept."""
         before = self._chosen.get(number, Chosen((), ()))
         keys = zip(before.indices, before.draws, strict=True)
         begun = dict(zip(keys, self._results.get(number, ()), strict=False))
@@ -55,7 +56,7 @@ class Pool:
         self._chosen[number] = batch
 
     def forget(self, handed_out: int) -> None:
-        """Drops what nobody can ask for again, of what was added."""
+        """Drops those of the added batches that nobody can ask for again."""
         forget(self._chosen, handed_out)
         forget(self._results, handed_out)
 
@@ -84,8 +85,9 @@ class Pool:
         try:
             return [self._work.rest(result.get()) for result in results]
         except BaseException:
-            # A lack of memory, say, is tried once more; and a function of the program's that was
-            # interrupted may have changed an image.
+            # The results are dropped, so that the batch can be tried again, for example after a
+            # lack of memory. And if a function of the program was interrupted, it may have changed
+            # an image.
             self._results.pop(number, None)
-            results.clear()  # which hold the exception, and its traceback would hold them
+            results.clear()  # a result holds the exception, and its traceback holds this list
             raise

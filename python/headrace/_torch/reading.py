@@ -1,4 +1,4 @@
-"""What of a ``DataLoader``'s dataset Headrace reads, and how its samples are transformed."""
+"""Finds what Headrace reads of a ``DataLoader``'s dataset, and how the samples are transformed."""
 
 from __future__ import annotations
 
@@ -13,26 +13,27 @@ from headrace.errors import UnsupportedError
 
 
 class Reading:
-    """A dataset, looked at as it is now whenever somebody asks.
+    """A dataset, which is looked at again whenever somebody asks.
 
     Args:
-        transform: the loader's own, for datasets of Headrace's; None: the dataset's.
-        limits: for the files of image folders.
+        transform: the loader's transform, for datasets of Headrace's; None: the dataset's.
+        limits: the limits for the files of image folders.
 
     Attributes:
-        samples: of the latest look that could read them; a dataset that stayed the same keeps them.
+        samples: those of the latest look that could read them. They are kept while the dataset
+            stays the same.
     """
 
     def __init__(self, dataset: Any, transform: Any, limits: dict[str, int] | None) -> None:
         self._dataset, self._transform, self._limits = dataset, transform, limits
         self.samples: Samples | None = None
-        self._switches: Any = None  # of Pillow's, when they were opened
+        self._switches: Any = None  # Pillow's settings when the samples were opened
 
     def look(self) -> tuple[Samples, Translation]:
         """Which samples to read and how to transform them.
 
         Raises:
-            UnsupportedError: the engine cannot; the clause says why.
+            UnsupportedError: the engine cannot read them; the message says why.
         """
         contents = Contents(self._dataset)
         limits = foreign.limits(self._limits)
@@ -45,7 +46,7 @@ class Reading:
         return self.samples, self._translation(contents)
 
     def described(self) -> str:
-        """What is known of a dataset that its own code alone can read: its class and length."""
+        """What is known of a dataset that only its own code can read: its class and length."""
         kind = type(self._dataset)
         try:
             count = f"{len(self._dataset)} samples"
@@ -56,16 +57,16 @@ class Reading:
     def seems_native(self) -> bool:
         """As ``look``, but without opening files or starting the engine.
 
-        A program may fork behind this. A dataset that is not ready yet says nothing.
+        So a program may fork after this. A dataset that is not ready yet counts as not native.
         """
         try:
             self._translation(Contents(self._dataset))
-        except Exception:  # also what an object raises that is still to be filled
+        except Exception:  # an object that is still to be filled may raise anything
             return False
         return True
 
     def left_to_pillow(self) -> dict[str, int]:
-        """Images that Pillow has decoded, and files that are known to be left to it."""
+        """How many images Pillow has decoded, and how many files are known to be left to it."""
         found = None if self.samples is None else self.samples.foreign
         if found is None:
             return {"pillow_images": 0, "pillow_files": 0}
@@ -86,13 +87,13 @@ class Reading:
         return first
 
     def _translated(self, pipeline: Any, contents: Contents) -> Translation:
-        # A list is nothing that torchvision's datasets could call.
+        # Only a loader's own transform may be a list: torchvision's datasets could not call one.
         if pipeline is self._transform and isinstance(pipeline, list | tuple):
             return pipeline if isinstance(pipeline, Translation) else of_transforms(pipeline)
         name = "" if contents.of_headrace else replaced.function()
         if name and pipeline is not None:
             raise UnsupportedError(replaced.said(name))
-        if contents.pixels:  # which are opened only where all of them are alike
+        if contents.pixels:  # `Samples` refuses arrays that are not all alike
             return translate(pipeline, contents.pixels[0].grey, contents.pixels[0].size)
         return translate(pipeline)
 

@@ -1,4 +1,4 @@
-"""What the batches of a ``DataLoader`` are made of."""
+"""The recipe of a ``DataLoader``'s batches: which samples, and how they are transformed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from headrace._translate.result import Translation
 
 
 class Recipe(NamedTuple):
-    """Which samples are read and how they are transformed; an engine is kept while both stay."""
+    """Which samples are read and how they are transformed. While both stay, so does the engine."""
 
     samples: Samples
     translation: Translation

@@ -1,6 +1,6 @@
 """Records how each loader of a program ran, for the table that ``headrace run`` prints at its end.
 
-A record keeps neither the loader nor anything of its dataset alive.
+A record keeps neither the loader nor any part of its dataset alive.
 """
 
 from __future__ import annotations
@@ -11,23 +11,23 @@ from typing import Any
 
 from headrace._torch.notices import of_the_program
 
-# The records of this process; None: nobody wants them.
+# The records of this process; None: none are kept.
 kept: list[Record] | None = None
 
-_MOST = 10_000  # loaders of which records are kept
+_MOST = 10_000  # how many records are kept
 
 NATIVE, PARTLY, TORCHS, UNUSED = "native", "partly", "torch's", "not used"
 
 
 class Record:
-    """A loader.
+    """How one loader ran.
 
     Attributes:
-        place: file and line of the program that made it.
-        dataset: its class.
-        main: it belongs to the first of a program's processes.
-        why: some of its images, or all, were made in Python; "" if none.
-        cure: what would make them native.
+        place: file and line of the program that made the loader.
+        dataset: the class of its dataset.
+        main: whether it belongs to the first of a program's processes.
+        why: why images were made in Python; "": none were.
+        cure: what would make these native.
     """
 
     def __init__(self, dataset: Any) -> None:
@@ -39,23 +39,23 @@ class Record:
             kept.append(self)
 
     def native(self, rest: str = "", cure: str = "") -> None:
-        """The engine reads the dataset itself; `rest` is what it leaves to Python."""
+        """Notes that the engine reads the dataset itself; `rest` is what it leaves to Python."""
         self._used, self._native, self._python = True, True, bool(rest)
         self.why, self.cure = rest, cure
 
     def torchs(self, why: str, cure: str) -> None:
-        """torch's loader reads, without Headrace."""
+        """Notes that torch's loader reads, without Headrace."""
         self._used = True
         if not self.why:
             self._python, self.why, self.cure = True, why, cure
 
     def recorded(self, native: bool, why: str, cure: str = "") -> None:
-        """The dataset's own code made a batch.
+        """Notes that the dataset's own code made a batch.
 
         Args:
-            native: the engine makes images of it, or made some at once.
-            why: others were made in Python, for this; "" where there were none.
-            cure: what would make those native.
+            native: whether the engine makes images of the batch, or made some at once.
+            why: why images were made in Python; "": none were.
+            cure: what would make these native.
         """
         self._used, self._native = True, self._native or native
         if why and not self.why:
@@ -63,26 +63,26 @@ class Record:
 
     @property
     def how(self) -> str:
-        """What became of it, in a word."""
+        """How the loader ran, in a word."""
         if self._native:
             return PARTLY if self._python else NATIVE
         return TORCHS if self._used else UNUSED
 
     @property
     def because(self) -> str:
-        """Why it is not native in all."""
+        """Why it was not entirely native."""
         return self.why or ("its dataset opens no image" if self.how == TORCHS else "")
 
 
 def _named(dataset: Any) -> str:
-    """A dataset's class, and that of which it is a subset."""
+    """The name of a dataset's class; for a subset, also that of the whole dataset."""
     inner = getattr(dataset, "dataset", None)
     name = type(dataset).__name__
     return f"{name} of {type(inner).__name__}" if name == "Subset" else name
 
 
 def _place() -> str:
-    """The innermost line that is of none of the libraries in between."""
+    """The innermost line of the program that is not in one of the libraries in between."""
     _, frame = of_the_program()
     return "" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"
 

@@ -1,9 +1,8 @@
-"""Which samples a torch dataset consists of, where Headrace can read them itself.
+"""Finds which samples a torch dataset consists of, if Headrace can read them itself.
 
-Looked at from outside: torchvision's folders and datasets of one array, torch's ``Subset`` and
-``ConcatDataset`` of them however nested, and ``headrace.Dataset``. Only what behaves as its class
-says is taken: a class that makes its samples in its own way is read by torch's loader. torchvision
-is never imported.
+It reads torchvision's folders and datasets of one array, torch's ``Subset`` and ``ConcatDataset``
+of these at any depth, and ``headrace.Dataset``. It only looks at their attributes. A subclass that
+makes its samples in its own way is left to torch's loader. torchvision is never imported.
 """
 
 from __future__ import annotations
@@ -36,14 +35,14 @@ class Contents:
 
     Attributes:
         sources: each folder (torchvision's object) or ``headrace.Dataset``, once.
-        total: how many samples they have together.
-        lists: what ``samples`` of each folder was, or the labels of an array; empty for a
-            ``headrace.Dataset``.
-        pixels: the array of each source, where they are torchvision's datasets of such.
+        total: how many samples these have together.
+        lists: for each source, what a folder's ``samples`` was, or the labels of an array; empty
+            for a ``headrace.Dataset``.
+        pixels: the array of each source that is one of torchvision's datasets of one array.
         rows: by index of the dataset, the sample's number among those of all sources together.
 
     Raises:
-        UnsupportedError: something in it is not read by Headrace; the clause says what.
+        UnsupportedError: Headrace does not read something in it; the message says what.
     """
 
     def __init__(self, dataset: Any) -> None:
@@ -56,7 +55,7 @@ class Contents:
 
     @property
     def of_headrace(self) -> bool:
-        """Whether it consists of ``headrace.Dataset``s alone."""
+        """Whether it consists only of ``headrace.Dataset``s."""
         return all(isinstance(source, Dataset) for source in self.sources)
 
     def same_as(self, other: Contents) -> bool:
@@ -110,7 +109,7 @@ class Contents:
             raise UnsupportedError(replaced.said(name))
         if folder.target_transform is not None:
             raise UnsupportedError(f"{kind} has a target_transform")
-        # A copy, against which the next iteration compares: the list itself may be edited.
+        # It is a copy, with which the next iteration compares, because the list may be edited.
         try:
             samples = [pair if type(pair) is tuple else tuple(pair) for pair in folder.samples]
         except TypeError:
@@ -150,18 +149,18 @@ class Samples:
     """The samples of a dataset, opened.
 
     Attributes:
-        contents: what was found in it.
-        dataset: where they are read; its rows are those of ``contents``.
-        labels: by row; None where only ``dataset`` knows them.
-        foreign: those of them that Pillow decodes; None where Pillow has no say, for datasets of
-            Headrace's.
+        contents: what was found in the dataset.
+        dataset: what the samples are read from; its rows are those of ``contents``.
+        labels: the labels by row; None: only ``dataset`` knows them.
+        foreign: the samples that Pillow decodes; None for arrays and for datasets of Headrace's,
+            where Pillow is not asked.
 
     Args:
-        limits: of the files of a folder; datasets of Headrace's have their own.
-        own_pixels: whether the program chose ``max_pixels`` in them.
+        limits: the limits for the files of a folder; datasets of Headrace's have their own.
+        own_pixels: whether the program chose ``max_pixels`` in these.
 
     Raises:
-        UnsupportedError: the engine cannot read some of them; the clause says which.
+        UnsupportedError: the engine cannot read some samples; the message says which.
     """
 
     def __init__(
@@ -174,7 +173,7 @@ class Samples:
             self.dataset: Dataset = _one(contents.sources)
             return
         if any(isinstance(source, Dataset) for source in contents.sources):
-            # Which have no transform, and so another kind of image.
+            # The latter have no transform, so their images would be of another kind.
             raise UnsupportedError("it joins image folders with datasets of Headrace's")
         if not contents.total:
             raise UnsupportedError("it is empty")
@@ -184,7 +183,7 @@ class Samples:
         paths, self.labels = _checked(sample for part in contents.lists for sample in part)
         self.foreign = Foreign(paths, own_pixels)
         count, total = len(self.foreign.rows), len(paths)
-        if 2 * count > total:  # which torch's processes decode side by side
+        if 2 * count > total:  # torch's worker processes decode these in parallel
             first = next(iter(self.foreign.rows.values()))
             raise UnsupportedError(f"{first}, nor are {count:,} of its {total:,} files")
         try:
@@ -209,14 +208,14 @@ class Samples:
         return len(self.contents.rows)
 
     def draws(self) -> Draws:
-        """What counts how often each came."""
+        """A counter of how often each sample came."""
         return Draws(len(self.dataset))
 
     def rows(self, indices: Iterable[Any]) -> list[int]:
-        """The rows of some indices, which count from the end where they are negative.
+        """The rows of some indices. Negative indices count from the end.
 
         Raises:
-            IndexError, TypeError: an index is outside the dataset, or is none.
+            IndexError, TypeError: an index is outside the dataset, or is no index.
         """
         length = len(self)
         chosen = indices if isinstance(indices, list) else [*indices]
@@ -224,7 +223,7 @@ class Samples:
         if fast is not None and -length <= fast.min() and fast.max() < length:
             taken: list[int] = self.contents.rows[fast].tolist()
             return taken
-        # One by one, for whatever else an index may be, and to say which of them is outside.
+        # One by one, because an index may be of another type, and to name the one that is outside.
         numbers = [operator.index(index) for index in chosen]
         for number in numbers:
             if not -length <= number < length:
@@ -236,7 +235,8 @@ class Samples:
     def fingerprint(self) -> str:
         """A short text that differs when the samples or their labels do.
 
-        A folder's files count by their place below its root, which may be another one elsewhere.
+        A folder's files count by their paths below its root, because the root may be another one on
+        another machine.
         """
         digest = hashlib.sha256(self.contents.rows.tobytes())
         if self.contents.pixels:
@@ -254,10 +254,10 @@ class Samples:
 
 
 def _one(datasets: list[Dataset]) -> Dataset:
-    """One dataset of several; each keeps its labels, whatever its classes, as torch has it.
+    """One dataset of several. Each keeps its labels, whatever its classes are, as with torch.
 
     Raises:
-        UnsupportedError: they are to be read in different ways.
+        UnsupportedError: they have to be read in different ways.
     """
     if len(datasets) == 1:
         return datasets[0]
@@ -271,7 +271,7 @@ def _checked(samples: Iterable[Any]) -> tuple[list[str], list[int]]:
     """The paths and labels of a folder's samples.
 
     Raises:
-        UnsupportedError: one of them is not what the engine takes as such.
+        UnsupportedError: one of them is not a path or a label for the engine.
     """
     paths, labels = [], []
     for sample in samples:
@@ -292,7 +292,7 @@ def _checked(samples: Iterable[Any]) -> tuple[list[str], list[int]]:
 
 
 def _whole(indices: list[Any]) -> NDArray[np.int64] | None:
-    """Python's ints as an array; None where one is something else, or there is none."""
+    """Python's ints as an array; None: one is something else, or there are none."""
     if not indices or set(map(type, indices)) != {int}:
         return None
     try:

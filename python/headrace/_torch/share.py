@@ -1,7 +1,7 @@
-"""One worker's part of a rank's batches, for a DataLoader that has worker processes.
+"""Makes one worker's part of a rank's batches, for a DataLoader that has worker processes.
 
-A DataLoader takes one batch of each worker in turn. So worker w of W makes batches w, w + W,
-w + 2 W, ... of its rank, and together they are what one process would have made.
+A DataLoader takes one batch from each worker in turn. So worker w of W makes batches w, w + W,
+w + 2 W, ... of its rank, and together these are what one process would have made.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ MAX_WORKERS = 1024
 
 
 class Epochs:
-    """A number for each worker, in memory that this process's workers share with it.
+    """A number for each worker, in memory that this process shares with its workers.
 
-    Workers are copies of the parent's dataset, made anew for each epoch; what they write here
-    outlives them. It is a memfd, so that it needs no ``/dev/shm``, or where that is refused a file
-    without a name.
+    A worker gets a copy of the parent's dataset, and there are new workers for each epoch. What
+    they write here outlives them. The memory is a memfd, which needs no ``/dev/shm``; if that is
+    refused, it is a file without a name.
     """
 
     def __init__(self, descriptor: int | None = None) -> None:
@@ -61,7 +61,7 @@ class Epochs:
 def _nameless() -> int:
     try:
         return os.memfd_create("headrace-epochs")
-    except OSError:  # an old kernel's, or a sandbox's
+    except OSError:  # of an old kernel or a sandbox
         with tempfile.TemporaryFile() as file:
             return os.dup(file.fileno())
 
@@ -78,14 +78,14 @@ def _shared(duplicate: Any) -> Epochs:
 
 
 class Share:
-    """The batches of one worker of several: iterated, saved and loaded as a ``Loader`` is."""
+    """The batches of one worker of several. It is iterated, saved and loaded like a ``Loader``."""
 
     def __init__(self, worker: int, workers: int, arguments: Mapping[str, Any]) -> None:
         """Takes the arguments of ``Loader``, all by name.
 
         Raises:
-            UnsupportedError: the order is not one that can be split without knowing all of it, or
-                the workers are more than 1,024.
+            UnsupportedError: the order cannot be split without knowing all of it, or there are more
+                than 1,024 workers.
         """
         if workers > MAX_WORKERS:
             raise UnsupportedError(
@@ -93,7 +93,8 @@ class Share:
             )
         sampler = arguments.get("sampler")
         known = samplers.Subset | samplers.Weighted | samplers.ClassBalanced | samplers.Mix
-        # Where a sample of these comes does not depend on the size of a step; of Repeated it does.
+        # With these, a sample's position does not depend on the size of a step. With Repeated it
+        # does.
         unknown = sampler is not None and not isinstance(sampler, known)
         for name, given in (("sampler", unknown), ("pad", arguments.get("pad"))):
             if given:
@@ -123,7 +124,7 @@ class Share:
         steps = samples // self._step_samples
         if samples % self._step_samples and not own.get("drop_last", False):
             steps += 1
-        # What whole rounds leave over is fewer batches than there are workers.
+        # Whole rounds leave over fewer batches than there are workers.
         self._has_rest = worker < steps - self._whole_rounds * workers
         self._rest_begins = self._whole_rounds * self._round_samples + worker * self._step_samples
         self.position = Position()
@@ -135,10 +136,10 @@ class Share:
         return Batches(_ShareOfAnEpoch(self), self._function)
 
     def begin(self) -> tuple[Pass, int]:
-        """What the next iteration is, and how many rounds lie before it. Nothing changes.
+        """The next iteration, and how many rounds lie before it. This changes nothing.
 
         Raises:
-            ArgumentError: a state's place is not between two rounds.
+            ArgumentError: the place of a state is not between two rounds.
         """
         origin = self.position.upcoming
         rounds, rest = divmod(origin.samples, self._round_samples)
@@ -152,7 +153,7 @@ class Share:
         return Pass(origin, self.position.reached, self._round_samples, left), rounds
 
     def source_of(self, epoch: int, batch: int) -> tuple[Source, int]:
-        """What makes a batch of an epoch and those behind it, and which comes first there."""
+        """What makes a batch of an epoch and those after it, and the number of its first batch."""
         if batch < self._whole_rounds:
             self._rounds.position.go_to(epoch, batch * self._round_samples)
             return self._rounds.source(), batch
@@ -163,7 +164,7 @@ class Share:
         return self._rest_of.source(), self._whole_rounds
 
     def is_rest(self, batch: int) -> bool:
-        """Whether a batch is of what whole rounds leave over."""
+        """Whether a batch is one of those that whole rounds leave over."""
         return batch >= self._whole_rounds
 
     def set_epoch(self, epoch: int) -> None:
@@ -184,13 +185,13 @@ class Share:
 
 
 class _ShareOfAnEpoch:
-    """The batches of one iteration over a share (``epoch.Source``)."""
+    """The batches of one iteration over a ``Share``; it is an ``epoch.Source``."""
 
     def __init__(self, share: Share) -> None:
         self._share = share
-        self._pass: Pass | None = None  # once it has begun
-        self._rounds = 0  # before it
-        # What makes whole rounds, and what is left over: by that, with the first batch of it.
+        self._pass: Pass | None = None  # None until the iteration has begun
+        self._rounds = 0  # how many rounds lie before it
+        # The source of whole rounds (False) and of the rest (True), each with its first batch.
         self._sources: dict[bool, tuple[Source, int]] = {}
 
     def begin(self) -> Delivery:

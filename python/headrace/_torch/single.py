@@ -1,4 +1,4 @@
-"""One sample of a ``DataLoader``: decoded by the engine or by Pillow, and transformed."""
+"""Makes one sample of a ``DataLoader``: the engine or Pillow decodes it, and it is transformed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from headrace.errors import HeadraceError
 
 
 class Work:
-    """What is done for a sample; any thread may do it, several at once."""
+    """The work for a sample. Several threads may do it at once."""
 
     def __init__(self, recipe: Recipe) -> None:
         self._samples = recipe.samples
@@ -36,19 +36,20 @@ class Work:
         """The sample of a row, without what its transforms do in Python.
 
         Args:
-            key: of what the transforms draw: seed, epoch, sample and draw.
+            key: what the transforms' draws are keyed by: seed, epoch, sample and draw.
 
         Raises:
-            HeadraceError: its file cannot be decoded; of a folder's file it is an ``OSError``, too.
+            HeadraceError: its file cannot be decoded. For a folder's file it is an ``OSError``,
+                too.
         """
         dataset, labels, made = self._samples.dataset, self._samples.labels, self._translation
         if labels is None and not made and not made.rest:
-            return dataset[row]  # without a transform, a headrace.Dataset's own sample
+            return dataset[row]  # a headrace.Dataset without a transform gives its own sample
         image = self._wrapped(*self._image(row, key))
         return image, int(dataset.facts(row)["label"]) if labels is None else labels[row]
 
     def rest(self, sample: Any) -> Any:
-        """The sample as its dataset would have returned it: the program's own functions run."""
+        """The sample as its dataset would have returned it: runs the program's own functions."""
         if not self._translation.rest:
             return sample
         image, label = sample
@@ -59,7 +60,7 @@ class Work:
     def _image(
         self, row: int, key: dict[str, int]
     ) -> tuple[torch.Tensor, bytearray | dict[Any, Any]]:
-        """The image; and its file's bytes, or where Pillow has decoded it what that says of it."""
+        """The image; and its file's bytes, or if Pillow decoded it, the ``info`` of Pillow's."""
         foreign = self._samples.foreign
         if foreign is None:
             return self.native(row, key)
@@ -77,14 +78,16 @@ class Work:
             raise
         except Exception as theirs:
             try:
-                return self.native(row, key)  # which says what is wrong with the file
+                return self.native(row, key)  # the engine says what is wrong with the file
             except HeadraceError as failure:
                 raise joined(failure, theirs) from theirs
         return self._decoded(row, data, self._config | key | {"limits": limits}), info
 
     def native(self, row: int, key: dict[str, int]) -> tuple[torch.Tensor, bytearray]:
-        """The image as the engine decodes it, HWC where it is to be a PIL image, else CHW; and its
-        file's bytes."""
+        """The image as the engine decodes it, and its file's bytes.
+
+        The image is HWC if it is to become a PIL image, else CHW.
+        """
         data = self._samples.dataset.read(row)
         return self._decoded(row, data, self._config | key | {"limits": self._limits}), data
 
@@ -92,7 +95,7 @@ class Work:
         try:
             return _decoded(data, config)
         except HeadraceError as failure:
-            if failure.file is None:  # the decoder saw bytes only
+            if failure.file is None:  # the decoder got only bytes
                 failure.file, failure.record = self._samples.dataset.facts(row)["path"], row
                 failure.reason = f"{failure.file}: record {row}: {failure.reason}"
             raise of_an_empty_result(failure) from failure.__cause__
@@ -101,7 +104,7 @@ class Work:
         if self._translation.gives == "PIL image":
             from PIL import Image
 
-            # Of one channel it is an image of mode L, which has no third dimension.
+            # An image of one channel has mode L, whose array has no third dimension.
             made = Image.fromarray(
                 image.numpy().squeeze(2) if image.shape[2] == 1 else image.numpy()
             )
@@ -114,33 +117,37 @@ class Work:
 
 
 def _info(data: bytearray) -> dict[Any, Any]:
-    """What Pillow's image of a file would say beside its pixels, converted to RGB: EXIF's
-    orientation, say, which the program's own code may look at."""
+    """The ``info`` that Pillow's image of a file would have, converted to RGB.
+
+    The program's own code may look at it, for example for EXIF's orientation.
+    """
     from PIL import Image
 
     try:
         with Image.open(io.BytesIO(data)) as opened:
             info: dict[Any, Any] = opened.info
-            with contextlib.suppress(OSError, SyntaxError):  # as far as Pillow reads it
+            with contextlib.suppress(OSError, SyntaxError):  # what Pillow reads before it fails
                 info |= trailing.found_in(data, opened.format)
             if "transparency" not in info:
                 return info
             palette = opened.getpalette() if opened.mode == "P" else None
             return _converted(info, opened.mode, "RGB", palette)
-    # Of a kind that this Pillow does not know or a mode that it does not convert, or larger than it
-    # opens, which limits= may allow.
+    # This Pillow does not know the kind of file, or does not convert the mode; or the image is
+    # larger than Pillow opens, which limits= may allow.
     except (OSError, ValueError, Image.DecompressionBombError):
         return {}
 
 
 def _converted(info: Any, mode: str, other: str, palette: Any = None) -> dict[Any, Any]:
-    """What an image of a mode says of itself, converted to another mode: Pillow converts a colour
-    that is transparent with it."""
+    """The ``info`` of an image that is converted to another mode.
+
+    Pillow also converts a transparent colour in it.
+    """
     from PIL import Image
 
     if mode == other or "transparency" not in info:
         return info  # type: ignore[no-any-return]
-    if isinstance(info["transparency"], bytes):  # several, of which Pillow keeps none, and warns
+    if isinstance(info["transparency"], bytes):  # several colours: Pillow drops them, and warns
         return {name: value for name, value in info.items() if name != "transparency"}
     one = Image.new(mode, (1, 1))
     if palette is not None:
@@ -150,16 +157,16 @@ def _converted(info: Any, mode: str, other: str, palette: Any = None) -> dict[An
 
 
 def wrapper(made: Translation) -> Callable[[torch.Tensor], torch.Tensor]:
-    """What makes a tensor the subclass of it that torchvision would have handed on."""
+    """What gives a tensor the class that torchvision's transforms would have given it."""
     if made.gives != "tv_tensors.Image":
         return lambda image: image
-    # Loaded, for v2 has been; imported from here, torchvision would be a dependency.
+    # This module is loaded, because v2 is. An import here would make torchvision a dependency.
     kind: Callable[[torch.Tensor], torch.Tensor] = sys.modules["torchvision.tv_tensors"].Image
     return kind
 
 
 def _decoded(data: bytearray, config: dict[str, Any]) -> torch.Tensor:
-    """One image, decoded and transformed: HWC, or CHW with the layout NCHW."""
+    """One image, decoded and transformed: HWC, or CHW if the layout is NCHW."""
 
     def room(found: abi.Image) -> tuple[torch.Tensor, int]:
         dtype: torch.dtype = getattr(torch, config["dtype"])

@@ -1,4 +1,4 @@
-"""torchdata's ``StatefulDataLoader``, which reads in torch's place where its argument was given."""
+"""Has torchdata's ``StatefulDataLoader`` read instead of torch's, if its argument was given."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from headrace._torch.kind import SETTABLE
 
 
 def steps(snapshot_every_n_steps: Any) -> int | None:
-    """The argument, as it was given; None: it was not.
+    """The argument, checked; None: it was not given.
 
     Raises:
-        TypeError: torchdata is not installed, and to torch's loader the argument is unknown.
+        TypeError: torchdata is not installed, so the argument is unknown, as it is to torch's
+            loader.
     """
     if snapshot_every_n_steps is None:
         return None
@@ -29,10 +30,10 @@ def steps(snapshot_every_n_steps: Any) -> int | None:
 
 
 def loader(given: tuple[Any, ...], options: Mapping[str, Any], every: int | None) -> Any:
-    """torchdata's loader of torch's arguments.
+    """torchdata's loader, made with torch's arguments.
 
     Args:
-        given, options: those with a place, and those by name.
+        given, options: the positional arguments, and those by name.
         every: ``snapshot_every_n_steps``.
     """
     kind = importlib.import_module("torchdata.stateful_dataloader").StatefulDataLoader
@@ -40,11 +41,11 @@ def loader(given: tuple[Any, ...], options: Mapping[str, Any], every: int | None
 
 
 def follow(inner: Any, loader: Any) -> None:
-    """Hands to torchdata's loader what was set on the one in front, and that its length is known.
+    """Hands to torchdata's loader what was set on the loader in front, and its length, if known.
 
-    A stream that has more samples than that is warned of.
+    torchdata's loader warns if a stream has more samples than that.
     """
     for name in (*SETTABLE, "prefetch_factor", "multiprocessing_context"):
-        if getattr(inner, name) is not getattr(loader, name):  # some refuse to be set
+        if getattr(inner, name) is not getattr(loader, name):  # some attributes refuse to be set
             setattr(inner, name, getattr(loader, name))
     inner._IterableDataset_len_called = loader._IterableDataset_len_called

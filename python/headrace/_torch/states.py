@@ -1,4 +1,4 @@
-"""The state of a ``DataLoader``: what it consists of, and how another loader goes on from it."""
+"""Saves and loads the state of a ``DataLoader``, so that another loader goes on from it."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ STATE_VERSION = 3
 
 
 class State:
-    """What of a loader has to do with its state: the two methods, and the length behind a resume.
+    """The part of a loader that has to do with its state: the two methods, and the length.
 
-    A loader has them only while it is native, as attributes of its own: torch's loader has none,
-    and frameworks look whether there are any, some of them at the class. So they belong to this
-    object, which refers to what a loader consists of, and not to the loader: that would be a cycle,
-    and its threads would stay until the collector comes by.
+    A loader has the methods only while it is native, and as attributes of the object. torch's
+    loader has none, and frameworks look whether there are any, some of them at the class. So the
+    methods belong to this object. It refers to the parts of a loader and not to the loader itself:
+    that would be a cycle, and the loader's threads would stay until garbage is collected.
 
     Args:
-        sampler, batch_sampler: of the loader.
+        sampler, batch_sampler: those of the loader.
 
     Attributes:
-        seed: the loader's.
+        seed: the loader's seed.
     """
 
     def __init__(
@@ -48,29 +48,30 @@ class State:
         self._sampler, self._batch_sampler = sampler, batch_sampler
 
     def state_dict(self) -> dict[str, Any]:
-        """Where the latest iteration stands, in batches handed out: small, and JSON takes it."""
+        """Where the latest iteration stands, in batches handed out; small, and valid as JSON."""
         return {**self._identity(), **asdict(self.standing.place)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Goes on, at the next ``iter``, behind the last batch that a ``state_dict`` counted.
+        """Goes on, at the next ``iter``, after the last batch that a ``state_dict`` counted.
 
-        The sampler is iterated to that place, behind which batches may have another size. The order
-        is that of the state with ``shuffle`` or without, with torch's samplers (the generator of
-        one is put back to where it stood), and with samplers that have ``set_epoch``, unless that
-        chooses another epoch, which then begins from its start. Any other sampler has to be as it
-        was when its epoch began, and so has one of torch's that the state had no place of: a
-        generator that has drawn more than 31 million numbers since it was seeded. Where it does
-        not give again what was handed out, the first batch is an ``ArgumentError``.
+        The sampler is iterated to that place; the batches after it may have another size. The order
+        is that of the state with ``shuffle`` or without, and with torch's samplers, whose generator
+        is put back to where it stood. It is also that of the state with samplers that have
+        ``set_epoch``. If the program chooses another epoch there, that epoch begins at its start.
+        Any other sampler has to be as it was when its epoch began. So has a sampler of torch whose
+        place the state does not hold, because its generator has drawn more than 31 million numbers
+        since it was seeded. If a sampler does not give again what was handed out, the first batch
+        raises an ``ArgumentError``.
 
-        Where torch's ``DistributedSampler`` shares an epoch out, another number of ranks may go on
-        in the middle of it, as often as one likes: what is left is dealt to them in turns, and
-        padded or cut as the sampler does at its end. Each rank may take the state of any. A
-        subclass of it may not have an ``__iter__`` of its own.
+        If torch's ``DistributedSampler`` divides an epoch, another number of ranks may go on in the
+        middle of it, any number of times. What is left is dealt to them in turns, and padded or cut
+        at the end as the sampler does it. Each rank may take the state of any rank. A subclass of
+        that sampler may not have its own ``__iter__``.
 
         Raises:
-            ArgumentError: the state is of another dataset, or is none, or of an epoch that another
-                number of ranks, or a sampler with ``set_epoch`` where this loader has none, began
-                in an order that is not known.
+            ArgumentError: it is no state, or it is of another dataset; or another number of ranks
+                began its epoch in an order that is not known; or its epoch is that of a sampler
+                with ``set_epoch``, and this loader has none.
         """
         identity = self._identity()
         state = arguments.state(state, identity, "headrace.DataLoader")
@@ -83,7 +84,7 @@ class State:
                 continue
             length = {"generator": 2, "drawn": 3}.get(name)
             counts = value if length and isinstance(value, list) else [value]
-            # A seed of torch's may be negative.
+            # torch's seeds may be negative.
             if not all(type(n) is int and -(2**63) <= n < 2**64 for n in counts) or (
                 len(counts) != (length or 1) or counts[-1] < 0
             ):
@@ -112,10 +113,12 @@ class State:
             sampler.set_epoch(place.sampler_epoch)
 
     def length(self, whole: int) -> int:
-        """Batches an epoch; of one that goes on from a state, those before and those behind it.
+        """How many batches an epoch has, also of one that goes on from a state.
+
+        That one has the batches before the state, and those after it.
 
         Args:
-            whole: of one from its start, as torch counts it.
+            whole: the length of an epoch from its start, as torch counts it.
         """
         place, sampler = self.standing.resume or self.standing.place, self.epoch_sampler
         *wrappers, base = found = self._layers()
@@ -133,10 +136,10 @@ class State:
         return int(place.batches + (samples // size if drop_last else -(-samples // size)))
 
     def _identity(self) -> dict[str, Any]:
-        """What has to be equal in a state and in the loader that takes it."""
+        """What has to be equal in a state and in the loader that loads it."""
         samples = self._reading.samples
         if samples is None:
-            # A dataset that the engine does not read itself is known by its class and its length.
+            # A dataset that the engine does not read is identified by its class and its length.
             with contextlib.suppress(UnsupportedError):
                 samples, _ = self._reading.look()
         fingerprint = self._reading.described() if samples is None else samples.fingerprint
@@ -155,6 +158,6 @@ class State:
 
 
 def _lightning_counts() -> bool:
-    """Whether there may be a ``Trainer`` of Lightning's without a callback that corrects it."""
+    """Whether there may be a ``Trainer`` of Lightning without the callback that corrects it."""
     trainers = ("lightning.pytorch", "pytorch_lightning")
     return "headrace.lightning" not in sys.modules and any(map(sys.modules.get, trainers))

@@ -1,9 +1,9 @@
-"""An engine's batches, with the samples in them that Pillow decodes.
+"""Makes an engine's batches in which Pillow decodes some of the samples.
 
-The engine is asked for another sample in the place of each of those, and then that one's image and
-label are put where they belong. So the rest of a batch is native, and its draws, which are keyed by
-the sample, are what they would be. Which samples these are is known from their names, or from the
-engine, which refuses a batch with them: it is then asked for that batch anew.
+In the place of each such sample the engine is asked for another one. Then the image and the label
+that Pillow's sample has are put there. So the rest of the batch is native, and its draws stay what
+they would be, because they are keyed by the sample. Such samples are known by the names of their
+files, or because the engine refuses a batch with them. It is then asked for that batch again.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ Pair = tuple[torch.Tensor, torch.Tensor]
 
 
 class Swapped(Submitted):
-    """As ``Submitted``.
+    """As ``Submitted``, with samples that Pillow decodes.
 
     Args:
-        handle: of a loader whose order is "submitted".
-        epoch: what its draws are keyed by.
-        others: what makes samples one by one, in a list that its owner closes; it is begun when it
-            is needed.
+        handle: the handle of a loader whose order is "submitted".
+        epoch: the epoch that its draws are keyed by.
+        others: a list for the pool that makes samples one by one. The pool is begun when it is
+            needed; the owner of the list closes it.
     """
 
     def __init__(self, handle: int, epoch: int, recipe: Recipe, others: list[Pool]) -> None:
         super().__init__(handle, epoch)
         self._others, self._recipe = others, recipe
         self._foreign = recipe.samples.foreign
-        # By batches: the places that were swapped when the engine was asked, and whom it was asked
-        # for. What is known now may be more.
+        # For each batch: the places that were swapped when the engine was asked, and the samples
+        # that it was asked for. By now more samples may be known to be Pillow's.
         self._places: dict[int, list[int]] = {}
         self._asked: dict[int, Sequence[int]] = {}
         for pool in others:
@@ -55,7 +55,7 @@ class Swapped(Submitted):
             self._asked[number] = chosen.indices
             return chosen
         pillows = set(places)
-        # Any sample that the engine decodes will do; where there is none, it makes no image.
+        # Any sample that the engine decodes will do. If there is none, the engine makes no image.
         first = next((place for place in range(len(chosen.indices)) if place not in pillows), None)
         order = []
         if first is not None:
@@ -76,12 +76,12 @@ class Swapped(Submitted):
         """The images and labels of the batch of a number.
 
         Raises:
-            TimedOut: it did not come within `timeout` seconds; 0 waits as long as it takes.
+            TimedOut: it did not come within `timeout` seconds; 0 waits for as long as it takes.
             HeadraceError: one of its images is bad.
         """
         while True:
             try:
-                # First, so that nothing of the engine's is held should it fail.
+                # Pillow's samples first: if these fail, no batch of the engine is held.
                 places = self._places.get(number)
                 others = self._by_pillow(number, timeout)
                 batch = self.wait(number, timeout or None)
@@ -90,7 +90,7 @@ class Swapped(Submitted):
                 if batch.replaced and self._is_pillows(number, batch.replaced):
                     self._anew(number)
                     continue
-                if self._places.get(number) is not places:  # it was asked for anew
+                if self._places.get(number) is not places:  # the batch was asked for again
                     others = self._by_pillow(number, timeout)
                     places = self._places.get(number)
             except WaitTimeoutError:
@@ -105,7 +105,7 @@ class Swapped(Submitted):
         return _put_back(images, labels, places, others) if places else (images, labels)
 
     def _anew(self, number: int) -> None:
-        """Has the engine be asked for a batch again, with what is known then."""
+        """Has the engine asked for a batch again, without the samples that are Pillow's by then."""
         self.drop()
         self._at = -1
         self._places.pop(number, None)
@@ -117,7 +117,8 @@ class Swapped(Submitted):
         """Whether a batch can be made without the sample that it failed at.
 
         Raises:
-            HeadraceError: it cannot, and the file's error is an ``OSError``, as Pillow's.
+            HeadraceError: the loader is strict, and Pillow would have to be asked. The error is an
+                ``OSError``, too, as Pillow's.
         """
         foreign, replaces = self._foreign, self._recipe.on_error == "replace"
         if foreign is None:
@@ -126,14 +127,14 @@ class Swapped(Submitted):
             if foreign.refused(failure):
                 raise joined(failure, OSError()) from failure
             return False
-        if row in self._asked.get(number, ()):  # of the engine; it may have been asked too early
+        if row in self._asked.get(number, ()):  # the engine was asked for it, perhaps too early
             return foreign.take(failure) or row in foreign.rows
-        if replaces:  # Pillow does not decode it either, and the engine is to replace it
+        if replaces:  # Pillow does not decode it either, so the engine has to replace it
             foreign.give_up(row)
         return replaces
 
     def _is_pillows(self, number: int, replaced: int) -> bool:
-        """Whether the engine has replaced a sample of a batch that Pillow may be able to decode."""
+        """Whether the engine has replaced a sample of a batch that Pillow might decode."""
         foreign, rows = self._foreign, self.chosen[number].indices
         if foreign is None or self._recipe.strict:
             return False
@@ -172,6 +173,6 @@ def _put_back(
 
 
 def _of(chosen: Chosen, places: Sequence[int]) -> Chosen:
-    """Some places of a batch."""
+    """The part of a batch at some places."""
     indices, draws = chosen
     return Chosen([indices[place] for place in places], [draws[place] for place in places])

@@ -1,9 +1,9 @@
-"""Threads that make samples for a ``DataLoader``, and results that can be waited for.
+"""Runs threads that make samples for a ``DataLoader``, with results that can be waited for.
 
-An exception may come at any time to the thread that asks (``_epoch.delivery``). The locks of
-``concurrent.futures`` are taken and given back by functions in Python, and what ends one of those
-in between leaves its lock taken: the next wait would have no end. So what is called here on the
-side that asks is one call of C each: ``SimpleQueue.put``, ``Lock.acquire``.
+An exception may come at any time in the thread that asks (``_epoch.delivery``). Functions written
+in Python take and release the locks of ``concurrent.futures``. An exception in between would leave
+a lock taken, and the next wait would never end. So each call on the side that asks is one call of
+C: ``SimpleQueue.put``, ``Lock.acquire``.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _Tasks = queue.SimpleQueue["Result | None"]
 
 
 class Result:
-    """What a function gives that one of the threads runs."""
+    """The result of a function that one of the threads runs."""
 
     def __init__(self, function: Callable[..., Any], *arguments: Any) -> None:
         self._function: Callable[..., Any] | None = function
@@ -36,13 +36,13 @@ class Result:
         self._finished.acquire()
 
     def run(self) -> None:
-        """In one of the threads, once."""
+        """Runs the function, once, in one of the threads."""
         function, self._function = self._function, None
         try:
             if function is not None:
                 self._value = function(*self._arguments)
         except BaseException as failure:
-            # Without this call, whose frame refers to the result: that would be a cycle.
+            # Without this frame, which refers to the result: that would be a cycle.
             behind = failure.__traceback__ and failure.__traceback__.tb_next
             self._failure = failure.with_traceback(behind)
         self._arguments = ()
@@ -50,17 +50,17 @@ class Result:
         self._finished.release()
 
     def cancel(self) -> None:
-        """Has it not run, where it does not run yet. Nobody may wait for it then."""
+        """Keeps the function from running, if it does not run yet. Nobody may wait for it then."""
         self._function = None
 
     def drop(self) -> None:
-        """Ends the wait for one that will not run."""
+        """Ends the wait for a result whose function will not run."""
         self._failure = ClosedError("the DataLoader was closed")
         self._ready = True
         self._finished.release()
 
     def wait(self, timeout_s: float | None) -> bool:
-        """Whether it is ready within that time (None: as long as it takes)."""
+        """Waits, and returns whether it is ready within that time (None: as long as it takes)."""
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         while not self._ready:
             left = -1 if deadline is None else max(0.0, deadline - time.monotonic())
@@ -70,7 +70,7 @@ class Result:
         return True
 
     def get(self) -> Any:
-        """The value of one that is ready.
+        """The value, once it is ready.
 
         Raises:
             BaseException: what the function raised.
@@ -81,14 +81,14 @@ class Result:
 
 
 class Threads:
-    """So many threads, or as many as the system allows, with a warning.
+    """As many threads as are wanted. If the system allows fewer, it warns.
 
     Attributes:
-        close: ends them, each behind what it is at; also when nobody refers to them any more. What
-            waits for its turn is dropped.
+        close: ends the threads, each after its present task, and drops the tasks that wait. It is
+            called, too, when nobody refers to this object any more.
 
     Raises:
-        LimitError, MemoryShortError: it allows none.
+        LimitError, MemoryShortError: the system allows no thread.
     """
 
     def __init__(self, wanted: int) -> None:
@@ -98,9 +98,10 @@ class Threads:
         _alive.add(self)
         start = _Start(self._tasks, wanted)
         try:
-            # A call of C, and so is the wait. Thread.start goes through many lines of Python: an
-            # exception among them leaves a thread in threading's list that never was, or one that
-            # waits for ever for a lock of its own. None comes in a thread that nobody knows.
+            # This is one call of C, and so is the wait. Thread.start has many lines of Python. An
+            # exception in these would leave a thread in threading's list that never ran, or one
+            # that waits for its own lock for ever. So _Start calls it in a thread that nobody
+            # knows, where no exception comes.
             _thread.start_new_thread(start.run, ())
             start.over.acquire()
         except RuntimeError as failure:
@@ -115,7 +116,7 @@ class Threads:
             scarce.warn_of(text.encode())
 
     def submit(self, result: Result) -> None:
-        """Has it run behind what was submitted before.
+        """Has the result's function run after those that were submitted before.
 
         Raises:
             ClosedError: the threads were ended.
@@ -126,12 +127,12 @@ class Threads:
 
 
 class _Start:
-    """Starts so many threads, in one more that ends with it; ``over`` can be taken behind it."""
+    """Starts the threads, in one more thread that ends then; ``over`` is released at the end."""
 
     def __init__(self, tasks: _Tasks, wanted: int) -> None:
         self._tasks, self._wanted = tasks, wanted
         self.count = 0
-        self.failure: str | None = None  # why it began fewer
+        self.failure: str | None = None  # why it started fewer
         self.over = threading.Lock()
         self.over.acquire()
 
@@ -139,7 +140,8 @@ class _Start:
         try:
             while self.count < self._wanted:
                 name = f"DataLoader_{self.count}"
-                # daemon: else threading would make an object for this thread, too, to ask it.
+                # With daemon given, threading need not ask the current thread, for which it would
+                # have to make an object.
                 threading.Thread(target=_work, args=(self._tasks,), name=name, daemon=False).start()
                 self.count += 1
         except (RuntimeError, MemoryError) as failure:
@@ -151,7 +153,7 @@ class _Start:
 def _work(tasks: _Tasks) -> None:
     while (task := tasks.get()) is not None:
         task.run()
-        del task  # before the next one comes, which may take long
+        del task  # it would be kept until the next one comes, which may take long
 
 
 def _end(tasks: _Tasks, count: int) -> None:
@@ -171,6 +173,6 @@ def _end_all() -> None:
         threads.close()
 
 
-# The interpreter waits for threads before it calls atexit's functions. The way to be told earlier
-# has no public name; concurrent.futures goes it, too.
+# The interpreter waits for threads before it calls atexit's functions. The function that registers
+# for an earlier call is not public; concurrent.futures uses it, too.
 threading._register_atexit(_end_all)  # type: ignore[attr-defined]

@@ -1,7 +1,7 @@
-"""What Pillow says of an image only once it has read its pixels.
+"""Finds the ``info`` of an image that Pillow has only once it has read the pixels.
 
-A PNG may have chunks behind its image data (PNG specification, 5.6): EXIF and texts among them,
-which Pillow reads when it loads the pixels (``PngImageFile.load_end``).
+A PNG may have chunks after its image data (PNG specification, 5.6), such as EXIF and texts. Pillow
+reads these when it loads the pixels (``PngImageFile.load_end``).
 """
 
 from __future__ import annotations
@@ -10,18 +10,18 @@ import io
 from collections.abc import Iterator
 from typing import Any
 
-# Chunks that are looked at before Pillow has to read the file: of the 8 KiB that libpng writes as
-# one, half a gigabyte.
+# How many chunks are looked at before Pillow has to read the file. libpng writes chunks of 8 KiB,
+# so that is half a gigabyte.
 _MOST_CHUNKS = 1 << 16
 
-# Of a WebP with one frame, as libwebp's decoder of animations says it.
+# The info of a WebP with one frame, as libwebp's decoder of animations gives it.
 _OF_A_FRAME = {"timestamp": 0, "duration": 0}
 
 
 def chunks(data: bytes | bytearray) -> Iterator[tuple[bytes | bytearray, int, int]]:
     """Yields the chunks of a PNG: the name of each, and where its data begins and ends.
 
-    If the bytes are cut, the last chunk ends behind them, or its name has less than four bytes.
+    If the bytes are cut, the last chunk ends after them, or its name has less than four bytes.
     """
     at = 8
     for _ in range(_MOST_CHUNKS):
@@ -32,23 +32,23 @@ def chunks(data: bytes | bytearray) -> Iterator[tuple[bytes | bytearray, int, in
 
 
 def has_more(data: bytes | bytearray) -> bool:
-    """Whether encoded bytes are a PNG in which anything but its end stands behind its pixels."""
+    """Whether encoded bytes are a PNG in which anything other than its end follows its pixels."""
     if data[:8] != b"\x89PNG\r\n\x1a\n":
         return False
     pixels = False
     for name, _, _ in chunks(data):
         if name == b"IDAT":
             pixels = True
-        elif pixels or len(name) < 4:  # of a truncated file Pillow raises
+        elif pixels or len(name) < 4:  # true for a truncated file, so that Pillow raises
             return name != b"IEND"
     return True
 
 
 def found_in(data: bytes | bytearray, format: str | None) -> dict[Any, Any]:
-    """What is added to ``info`` when Pillow reads the pixels.
+    """What Pillow adds to ``info`` when it reads the pixels.
 
     Args:
-        format: Pillow's name of it.
+        format: Pillow's name of the file's format.
 
     Raises:
         OSError, SyntaxError: Pillow cannot read them.

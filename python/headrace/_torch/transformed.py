@@ -1,4 +1,4 @@
-"""The ``transform`` that a ``DataLoader`` is given: which datasets take one, and what it may be."""
+"""Checks the ``transform`` of a ``DataLoader``: which datasets take one, and what it may be."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from headrace.errors import ArgumentError, UnsupportedError
 
 
 def has_none_of_its_own(dataset: Any) -> bool:
-    """Whether all of it is ``headrace.Dataset``s, which have no transform of their own."""
+    """Whether a dataset consists of ``headrace.Dataset``s, which have no transform of their own."""
     try:
         return Contents(dataset).of_headrace
     except UnsupportedError:
@@ -19,10 +19,10 @@ def has_none_of_its_own(dataset: Any) -> bool:
 
 
 def checked(transform: Any, dataset: Any) -> Any:
-    """A ``Compose`` or a list of ``headrace.transforms``, which is checked here already.
+    """The transform, a ``Compose`` or a list of ``headrace.transforms``, which is checked early.
 
     Raises:
-        ArgumentError: the dataset takes none.
+        ArgumentError: the dataset takes no transform.
     """
     if transform is not None and not has_none_of_its_own(dataset):
         raise ArgumentError(
