@@ -1,6 +1,7 @@
 """HDF5: h5py says where the images of a dataset lie, and the engine reads them.
 
-The file is closed again before an image is read: no process that loads has a handle of HDF5's.
+The file is closed again before an image is read, so no process that loads images holds one of
+HDF5's handles.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _PACK = "headrace.pack takes a map-style dataset that reads it through h5py"
 
 
 def read_hdf5(path: str) -> list[Stored]:
-    """The datasets of a file by their names, those in groups as GROUP/NAME.
+    """Returns the datasets of a file by their names; one in a group is called GROUP/NAME.
 
     Links to other files are not followed.
     """
@@ -35,7 +36,7 @@ def read_hdf5(path: str) -> list[Stored]:
 
         def visit(name: str, item: Any) -> None:
             if isinstance(item, h5py.Dataset) and item.shape and len(found) < _MOST_DATASETS:
-                # A type that NumPy has none for is of neither images nor labels.
+                # NumPy has no such type, so the dataset holds neither images nor labels.
                 with contextlib.suppress(TypeError):
                     found.append(_dataset(path, name, item))
 
@@ -95,8 +96,8 @@ def _dataset(path: str, name: str, item: Any) -> Stored:
     return Stored(path, name, *about, item.chunks, encoded=encoded if of_bytes else None)
 
 
-# Filters by their numbers (github.com/HDFGroup/hdf5_plugins); 2 shuffles the bytes of a value, of
-# which uint8 has one.
+# Filters by their numbers (github.com/HDFGroup/hdf5_plugins). Filter 2 shuffles the bytes of a
+# value, and a uint8 has only one byte.
 _CODECS = {1: "zlib", 32001: "blosc", 32004: "lz4 pieces", 32015: "zstd"}
 _SHUFFLE, _FLETCHER32 = 2, 3
 
@@ -131,7 +132,8 @@ def _stretches(path: str, name: str, item: Any, axes: Axes) -> list[Stretch]:
 
 
 def _chunks(item: Any) -> list[tuple[tuple[int, ...], int, int, int]]:
-    """The first values, place, bytes and mask of filters passed over of each written chunk."""
+    """Returns of each written chunk where its values begin, its offset, its bytes, and the mask of
+    skipped filters."""
     chunks: list[tuple[tuple[int, ...], int, int, int]] = []
 
     def take(info: Any) -> None:
@@ -140,7 +142,7 @@ def _chunks(item: Any) -> list[tuple[tuple[int, ...], int, int, int]]:
         if all(begin < length for begin, length in zip(begins, item.shape, strict=True)):
             chunks.append((begins, int(info.byte_offset), int(info.size), int(info.filter_mask)))
 
-    if hasattr(item.id, "chunk_iter"):  # which takes a time in proportion to the chunks
+    if hasattr(item.id, "chunk_iter"):  # its time is proportional to the chunks
         item.id.chunk_iter(take)
     else:
         for number in range(item.id.get_num_chunks()):
@@ -151,7 +153,7 @@ def _chunks(item: Any) -> list[tuple[tuple[int, ...], int, int, int]]:
 def _codec(
     filters: list[tuple[int, int, tuple[int, ...], bytes]], refuse: Callable[[str], Exception]
 ) -> tuple[str, str] | None:
-    """The codec and the sum of a chunk that went through these filters; None: it is as it was."""
+    """The codec and the checksum of a chunk with these filters; None if they change nothing."""
     codec, total = "", ""
     for number, _, values, name in filters:
         if number == _SHUFFLE and not codec and values[:1] in ((), (1,)):
@@ -169,7 +171,7 @@ def _codec(
 
 
 def _look(path: str, stretches: list[Stretch], refuse: Callable[[str], Exception]) -> None:
-    """Refuses frames of Blosc of kinds that are not read, by the first."""
+    """Refuses frames of Blosc that are not read; the first chunk says which kind they are."""
     for chunk in itertools.chain.from_iterable(one.chunks() for one in stretches):
         if chunk.codec == "blosc":
             why = blosc_refused(path, chunk.offset)
@@ -179,8 +181,8 @@ def _look(path: str, stretches: list[Stretch], refuse: Callable[[str], Exception
 
 
 def blosc_refused(path: str, offset: int) -> str:
-    """Why a frame of Blosc is not read, which its header says (c-blosc's
-    README_CHUNK_FORMAT.rst); empty where it is."""
+    """Says why a frame of Blosc is not read; "" if it is. Its header tells (c-blosc's
+    README_CHUNK_FORMAT.rst)."""
     with open(path, "rb") as file:
         file.seek(offset)
         version, _, flags, width = (*file.read(4), 0, 0, 0, 0)[:4]
@@ -194,7 +196,7 @@ def blosc_refused(path: str, offset: int) -> str:
 
 
 def joined(stretches: list[Stretch]) -> list[Stretch]:
-    """The same with neighbours in a file as one stretch."""
+    """Joins stretches that are neighbours in a file."""
     found: list[Stretch] = []
     for one in stretches:
         last = found[-1] if found else None

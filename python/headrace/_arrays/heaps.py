@@ -1,7 +1,6 @@
 """HDF5's variable-length bytes: where in a file the values of a dataset lie.
 
-A dataset of such has references into heaps; filters compress the references, never the values.
-https://support.hdfgroup.org/documentation/hdf5/latest/_f_m_t3.html, "Global Heap" and "Reference".
+Such a dataset holds references into heaps. Filters compress the references, never the values.
 """
 
 from __future__ import annotations
@@ -32,11 +31,11 @@ def places(
     chunks: list[tuple[tuple[int, ...], int, int, int]],
     refuse: Callable[[str], Exception],
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The offsets and lengths in the file of the values of a dataset of one axis.
+    """Returns the offsets and lengths, in the file, of the values of a dataset of one axis.
 
     Args:
-        item: h5py's.
-        chunks: first row, place, bytes and mask of each; of a contiguous dataset none.
+        item: the dataset, as h5py gives it.
+        chunks: first row, place, bytes and mask of each chunk; empty for a contiguous dataset.
 
     Raises:
         BadFileError, UnsupportedError: the references lead nowhere, or cannot be read.
@@ -79,12 +78,12 @@ def places(
 def check_whole(
     firsts: list[int], rows: int, step: int, refuse: Callable[[str], Exception]
 ) -> None:
-    """Refuses a dataset some of whose chunks of so many rows are not in the file.
+    """Refuses a dataset if some of its chunks, of ``step`` rows each, are not in the file.
 
     Args:
-        firsts: the first row of each chunk that is, sorted.
+        firsts: the first row of each chunk that is in the file, sorted.
     """
-    # Counted before they are listed: a file of 2 kB may claim 2**60 rows.
+    # The chunks are counted before they are listed, because a file of 2 kB may claim 2**60 rows.
     expected = -(-rows // step)
     if len(firsts) != expected or firsts != list(range(0, rows, step)):
         raise refuse(f"{expected - len(firsts)} chunks were never written")
@@ -118,7 +117,7 @@ def _unfiltered(
 
 
 def _offsets(path: str, file: int, found: NDArray[Any], base: int) -> NDArray[np.int64]:
-    """Where the objects lie that references are to; 0 where a value is empty."""
+    """Returns where the objects lie that the references name; 0 for an empty value."""
     offsets = np.zeros(len(found), np.int64)
     order = np.argsort(found["heap"], kind="stable")
     order = order[found["length"][order] > 0]
@@ -127,7 +126,7 @@ def _offsets(path: str, file: int, found: NDArray[Any], base: int) -> NDArray[np
     size = os.fstat(file).st_size
     steps = (
         size // _OBJECT.size + 1
-    )  # so many objects are in all heaps together, which do not overlap
+    )  # heaps do not overlap, so all of them together have no more objects than this
     for begin, end in zip(begins, [*begins[1:], len(order)], strict=True):
         rows = order[begin:end]
         wanted = set(found["object"][rows].tolist())
@@ -145,7 +144,7 @@ def _offsets(path: str, file: int, found: NDArray[Any], base: int) -> NDArray[np
 def _objects(
     path: str, file: int, heap: int, wanted: set[int], size: int, steps: int
 ) -> tuple[dict[int, tuple[int, int]], int]:
-    """Place and bytes of some of the objects of a heap, and how many steps are left."""
+    """Returns place and bytes of the needed objects of a heap, and how many steps are left."""
     head = os.pread(file, _COLLECTION.size, heap) if heap <= size else b""
     if len(head) < _COLLECTION.size or head[:4] != b"GCOL":
         raise bad(path, "there is no heap where a reference leads", offset=heap)

@@ -1,4 +1,4 @@
-"""Arrays of images in memory that the program holds."""
+"""Arrays of images that the program holds in memory."""
 
 from __future__ import annotations
 
@@ -18,26 +18,27 @@ if TYPE_CHECKING:
 
 
 class Held:
-    """An array in a dataset's configuration, which is pickled whole and tells the engine where.
+    """An array in a dataset's configuration. It is pickled whole, and tells the engine its address.
 
     Args:
-        tensor: torch's, whose memory the array is.
+        tensor: the torch tensor that owns the array's memory, if there is one.
     """
 
     def __init__(self, array: NDArray[np.uint8], tensor: Any = None) -> None:
         self.array, self._tensor = array, tensor
 
     def __reduce__(self) -> Any:
-        # All bytes between its ends: the configuration names places by the steps that it has.
+        # All bytes between its ends are kept, because the configuration names places by the array's
+        # own strides.
         low, high = self.bounds()
         data = bytes((ctypes.c_char * (high - low)).from_address(low))
         return _anew, (data, self.array.shape, self.array.strides, self.array.ctypes.data - low)
 
     def check_in_place(self) -> None:
-        """Refuses a tensor whose memory torch has put elsewhere, and given back, meanwhile.
+        """Refuses a tensor if torch has moved its memory since, and has freed the former memory.
 
         Raises:
-            ClosedError: it was shared with other processes, resized or set.
+            ClosedError: the tensor was shared with other processes, resized or set.
         """
         if self._tensor is not None and self._tensor.data_ptr() != self.array.ctypes.data:
             raise ClosedError(
@@ -46,25 +47,25 @@ class Held:
             )
 
     def bounds(self) -> tuple[int, int]:
-        """The addresses of its first byte and of the one behind its last."""
+        """The addresses of its first byte and of the byte behind its last one."""
         low = high = self.array.ctypes.data
         for length, step in zip(self.array.shape, self.array.strides, strict=True):
             low, high = low + min(0, (length - 1) * step), high + max(0, (length - 1) * step)
         return low, high + 1
 
     def to_json(self) -> dict[str, int]:
-        """What the engine is told of it."""
+        """Returns what the engine is told of it."""
         low, high = self.bounds()
         return {"address": low, "bytes": high - low}
 
 
 def _anew(data: bytes, shape: Any, strides: Any, offset: int) -> Held:
-    # A bytearray, which stays where it is and is kept by the array.
+    # A bytearray does not move, and the array keeps it alive.
     return Held(np.ndarray(shape, np.uint8, bytearray(data), offset, strides))
 
 
 def within(config: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """The arrays of a dataset's configuration, and of its parts', that lie in memory."""
+    """Yields the arrays in memory of a dataset's configuration and of its parts."""
     if config.get("array", {}).get("memory") is not None:
         yield config["array"]
     for part in config.get("parts", ()):
@@ -72,7 +73,7 @@ def within(config: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def copied(config: dict[str, Any]) -> dict[str, Any]:
-    """The configuration for a dataset of its own, which may be closed by itself."""
+    """Copies the configuration for another dataset, which may be closed on its own."""
     found = dict(config)
     if "array" in found:
         found["array"] = dict(found["array"])
@@ -82,7 +83,7 @@ def copied(config: dict[str, Any]) -> dict[str, Any]:
 
 
 def check_given_back(config: dict[str, Any]) -> None:
-    """Refuses a dataset that was closed, and with it had its array.
+    """Refuses a dataset that was closed and gave back its array.
 
     Raises:
         ClosedError: it cannot be opened again.
@@ -95,10 +96,10 @@ def check_given_back(config: dict[str, Any]) -> None:
 
 
 def config(images: Any, layout: str | None) -> dict[str, Any]:
-    """What the engine is told of an array in memory.
+    """Returns what the engine is told of an array in memory.
 
     Raises:
-        ArgumentError, UnsupportedError: it is no array of images of uint8.
+        ArgumentError, UnsupportedError: it is not an array of uint8 images.
     """
     array, tensor = _array(images)
     if not array.size:
@@ -114,7 +115,7 @@ def config(images: Any, layout: str | None) -> dict[str, Any]:
 
 
 def _array(images: Any) -> tuple[NDArray[np.uint8], Any]:
-    """The array, and the tensor whose memory it is, if it is one's."""
+    """Returns the array, and the tensor that owns its memory, if there is one."""
     given = None
     tensor = getattr(sys.modules.get("torch"), "Tensor", None)
     if tensor is not None and isinstance(images, tensor):
@@ -133,13 +134,13 @@ def _array(images: Any) -> tuple[NDArray[np.uint8], Any]:
 
 
 def labels(values: Any, rows: int, classes: Sequence[str] | None = None) -> list[int] | None:
-    """A label for each image, as ints: of a sequence, an array or a tensor of whole numbers.
+    """A label for each image, as ints. Takes a sequence, an array or a tensor of whole numbers.
 
     Args:
-        classes: their names in the order of their numbers, for labels that are names.
+        classes: the classes' names in the order of their numbers, for labels that are names.
 
     Raises:
-        ArgumentError: they are not as many as the images, or one is no class.
+        ArgumentError: there is not one label for each image, or a label is not a class.
     """
     if values is None:
         return None

@@ -1,4 +1,4 @@
-"""NumPy's files: .npy, and .npz, which is a zip of them."""
+"""NumPy's files: .npy, and .npz, which is a zip of .npy files."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _LOCAL_HEADER = struct.Struct("<4sHHHHHIIIHH")  # of a zip's member (APPNOTE.TXT 4.3.7)
 
 
-# What NumPy raises for bytes that are no header.
+# What NumPy raises if the bytes are not a header.
 _NO_HEADER = (ValueError, TypeError, SyntaxError, TokenError, EOFError, zipfile.BadZipFile)
 
 
@@ -32,7 +32,8 @@ def read_npy(path: str) -> list[Stored]:
 
 
 def _array(path: str, name: str, file: IO[bytes], begin: int) -> Stored:
-    """The array whose header a file stands at, which is `begin` bytes into the file at path."""
+    """Returns the array whose header comes next in ``file``; it is ``begin`` bytes into the file at
+    ``path``."""
     try:
         version = npy.read_magic(file)
         if version == (1, 0):
@@ -51,7 +52,7 @@ def _array(path: str, name: str, file: IO[bytes], begin: int) -> Stored:
     found = in_one_piece(path, name, shape, dtype, begin + file.tell())
     if not fortran or len(shape) < 2:
         return found
-    # The first axis is the fastest: every image lies all over the file.
+    # The first axis changes fastest, so the bytes of one image are spread over the whole file.
     steps = [dtype.itemsize]
     for length in shape[:-1]:
         steps.append(steps[-1] * length)
@@ -85,7 +86,7 @@ def _refused(path: str, name: str, shape: Any, dtype: Any, why: str) -> Stored:
 
 
 def read_npz(path: str) -> list[Stored]:
-    """The arrays of a .npz, by the names of its members without ".npy"."""
+    """Returns the arrays of a .npz by the names of its members, without ".npy"."""
     try:
         with zipfile.ZipFile(path) as archive, open(path, "rb") as raw:
             members = [one for one in archive.infolist() if one.filename.endswith(".npy")]
@@ -104,7 +105,7 @@ def _member(path: str, archive: zipfile.ZipFile, raw: IO[bytes], one: zipfile.Zi
         why = "it is compressed (numpy.savez, not savez_compressed, writes it as it is)"
         refused = _refused(path, name, found.shape, found.dtype, why)
         return refused._replace(values=lambda: _inflated(path, one, found))
-    # Name and extra field are those of the local header, which need not be the central ones.
+    # Name and extra field are taken from the local header, because the central one may have others.
     raw.seek(one.header_offset)
     header = _LOCAL_HEADER.unpack(raw.read(_LOCAL_HEADER.size))
     if header[0] != b"PK\3\4":
@@ -114,18 +115,18 @@ def _member(path: str, archive: zipfile.ZipFile, raw: IO[bytes], one: zipfile.Zi
 
 
 def _inflated(path: str, one: zipfile.ZipInfo, found: Stored) -> NDArray[Any]:
-    """A small compressed array, as labels are; its shape was checked before."""
+    """Reads a small compressed array, such as labels; its shape was checked before."""
     expected = math.prod(found.shape) * np.dtype(found.dtype).itemsize
     with zipfile.ZipFile(path) as archive, archive.open(one) as file:
-        _array(path, found.name, file, 0)  # to behind its header, of whatever version
-        data = file.read(expected)  # no more, whatever the member says that it inflates to
+        _array(path, found.name, file, 0)  # skips its header, whatever its version
+        data = file.read(expected)  # no more, whatever size the member claims
     if len(data) != expected:
         raise bad(path, f"array {found.name!r} is truncated")
     return np.frombuffer(data, found.dtype).reshape(found.shape)
 
 
 def first_member(path: str) -> str:
-    """The name of a zip's first member, "" where it has none."""
+    """The name of a zip's first member; "" if it has none."""
     with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
         head = file.read(_LOCAL_HEADER.size)
         if len(head) < _LOCAL_HEADER.size or head[:4] != b"PK\3\4":

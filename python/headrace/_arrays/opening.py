@@ -1,4 +1,4 @@
-"""Whether a path holds arrays of images, by its content, and what the engine is told of them."""
+"""Recognises paths that hold arrays of images, by content, and writes their configuration."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _READERS = {
     "hdf5": hdf5.read_hdf5,
     "zarr": zarrs.read_zarr,
 }
-# What NumPy, zipfile and Python's own parsers raise for bytes that are no header.
+# What NumPy, zipfile and Python's own parsers raise if the bytes are not a header.
 _OF_HEADERS = (
     *(ArithmeticError, EOFError, LookupError, MemoryError, RecursionError, SyntaxError),
     *(TypeError, ValueError, NotImplementedError, struct.error, zlib.error),
@@ -36,14 +36,14 @@ FORMATS = (*_READERS, "cifar10", "cifar100")
 def source(
     what: str, path: Any, words: containers.Words, layout: str | None = None
 ) -> dict[str, Any]:
-    """What the engine is told of a path, or of several: of arrays, or of whatever else lies there.
+    """Returns the configuration of a path or of several, whether they hold arrays or anything else.
 
     Args:
         what: the name of that argument.
 
     Raises:
-        ArgumentError: a word is impossible, or not for what lies there.
-        UnsupportedError, BadFileError: they are arrays that cannot be read so.
+        ArgumentError: a word is impossible, or does not apply to what lies there.
+        UnsupportedError, BadFileError: they hold arrays, but these cannot be read as asked.
     """
     words.checked()
     if away.is_url(path):
@@ -61,14 +61,15 @@ def source(
 def config(
     what: str, path: Any, words: containers.Words, layout: str | None = None
 ) -> dict[str, Any] | None:
-    """What the engine is told of the arrays at a path; None where other things lie there.
+    """Returns the configuration of the arrays at a path; None if something else lies there.
 
     Args:
         what: the name of that argument.
-        path: of a file or folder, several files, or a pattern of them.
+        path: a file or folder, several files, or a pattern of files.
 
     Raises:
-        ArgumentError, UnsupportedError, BadFileError: they are arrays that cannot be read so.
+        ArgumentError, UnsupportedError, BadFileError: they hold arrays, but these cannot be read as
+        asked.
     """
     format, image, label, fields, classes, split, _ = words
     several = isinstance(path, list | tuple)
@@ -115,20 +116,20 @@ def _local(what: str, path: Any) -> str:
 
 
 def _cifar(paths: list[str], kind: str | None) -> tuple[str | None, list[str]]:
-    """The kind and the files, of a folder of CIFAR's or of the files themselves."""
+    """Returns the kind and the files, given CIFAR's folder or the files themselves."""
     if len(paths) == 1 and os.path.isdir(paths[0]):
         paths = published.cifar_files(paths[0])
     return kind or published.cifar_kind(paths), paths
 
 
 _HDF5 = b"\x89HDF\r\n\x1a\n"
-# With a block of the user's own in front, as MATLAB writes, only a name says so: a tar whose first
-# member is HDF5 looks alike.
+# If a block of the user's own comes first, as in MATLAB's files, only the name tells: a tar whose
+# first member is HDF5 looks the same.
 _HDF5_NAMES = (".h5", ".hdf5", ".hdf", ".he5", ".mat")
 
 
 def _is_hdf5(descriptor: int, size: int) -> bool:
-    """Whether the signature is at byte 0, 512, 1024, 2048 and so on (HDF5's format, II.A)."""
+    """Whether HDF5's signature is at byte 0, 512, 1024, 2048 and so on (HDF5's format, II.A)."""
     offset = 0
     while offset + len(_HDF5) <= size:
         if os.pread(descriptor, len(_HDF5), offset) == _HDF5:
@@ -138,16 +139,16 @@ def _is_hdf5(descriptor: int, size: int) -> bool:
 
 
 def kind_of(path: str) -> str | None:
-    """Which of the formats a file is of, by its first bytes; None where of none."""
+    """Returns the format of a file by its first bytes; None if it is no such format."""
     if published.cifar_kind([path]):
         return published.cifar_kind([path])
-    if zarrs.is_zarr(path):  # one of several, or of labels
+    if zarrs.is_zarr(path):  # one of several, or one of labels
         return "zarr"
     try:
         # A FIFO named like a dataset must not hang the program.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
-        return None  # a pattern; or the engine says what is wrong
+        return None  # it is a pattern, or the engine says what is wrong
     try:
         found = os.fstat(descriptor)
         if not stat.S_ISREG(found.st_mode):
@@ -181,7 +182,7 @@ def _read(kind: str, path: str) -> list[Stored]:
     except HeadraceError:
         raise
     except OSError as failure:
-        if failure.errno not in (None, errno.EINVAL):  # a seek to where no file reaches
+        if failure.errno not in (None, errno.EINVAL):  # EINVAL: a seek beyond every file
             text = f"{path}: cannot read it: {failure.strerror}"
             raise SystemFailure(text, file=path) from failure
         raise bad(path, f"bad header: {failure}") from None
@@ -194,7 +195,7 @@ def _read(kind: str, path: str) -> list[Stored]:
 
 
 def _opened(path: str) -> list[Stored]:
-    """The arrays of a file that was given for labels."""
+    """Returns the arrays of a file that was given as labels."""
     kind = kind_of(path)
     if kind not in _READERS:
         text = f"labels are read of {[*_READERS]}; label= takes a list or an array of them, too"

@@ -1,4 +1,4 @@
-"""The files that MNIST and CIFAR are published as: IDX, and CIFAR's binary batches."""
+"""The published files of MNIST and CIFAR: IDX, and CIFAR's binary batches."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _IDX_TYPES = {8: "uint8", 9: "int8", 11: ">i2", 12: ">i4", 13: ">f4", 14: ">f8"}
 
 
 def idx_shape(head: bytes) -> tuple[int, ...] | None:
-    """The shape that an IDX file's header says; None where it is none."""
+    """The shape that an IDX file's header states; None if it is no such header."""
     if len(head) < 8 or head[:2] != b"\0\0" or head[2] not in _IDX_TYPES or not 1 <= head[3] <= 4:
         return None
     count = head[3]
@@ -35,7 +35,7 @@ def idx_shape(head: bytes) -> tuple[int, ...] | None:
 
 
 def read_idx(path: str) -> list[Stored]:
-    """The array of an IDX file; of images, beside it the labels that lie in its sibling."""
+    """The array of an IDX file. If it holds images, the labels of its sibling file follow."""
     arrays = [_idx(path, "image")]
     folder, name = os.path.split(path)
     sibling = os.path.join(folder, re.sub(r"images([-.]idx)\d", r"labels\g<1>1", name))
@@ -65,7 +65,7 @@ def _idx(path: str, name: str) -> Stored:
     return in_one_piece(path, name, shape, dtype, begin)
 
 
-# MNIST's files of images by their splits, and the folders where torchvision keeps them.
+# The names of MNIST's image files by split, and the folders where torchvision keeps them.
 _IDX_NAMES = {
     "train": ("train-images-idx3-ubyte", "train-images.idx3-ubyte"),
     "test": ("t10k-images-idx3-ubyte", "t10k-images.idx3-ubyte", "test-images-idx3-ubyte"),
@@ -74,7 +74,7 @@ _IDX_FOLDERS = ("", "raw", "MNIST/raw", "FashionMNIST/raw", "KMNIST/raw")
 
 
 def idx_files(folder: str) -> dict[str, str]:
-    """MNIST's files of images in a folder, or in the one where torchvision keeps them, by split."""
+    """Finds MNIST's image files by split, in a folder or where torchvision keeps them."""
     for below in _IDX_FOLDERS:
         found = {}
         for split, names in _IDX_NAMES.items():
@@ -87,11 +87,11 @@ def idx_files(folder: str) -> dict[str, str]:
 
 
 def of_split(splits: Mapping[str, str], split: str | None) -> str:
-    """The one of MNIST's files that is of a split.
+    """Chooses MNIST's file of a split.
 
     Raises:
-        ArgumentError: none is chosen, and there are several.
-        MissingFileError: there is none of it.
+        ArgumentError: no split is chosen, and there are several.
+        MissingFileError: there is no file of that split.
     """
     if split is None and len(splits) > 1:
         raise ArgumentError('there are several splits: ["test" "train"]; split= chooses one')
@@ -103,7 +103,7 @@ def of_split(splits: Mapping[str, str], split: str | None) -> str:
 
 # ---- CIFAR -----------------------------------------------------------------------------------
 
-# Bytes of labels before the 3,072 of an image, and how many classes the last of them has.
+# Bytes of labels before the 3,072 bytes of an image, and the number of classes of the last label.
 _CIFAR = {"cifar10": (1, 10), "cifar100": (2, 100)}
 _IMAGE = 3 * 32 * 32
 _NAMES = {
@@ -117,7 +117,7 @@ _OTHERS = ("test_batch.bin", "train.bin", "test.bin")
 
 
 def cifar_kind(names: Sequence[str]) -> str | None:
-    """Which of the two sets of binary files some names are of."""
+    """Returns which of the two sets of binary files these names belong to."""
     for kind, splits in _NAMES.items():
         if names and all(
             any(split.fullmatch(os.path.basename(name)) for split in splits.values())
@@ -128,7 +128,7 @@ def cifar_kind(names: Sequence[str]) -> str | None:
 
 
 def cifar_files(folder: str) -> list[str]:
-    """Those of a folder's files that bear a name of CIFAR's."""
+    """Returns the files of a folder that have one of CIFAR's names."""
     batches = [f"data_batch_{number}.bin" for number in range(1, 10)]
     named = [os.path.join(folder, name) for name in (*batches, *_OTHERS)]
     return [path for path in named if os.path.isfile(path)]
@@ -141,12 +141,12 @@ def read_cifar(
     split: str | None,
     opened: Callable[[str], Sequence[Stored]],
 ) -> dict[str, Any]:
-    """What the engine is told of CIFAR's binary files.
+    """Returns the configuration of CIFAR's binary files.
 
     Args:
-        label: of CIFAR-100, "fine" (None) or "coarse"; or another file, or the labels themselves.
-        split: "train" or "test", where the files are of both.
-        opened: the arrays of another file.
+        label: for CIFAR-100, "fine" (None) or "coarse"; or another file, or the labels themselves.
+        split: "train" or "test", if there are files of both.
+        opened: reads the arrays of another file.
     """
     before, classes = _CIFAR[kind]
     given = [
@@ -205,7 +205,7 @@ def split_of(split: str) -> str:
 
 
 def _cifar_labels(path: str, step: int, place: int) -> NDArray[np.uint8]:
-    # Through a buffer of a batch file's size, 30 MB, at most a few.
+    # This reads through a buffer as large as a batch file, 30 MB; there are at most a few files.
     with open(path, "rb") as file:
         parts = []
         while data := file.read(step * 10_000):
@@ -215,7 +215,7 @@ def _cifar_labels(path: str, step: int, place: int) -> NDArray[np.uint8]:
 
 
 def _class_names(folder: str, kind: str, label: Any, count: int) -> list[str]:
-    """What CIFAR's own list beside the files calls the classes; nothing where there is none."""
+    """Reads the classes' names from CIFAR's own list beside the files; empty if there is none."""
     name = "batches.meta.txt"
     if kind == "cifar100":
         name = "coarse_label_names.txt" if label == "coarse" else "fine_label_names.txt"

@@ -1,4 +1,4 @@
-"""Several files of arrays as one dataset, one file's images after the other's."""
+"""Several files of arrays as one dataset, with the images of one file after those of another."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MOST_FILES = 1 << 20
 
 
 def matching(pattern: str) -> list[str]:
-    """The files that a pattern with wildcards or braces names, sorted; none where it has neither.
+    """The files that a pattern with wildcards or braces names, sorted; none if it has neither.
 
     Braces are those of containers: ``{000..146}`` and ``{train,val}``.
     """
@@ -31,7 +31,7 @@ def matching(pattern: str) -> list[str]:
     found: list[str] = []
     for chosen in itertools.islice(itertools.product(*choices), _MOST_FILES):
         name = "".join(chosen)
-        # Braces name files; a wildcard takes those that are there.
+        # Braces name files, which need not exist; a wildcard finds those that exist.
         found += sorted(glob.glob(name)) if re.search(r"[*?\[]", name) else [name]
     return found
 
@@ -56,17 +56,17 @@ def config(
     classes: Sequence[str] | None,
     layout: str | None,
 ) -> dict[str, Any]:
-    """What the engine is told of the arrays of several files.
+    """Returns the configuration of the arrays of several files.
 
     Args:
-        kind: of the files.
-        read: the arrays of a file of images.
-        opened: those of a file of labels.
-        label: the name of an array in each file; a file or labels for all images together; or as
-            many files as there are of images.
+        kind: the kind of the files.
+        read: reads the arrays of a file of images.
+        opened: reads the arrays of a file of labels.
+        label: the name of an array in each file; a file or labels for all images together; or one
+            file of labels for each file of images.
 
     Raises:
-        ArgumentError: their images differ in shape, or ``label`` is not for as many.
+        ArgumentError: their images differ in shape, or ``label`` does not fit their number.
     """
     labels = _each(paths, label)
     found: dict[str, Any] = {}
@@ -104,7 +104,7 @@ def config(
 
 
 def _each(paths: Sequence[str], label: Any) -> list[Any]:
-    """What ``label=`` is for each of the files; ``NO_LABELS`` where it is for all together."""
+    """``label=`` of each file; ``NO_LABELS`` if there is one label= for all files together."""
     if isinstance(label, list | tuple) and label:
         if all(isinstance(one, str | os.PathLike) for one in label):
             if len(label) != len(paths):

@@ -1,4 +1,4 @@
-"""What the axes of an array of images are, and what is said of it to the engine."""
+"""The axes of an array of images, and their configuration."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ PACK = "headrace.pack takes any map-style dataset that gives its images as uint8
 
 
 def bad(path: str, text: str, record: int | None = None, offset: int | None = None) -> BadFileError:
-    """The error of a file that is wrong, in the engine's form of a sentence."""
+    """Makes the error of a file whose bytes are wrong, worded like the engine's errors."""
     where = f"{path}: " if record is None else f"{path}: record {record}: "
     return BadFileError(f"{where}bad: {text}", file=path, record=record, offset=offset)
 
 
 def unsupported(path: str, text: str) -> UnsupportedError:
-    """The error of a file that is right, and not read."""
+    """Makes the error of a file whose bytes are right but which is not read."""
     return UnsupportedError(f"{path}: unsupported: {text}", file=path)
 
 
@@ -28,11 +28,11 @@ class Chunk(NamedTuple):
     """A stretch of a file that decodes to whole images.
 
     Attributes:
-        offset: in the file, in bytes.
-        stored: bytes there.
-        size: bytes once it is decoded.
+        offset: bytes from the beginning of the file.
+        stored: its bytes in the file.
+        size: its bytes after decoding.
         codec, sum: in the engine's words (docs/c-abi.md).
-        fill: of the codec "fill", which stores nothing: the value of every byte.
+        fill: for the codec "fill", which stores nothing: the value of every byte.
     """
 
     offset: int
@@ -51,12 +51,12 @@ class Tile(NamedTuple):
 
 
 class Tiles(NamedTuple):
-    """Chunks that hold parts of images, and decode to whole ones together.
+    """Chunks that hold parts of images; only together they decode to whole images.
 
     Attributes:
-        shape: of those images together, by the axes in which they are stored.
+        shape: the shape of those images together, with the axes in stored order.
         chunk: the shape of each chunk.
-        parts: the chunks, of which the last axis changes first.
+        parts: the chunks; the last axis changes first.
     """
 
     shape: tuple[int, ...]
@@ -65,11 +65,12 @@ class Tiles(NamedTuple):
 
 
 class Stretch(NamedTuple):
-    """Images at equal distances in a file, in a chunk of it, or in what several chunks make.
+    """Images at equal distances in a file, in a chunk of it, or in the block that several chunks
+    make.
 
     Attributes:
-        file: its number.
-        offset: of the first image's first value, in the file or in what the chunk decodes to.
+        file: the file's number.
+        offset: where the first image begins, in the file or in the decoded chunk.
         stride: bytes from image to image.
     """
 
@@ -81,7 +82,7 @@ class Stretch(NamedTuple):
     tiles: Tiles | None = None
 
     def config(self) -> dict[str, Any]:
-        """What the engine is told."""
+        """Returns what the engine is told of it."""
         said = self._asdict()
         said["chunk"] = None if self.chunk is None else self.chunk._asdict()
         if self.tiles is not None:
@@ -99,7 +100,7 @@ class Stretch(NamedTuple):
 
 
 class Axes(NamedTuple):
-    """An array of images by its axes. Strides are bytes, from one value to the next."""
+    """The axes of an array of images. Strides are in bytes, from one value to the next."""
 
     rows: int
     height: int
@@ -110,7 +111,7 @@ class Axes(NamedTuple):
     layout: str = "NHWC"
 
     def config(self, stretches: Sequence[Stretch]) -> dict[str, Any]:
-        """What the engine is told: an array without the files or the memory that it lies in."""
+        """Returns the array's configuration, without the files or the memory in which it lies."""
         return {
             "height": self.height,
             "width": self.width,
@@ -121,10 +122,10 @@ class Axes(NamedTuple):
 
 
 def check_dtype(name: str, dtype: Any) -> None:
-    """Refuses what is not uint8.
+    """Refuses every dtype but uint8.
 
     Raises:
-        UnsupportedError: it says the dtype.
+        UnsupportedError: another dtype, which the sentence names.
     """
     if str(dtype) not in ("uint8", "|u1", "torch.uint8"):
         text = f"{name} is of dtype {dtype}, only uint8 is read in place"
@@ -134,15 +135,15 @@ def check_dtype(name: str, dtype: Any) -> None:
 def axes(
     name: str, shape: Sequence[int], strides: Sequence[int] | None, layout: str | None
 ) -> Axes:
-    """The axes of an array of a shape.
+    """Returns the axes of an array with this shape.
 
     Args:
         name: what an error calls the array.
-        strides: of each axis; None: in C order without gaps.
-        layout: one of ``LAYOUTS``; None: the axis of size 1, 3 or 4 is the channel.
+        strides: the stride of each axis; None for C order without gaps.
+        layout: one of ``LAYOUTS``; None if the axis of size 1, 3 or 4 is the channel.
 
     Raises:
-        ArgumentError: it is no array of images, or both or none of its axes can be the channel.
+        ArgumentError: it is not an array of images, or both or none of its axes can be the channel.
     """
     found = tuple(int(length) for length in shape)
     if strides is None:

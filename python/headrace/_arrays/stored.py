@@ -1,4 +1,4 @@
-"""Arrays in files by their names, and which of them are images and labels."""
+"""Arrays in files by name, and the choice of those that are images and labels."""
 
 from __future__ import annotations
 
@@ -21,20 +21,21 @@ if TYPE_CHECKING:
 
 IMAGES = ("image", "images", "img", "imgs", "x", "data", "pixels", "train_images", "x_train")
 LABELS = ("label", "labels", "y", "target", "targets", "class", "classes", "cls", "y_train")
-Places = tuple[list[str], list[shapes.Stretch]]  # files, and where in them images lie
+Places = tuple[list[str], list[shapes.Stretch]]  # files, and where in them the images lie
 
 
 class Stored(NamedTuple):
     """One array in a file.
 
     Attributes:
-        name: what ``image=`` and ``label=`` call it; "" where the file has but one.
-        dtype: as NumPy says it, "uint8".
-        place: where its images lie, by its axes; raises ``UnsupportedError`` where not in place.
-        values: reads it whole.
-        chunks: the shape of a chunk; None where it is in one piece.
-        strides: bytes of each axis, where it is not in C order.
-        encoded: offsets and lengths in the file of the encoded images that it holds; None where it
+        name: how ``image=`` and ``label=`` call it; "" if the file has only one array.
+        dtype: NumPy's name for it, such as "uint8".
+        place: says by its axes where its images lie; raises ``UnsupportedError`` if they cannot be
+        read in place.
+        values: reads the whole array.
+        chunks: the shape of a chunk; None if the array is in one piece.
+        strides: bytes of each axis, if it is not in C order.
+        encoded: offsets and lengths in the file of the encoded images that it holds; None if it
             holds numbers.
     """
 
@@ -53,9 +54,9 @@ class Stored(NamedTuple):
         return f"{self.path}: array {self.name!r}" if self.name else f"{self.path}: the array"
 
 
-_MOST_LABELS = 512 << 20  # bytes of labels, or so many times their file's
+_MOST_LABELS = 512 << 20  # bytes of labels, or 16 times the bytes of their file
 _LABELS_OF_FILE = 16
-NO_LABELS = object()  # as label=: whatever arrays there are, none is of labels
+NO_LABELS = object()  # as label=: none of the arrays holds labels
 
 
 def in_one_piece(path: str, name: str, shape: Sequence[int], dtype: Any, offset: int) -> Stored:
@@ -92,16 +93,16 @@ def config(
     layout: str | None,
     opened: Callable[[str], Sequence[Stored]],
 ) -> dict[str, Any]:
-    """What the engine is told of the arrays of a file.
+    """Returns the configuration of the arrays of a file.
 
     Args:
-        kind: of the file.
+        kind: the kind of the file.
         image, label: the names of arrays; ``label`` may be another file, or the labels themselves.
-        opened: the arrays of another file.
+        opened: reads the arrays of another file.
 
     Raises:
-        ArgumentError, UnsupportedError, BadFileError: what is asked for is not there, not of a
-            shape that images have, or not read in place; the sentence says which.
+        ArgumentError, UnsupportedError, BadFileError: what was asked for is missing, has no shape
+            of images, or is not read in place; the sentence says which.
     """
     images = _images(arrays, image)
     if images.encoded is not None:
@@ -129,7 +130,7 @@ def _encoded(
     layout: str | None,
     opened: Callable[[str], Sequence[Stored]],
 ) -> dict[str, Any]:
-    """What the engine is told of encoded images, which are places in a file."""
+    """Returns the configuration of encoded images, which are extents of a file."""
     if layout is not None:
         raise ArgumentError(f"layout= is for pixels, and {images.title} holds encoded images")
     (rows,) = images.shape
@@ -152,7 +153,7 @@ def _source(
     stretches: Sequence[shapes.Stretch],
     label: str,
 ) -> dict[str, Any]:
-    """What ``Dataset.info`` says of an array."""
+    """Returns what ``Dataset.info`` says of an array."""
     chunks = itertools.chain.from_iterable(one.chunks() for one in stretches)
     codecs = {" and ".join(filter(None, (one.codec, one.sum))) for one in chunks}
     others = (
@@ -203,7 +204,7 @@ def labels_of(
     label: Any,
     opened: Callable[[str], Sequence[Stored]],
 ) -> tuple[Any, str]:
-    """The labels themselves, None where there are none, and what they are called."""
+    """Returns the labels, None if there are none, and what they are called."""
     if label is NO_LABELS:
         return None, ""
     if label is not None and not isinstance(label, str | os.PathLike):
@@ -214,7 +215,7 @@ def labels_of(
             for one in arrays
             if one is not images and one.shape[:1] == (rows,) and math.prod(one.shape) == rows
         ]
-        # In a tuple of images and labels neither has a name.
+        # In a tuple of images and labels, neither array has a name.
         usual = [one for one in fitting if one.name.lower() in LABELS or one.name.isdigit()]
         if len(usual) == 1:
             return _label_values(usual[0], rows), usual[0].name
@@ -229,7 +230,7 @@ def labels_of(
     else:
         path = arguments.path("label", label)
         if not os.path.exists(path):
-            found = glob.glob(path)  # of a pattern of one file; several are read elsewhere
+            found = glob.glob(path)  # a pattern of one file; several files are read elsewhere
             if len(found) != 1:
                 named = any(one.name for one in arrays)
                 allowed = f"a file, or one of {_names(arrays)}" if named else "a file that is there"
@@ -241,12 +242,13 @@ def labels_of(
 
 
 def _label_values(chosen: Stored, rows: int) -> NDArray[Any]:
-    """Reads an array of labels, once its shape, dtype and size were looked at.
+    """Reads an array of labels after its shape, dtype and size have been checked.
 
     Raises:
-        ArgumentError, UnsupportedError, LimitError, MemoryShortError: it is none, or too large.
+        ArgumentError, UnsupportedError, LimitError, MemoryShortError: it holds no labels, or is too
+        large.
     """
-    # Before it is read: a header may say anything.
+    # The shape is checked before the values are read, because a header may say anything.
     if chosen.shape[:1] != (rows,) or math.prod(chosen.shape) != rows:
         raise ArgumentError(f"{chosen.title} has the shape {chosen.shape} (expected ({rows},))")
     kind = np.dtype(chosen.dtype)
@@ -255,7 +257,7 @@ def _label_values(chosen: Stored, rows: int) -> NDArray[Any]:
             f"{chosen.title} is of dtype {chosen.dtype} (expected whole numbers); "
             "label= takes a list or an array of them, too"
         )
-    # What is compressed, or was never written, may claim any size for a few bytes of a file.
+    # An array that is compressed or was never written may claim any size in a file of a few bytes.
     most = max(_MOST_LABELS, _LABELS_OF_FILE * os.path.getsize(chosen.path))
     if rows * kind.itemsize > most:
         raise LimitError(

@@ -1,4 +1,4 @@
-"""Tensors in files: safetensors, and what torch.save writes."""
+"""Tensors in files: safetensors, and the files of torch.save."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from headrace.errors import BadFileError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-# Those of safetensors that NumPy has, too.
+# The types of safetensors that NumPy has as well.
 _DTYPES = {
     "BOOL": "bool",
     **{f"I{bits}": f"<i{bits // 8}" for bits in (16, 32, 64)},
@@ -28,16 +28,16 @@ _DTYPES = {
     "I8": "int8",
     "U8": "uint8",
 }
-_MOST_DEPTH = 16  # a list may hold itself
+_MOST_DEPTH = 16  # a list may contain itself
 _MOST_TENSORS = 1024
 _ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")  # torch prints parts of its sentences bold
 _MOST_HEADER = 100_000_000  # safetensors' own bound
 
 
 def safetensors_header(head: bytes, size: int) -> int | None:
-    """The length of a safetensors header that a file begins with, None where it is none."""
+    """The length of the safetensors header at the beginning of a file; None if there is none."""
     length = int.from_bytes(head[:8], "little")
-    # A TFRecord, too, begins with a length; behind it stands a sum, which may be any byte.
+    # A TFRecord begins with a length as well; behind it is a checksum, which may be any bytes.
     if head[8:10] not in (b'{"', b"{}", b"{ ", b"{\n") or not 2 <= length <= min(
         _MOST_HEADER, size - 8
     ):
@@ -46,7 +46,7 @@ def safetensors_header(head: bytes, size: int) -> int | None:
 
 
 def read_safetensors(path: str) -> list[Stored]:
-    """The tensors of a file, by name. github.com/huggingface/safetensors has the format."""
+    """Returns the tensors of a file by name. The format: github.com/huggingface/safetensors."""
 
     def wrong(text: str) -> BadFileError:
         return bad(path, f"bad header: {text}")
@@ -81,11 +81,11 @@ def read_safetensors(path: str) -> list[Stored]:
 
 
 def read_torch(path: str) -> list[Stored]:
-    """The tensors of what torch.save wrote, by their keys or, of a tuple, by their numbers; of
-    those in one another as GROUP/NAME.
+    """Returns the tensors of a file of torch.save, by key or, in a tuple, by number; nested ones
+    are called GROUP/NAME.
 
-    Read by torch, which unpickles nothing but tensors (weights_only), and maps the storages: where
-    they are mapped from says where in the file they lie.
+    torch reads the file: it unpickles nothing but tensors (weights_only) and maps the storages. The
+    mappings say where in the file the storages lie.
     """
     try:
         import torch
@@ -93,7 +93,7 @@ def read_torch(path: str) -> list[Stored]:
         raise unsupported(path, "it is torch's, which is not installed") from None
     try:
         saved = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
-    except Exception as failure:  # of whatever a hostile pickle may bring about
+    except Exception as failure:  # a hostile pickle may cause any error
         reason = " ".join(_ANSI.sub("", str(failure)).split())[:300]
         text = f"it holds more than tensors, or is none of torch's zip files: {reason}; {PACK}"
         raise unsupported(path, text) from None
@@ -103,12 +103,12 @@ def read_torch(path: str) -> list[Stored]:
             continue
         try:
             kind = tensor.numpy().dtype
-        except (TypeError, RuntimeError):  # bfloat16, or one that needs a gradient
+        except (TypeError, RuntimeError):  # bfloat16, or a tensor that needs a gradient
             continue
         offset = _offset(path, tensor.data_ptr()) if tensor.numel() else 0
         found = in_one_piece(path, name, tuple(tensor.shape), kind, offset)
         if not tensor.is_contiguous():
-            # One that was permuted, expanded or cut: torch saves it with the steps of its axes.
+            # torch saves a tensor that was permuted, expanded or cut with the strides of its axes.
             steps = tuple(step * kind.itemsize for step in tensor.stride())
             found = found._replace(strides=steps, values=_copied(tensor))
         arrays.append(found)
@@ -120,7 +120,7 @@ def _copied(tensor: Any) -> Callable[[], NDArray[Any]]:
 
 
 def _tensors(saved: Any, prefix: str = "", depth: int = 0) -> Iterator[tuple[str, Any]]:
-    """Those of nested dicts, tuples and lists, as GROUP/NAME."""
+    """Yields the tensors of nested dicts, tuples and lists, as GROUP/NAME."""
     import torch
 
     if isinstance(saved, torch.Tensor):
@@ -132,7 +132,7 @@ def _tensors(saved: Any, prefix: str = "", depth: int = 0) -> Iterator[tuple[str
 
 
 def _offset(path: str, address: int) -> int:
-    """Where in a file the bytes lie that are mapped at an address."""
+    """Returns where in a file the bytes lie that are mapped at an address."""
     found = os.stat(path)
     with open("/proc/self/maps") as maps:
         for line in maps:

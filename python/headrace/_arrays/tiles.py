@@ -1,7 +1,7 @@
 """Chunks that hold parts of images, and chunks that were never written.
 
-h5py and zarr-python choose such chunks where a program names none. All chunks with the same images
-make one block, which the engine assembles and keeps as a whole.
+h5py and zarr-python choose such chunks if a program does not choose. All chunks that hold parts of
+the same images make one block, which the engine assembles and keeps as a whole.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from headrace._arrays.shapes import Axes, Chunk, Stretch, Tile, Tiles
 if TYPE_CHECKING:
     Position = tuple[int, ...]  # the number of a chunk along each axis
 
-MOST_BYTES = 256 << 20  # that the engine decodes as a block
+MOST_BYTES = 256 << 20  # of a block that the engine decodes
 MOST_MISSING = 1 << 20  # chunks that were never written
 MOST_FILLED = 1 << 24  # images in such chunks
 
 
 class Grid(NamedTuple):
-    """An array that is cut into chunks, and those of them that were written.
+    """An array that is cut into chunks, and those chunks that were written.
 
     Attributes:
-        shape, chunk: of the array and of each chunk.
-        found: what was written, by its numbers along the axes.
-        fill: the value of what was not; None where the file does not say it.
+        shape, chunk: the shape of the array and of each chunk.
+        found: the written chunks, by their numbers along the axes.
+        fill: the value of all chunks that were not written; None if the file does not state it.
     """
 
     shape: Sequence[int]
@@ -41,9 +41,9 @@ class Grid(NamedTuple):
         return tuple(-(-whole // one) for whole, one in zip(self.shape, self.chunk, strict=True))
 
     def check_written(self, refuse: Callable[[str], Exception]) -> None:
-        """Refuses more chunks that were never written than a set may lack.
+        """Refuses an array that lacks more chunks than a dataset may lack.
 
-        They are counted and not listed: a file of 2 kB may claim 2**60 rows.
+        The missing chunks are counted and not listed, because a file of 2 kB may claim 2**60 rows.
         """
         missing = math.prod(self.counts) - len(self.found)
         if not missing:
@@ -58,7 +58,7 @@ class Grid(NamedTuple):
             raise refuse(f"{why}, and it has no fill value")
 
     def stretches(self, axes: Axes, refuse: Callable[[str], Exception]) -> list[Stretch]:
-        """Where the images lie, those of one chunk after those of the one before."""
+        """Returns where the images lie, chunk after chunk."""
         self.check_written(refuse)
         whole = tuple(self.chunk[1:]) == tuple(self.shape[1:])
         together = min(self.chunk[0], axes.rows)
@@ -99,12 +99,12 @@ class Grid(NamedTuple):
 
 
 def chunk_of(coded: tuple[str, str] | None, offset: int, stored: int, size: int) -> Chunk:
-    """A chunk that went through a codec and a sum; None: through neither."""
+    """Returns a chunk that went through a codec and a checksum; None: through neither."""
     return Chunk(offset, stored, size, *(coded or ("plain", "")))
 
 
 def moved(stretch: Mapping[str, Any], files: int) -> None:
-    """Counts the files of a stretch's configuration from another one on."""
+    """Adds ``files`` to the numbers of the files in a stretch's configuration."""
     tiles = stretch["tiles"]
     for one in (stretch, *(tiles["chunks"] if tiles else ())):
         one["file"] += files

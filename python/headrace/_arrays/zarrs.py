@@ -30,7 +30,7 @@ def is_zarr(folder: str) -> bool:
 
 
 def read_zarr(path: str) -> list[Stored]:
-    """The arrays of a folder by their names; of an array alone, itself."""
+    """Returns the arrays of a folder by their names; for a single array, only itself."""
     try:
         import zarr  # type: ignore[import-not-found,unused-ignore]
     except ModuleNotFoundError:
@@ -41,13 +41,13 @@ def read_zarr(path: str) -> list[Stored]:
         return [_array(path, name, array) for name, array in _arrays(node)]
     except HeadraceError:
         raise
-    except Exception as failure:  # of whatever hostile metadata may bring about
+    except Exception as failure:  # hostile metadata may cause any error
         raise bad(path, f"zarr cannot open it: {' '.join(str(failure).split())[:300]}") from None
 
 
 @contextlib.contextmanager
 def _explained(path: str, name: str) -> Iterator[None]:
-    """Turns whatever error hostile metadata and chunks cause into a sentence."""
+    """Turns any error that hostile metadata and chunks cause into a sentence."""
     try:
         yield
     except HeadraceError:
@@ -91,7 +91,7 @@ def _places(path: str, name: str, array: Any, axes: Axes) -> Places:
     if getattr(about, "order", "C") != "C":
         raise refuse("its chunks go through a transposition")
     coded = _coded(inner, refuse)
-    # Of version 3 `chunks` may be those inside of a shard.
+    # In version 3, `chunks` may be the chunks inside a shard.
     whole = tuple(about.chunk_grid.chunk_shape if hasattr(about, "chunk_grid") else about.chunks)
     parts = whole if shard is None else tuple(shard.chunk_shape)
     each = tuple(a // b for a, b in zip(whole, parts, strict=True))
@@ -123,9 +123,9 @@ def _each(counts: Sequence[int]) -> Iterator[tuple[int, ...]]:
 def _written(
     root: str, about: Any, counts: tuple[int, ...], refuse: Callable[[str], Exception]
 ) -> Iterator[tuple[tuple[int, ...], str]]:
-    """The files of chunks that are there, by their numbers along the axes.
+    """Yields the files of those chunks that exist, by their numbers along the axes.
 
-    zarr-python leaves out a chunk that holds nothing but the fill value.
+    zarr-python writes no file for a chunk that holds only the fill value.
     """
     missing = 0
     for number in _each(counts):
@@ -139,7 +139,7 @@ def _written(
             raise refuse(f"more than {tiles.MOST_MISSING} chunks were never written")
 
 
-# Codecs by the names of their classes, of zarr-python and of numcodecs.
+# Codecs by the names of their classes in zarr-python and numcodecs.
 _CODECS = {
     "ZstdCodec": "zstd",
     "Zstd": "zstd",
@@ -154,13 +154,13 @@ _SUMS = ("Crc32cCodec",)
 
 
 def _coded(codecs: list[Any], refuse: Callable[[str], Exception]) -> tuple[str, str] | None:
-    """The codec and the sum of a chunk that goes through codecs; None: it is as it is."""
+    """The codec and the checksum that a chunk goes through; None if it is stored as it is."""
     codec, total = "", ""
     for number, one in enumerate(codecs):
         name = type(one).__name__
         if name == "BytesCodec" and number == 0:
             continue
-        # Of values of one byte there is nothing to shuffle.
+        # Values of one byte have nothing to shuffle.
         if name == "Shuffle" and not codec and getattr(one, "elementsize", 0) == 1:
             continue
         if name in _CODECS and not codec and not total:
@@ -174,14 +174,14 @@ def _coded(codecs: list[Any], refuse: Callable[[str], Exception]) -> tuple[str, 
 
 
 def _codecs(about: Any) -> list[Any]:
-    """What values go through on their way into a chunk."""
+    """Returns what values go through before they are stored in a chunk."""
     if hasattr(about, "codecs"):
         return list(about.codecs)
     return [one for one in (*(about.filters or ()), about.compressor) if one is not None]
 
 
 def _index(file: str, shard: Any, count: int) -> list[tuple[int, int]]:
-    """Where the chunks of a shard begin, and their bytes (zarr-specs, sharding_indexed)."""
+    """Returns where the chunks of a shard begin, and their bytes (zarr-specs, sharding_indexed)."""
     names = [type(codec).__name__ for codec in shard.index_codecs]
     if names not in (["BytesCodec"], ["BytesCodec", "Crc32cCodec"]):
         raise unsupported(file, f"the shard's index goes through {', '.join(names)}; {_PACK}")
