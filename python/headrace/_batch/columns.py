@@ -1,4 +1,4 @@
-"""The fields of a batch's samples that a loader is asked for, one column for each."""
+"""The fields of samples that a loader is asked for: one column of a batch for each."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from headrace.errors import ArgumentError, WaitTimeoutError
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
 
-# What every sample has, and a batch may be asked for beside the user's own fields.
+# Every sample has these, so a batch may be asked for them beside the user's own fields.
 OF_EVERY_SAMPLE = ("index", "key", "path")
 
 
 def known(dataset: Dataset, names: Sequence[str], beside: tuple[str, ...] = ()) -> tuple[str, ...]:
-    """The names, where the dataset has them all, or they are among those ``beside``.
+    """Returns the names if the dataset has all of them, or they are among those ``beside``.
 
     Raises:
-        ArgumentError: it has not; the sentence says what it has.
+        ArgumentError: it lacks one; the sentence says what it has.
     """
     names = arguments.each("fields", names, arguments.text)
     own = [field["name"] for field in dataset.info["fields"]]
@@ -46,13 +46,13 @@ def of_batch(
     """The named fields of a batch's samples.
 
     Args:
-        batch: what the batch itself holds by these names, "index" among it; a field of the
-            dataset's own goes before that.
-        left: seconds that it may take; None: as long as it takes.
+        batch: what the batch itself holds, by name, including "index"; a field of the dataset with
+            such a name takes precedence.
+        left: seconds that this may take; None for no limit.
 
     Returns:
-        What the batch holds as it is; numbers as an array or tensor of shape (batch,), arrays of
-        one shape stacked, in what ``indices`` is made of; anything else as a list.
+        What the batch holds, unchanged. Other numbers become an array or tensor of shape (batch,),
+        like ``indices``, and arrays of one shape are stacked. Anything else is a list.
     """
     own = {field["name"] for field in dataset.info["fields"]}
     held = {name: value for name, value in batch.items() if name not in own or name == "index"}
@@ -64,9 +64,9 @@ def of_batch(
 def of_samples(
     dataset: Dataset, indices: Sequence[int], names: Sequence[str], left: float | None = None
 ) -> list[dict[str, Any]]:
-    """For each sample its key, its path and those of its ``fields`` that are named.
+    """Returns for each sample its key, its path, and those of its ``fields`` that are named.
 
-    No other field is read: in a store of objects each value is a request.
+    No other field is read, because in a store of objects each value is a request.
 
     Raises:
         WaitTimeoutError: it took longer than ``left`` seconds.
@@ -80,7 +80,7 @@ def of_samples(
         _wait(job, until)
         rows: list[dict[str, Any]] = _lib.info("hr_job_result", job.value)["rows"]
     finally:
-        job.close()  # ends the requests, where an exception (Ctrl-C) ended the wait
+        job.close()  # ends the requests if an exception (Ctrl-C) ended the wait
     for row in rows:
         row["fields"] = values.from_json(row["fields"], types)
         row["path"] = arguments.found_path(row["path"])

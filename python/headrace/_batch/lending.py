@@ -1,12 +1,12 @@
-"""Batches in memory of PyTorch's own: what ``pin_memory=True`` is made of.
+"""Batches in PyTorch's own memory: how ``pin_memory=True`` works.
 
-The engine writes into tensors that were lent to it (``hr_lend``). When a batch arrives its loan
-ends at once, and the tensor is the caller's like any other. So the rules for its memory are
-PyTorch's: its pinned allocator knows of copies that still run (``.to("cuda", non_blocking=True)``)
-and gives the memory out again only when they are done, which it does for no memory but its own.
-Where the loader itself copies a batch to a device, nobody else ever has its memory: then that is
-lent again when the copy is done, without a round through the allocator.
-What a forked child sees of it is the driver's affair (docs/limits.md, "Of forked children").
+The engine writes into tensors that were lent to it (``hr_lend``). When a batch arrives, its loan
+ends at once, and the tensor belongs to the caller like any other. So PyTorch's rules hold for its
+memory: PyTorch's pinned allocator knows of copies that still run (``.to("cuda",
+non_blocking=True)``) and reuses memory only when they are done. It does so for no memory but its
+own. If the loader itself copies a batch to a device, nobody else ever has its memory. Such memory
+is lent again when the copy is done, without going through the allocator. What a forked child sees
+of it depends on the driver (docs/limits.md, "Of forked children").
 """
 
 from __future__ import annotations
@@ -24,8 +24,9 @@ from headrace.errors import ArgumentError
 
 Allocate = Callable[[int], Any]  # bytes to a uint8 tensor
 
-# Whose batches go to an accelerator trains beside the decode threads: by so much their niceness is
-# above that of the process, so that what launches its kernels does not wait for a decoder.
+# If batches go to an accelerator, training runs beside the decode threads. The threads get a
+# niceness this much above the process's, so that the thread that launches kernels does not wait for
+# a decoder.
 NICE = 10
 
 
@@ -39,7 +40,7 @@ def available() -> bool:
 
 
 def allocator() -> Allocate | None:
-    """What makes pinned memory; None, with a warning as PyTorch's, where no accelerator is."""
+    """What allocates pinned memory; None, with PyTorch's warning, if there is no accelerator."""
     import torch
 
     if not available():
@@ -51,10 +52,10 @@ def allocator() -> Allocate | None:
 
 
 def lender(output: str, own: bool = True) -> Lender | None:
-    """For a loader of this output; None where memory cannot be pinned.
+    """Returns a lender for a loader of this output; None if memory cannot be pinned.
 
-    Not ``own``: labels too are views of the batch, for who copies all of it at once and says when
-    the copies are done (``Lender.copied``).
+    If not ``own``, labels too are views of the batch. That is for a caller that copies the whole
+    batch at once and says when the copies are done (``Lender.copied``).
 
     Raises:
         ArgumentError: the output is not "torch".
@@ -71,7 +72,7 @@ def niceness(lender: Lender | None) -> int:
 
 
 class _Memory:
-    """A tensor that is lent, and its parts as a batch of one form has them."""
+    """A lent tensor, and its parts for a batch of one form."""
 
     __slots__ = ("form", "parts", "tensor")
 
@@ -81,8 +82,8 @@ class _Memory:
         self.parts: list[Any] = []
 
     def views(self, form: views.Form) -> list[Any]:
-        """The parts of a batch of this form, made once: three views cost as much as starting a
-        copy."""
+        """The parts of a batch of this form, made only once, because three views cost as much as
+        starting a copy."""
         if self.form is not form:
             self.parts = [
                 self.tensor[at : at + elements * dtype.itemsize].view(dtype).view(shape)
@@ -93,7 +94,7 @@ class _Memory:
 
 
 class Lender:
-    """Lends tensors to one loader's engine and makes batches of those that come back."""
+    """Lends tensors to the engine of one loader, and makes batches of those that come back."""
 
     def __init__(self, allocate: Allocate, own: bool) -> None:
         import torch
@@ -103,75 +104,79 @@ class Lender:
         self._frombuffer = torch.frombuffer
         self._engine: _lib.Handle | None = None
         self._slot_bytes = 0
-        self._loans = 0  # that the engine is to have at once
+        self._loans = 0  # how many the engine should have at once
         self._lent: dict[int, _Memory] = {}  # by tag
-        self._offered: int | None = None  # the last of them, until it is known that it was lent
-        self._tag = 0  # of the next
-        # What each thread copies to a device at present, and what was copied, each with an event
-        # behind its copies. Memory that an exception keeps from here is PyTorch's, as any tensor.
+        self._offered: int | None = None  # the last tag, until it is known that it was lent
+        self._tag = 0  # of the next loan
+        # What each thread now copies to a device, and what was copied, each with an event behind
+        # its copies. If an exception keeps memory out of these, PyTorch frees it like any tensor's.
         self._copying: dict[int, _Memory] = {}
         self._copied: collections.deque[tuple[Any, _Memory]] = collections.deque()
 
     def serve(self, engine: _lib.Handle, slot_bytes: int, prefetch: int) -> None:
-        """Begins with an engine just opened; loans to an earlier one ended when that was closed."""
+        """Begins with an engine just opened. Loans to an earlier one ended when it was closed."""
         self._engine, self._slot_bytes, self._lent = engine, slot_bytes, {}
         self._offered = None
         self.close()
         engine.keep(self._lent)
-        # The window of the engine, which is two at least, and one for what it opens next.
+        # The engine's window, which is at least two, and one for the batch that it opens next.
         self._loans = prefetch + 2
         self._lend()
 
     def _lend(self) -> None:
-        """Lends what is missing; again what may not have been lent, as an exception came."""
+        """Lends what is missing. If an exception came during a loan, that loan is repeated."""
         assert self._engine is not None
         again = self._offered in self._lent
         while again or len(self._lent) < self._loans:
             if not again:
                 memory, tag = self._memory(), self._tag
                 behind = tag + 1
-                # Kept before it is lent: the engine writes to it from then on.
+                # The memory is kept before it is lent, because the engine writes to it from then
+                # on.
                 self._lent[tag] = memory
                 self._offered, self._tag = tag, behind
             assert self._offered is not None
             memory = self._lent[self._offered]
             loan = (memory.tensor.data_ptr(), self._slot_bytes, self._offered)
-            # The same twice is refused, and changes nothing.
+            # Lending the same memory twice is refused and changes nothing.
             with contextlib.suppress(*([ArgumentError] if again else [])):
                 _lib.call("hr_lend", self._engine.value, *loan)
             self._offered = None
             again = False
 
     def _memory(self) -> _Memory:
-        """For the next loan."""
+        """Returns memory for the next loan."""
         with contextlib.suppress(IndexError):
-            event, memory = self._copied.popleft()  # nobody else gets it meanwhile
+            event, memory = self._copied.popleft()  # no other thread gets it meanwhile
             if event.query():
                 return memory
             self._copied.appendleft((event, memory))
         return _Memory(self._allocate(self._slot_bytes))
 
     def returned(self, tag: int) -> None:
-        """Forgets what lay in a batch that nobody took; the next batch lends anew in its place.
+        """Forgets the memory of a batch that nobody took; the next batch lends new memory in its
+        place.
 
-        Whoever collects garbage may come here, so nothing is allocated.
+        The garbage collector may call this at any time, so it allocates nothing.
         """
         self._lent.pop(tag, None)
 
     def over(self, batch: abi.Batch, form: views.Form) -> list[Any]:
-        """The tensors of a held batch, whose loan ends here."""
+        """Returns the tensors of a held batch, and ends its loan."""
         tag = batch.tag
         memory = self._lent.get(tag)
         lent = memory is not None
         if memory is None:
-            # Begun before the first loan, and so in a slot of the engine's own.
+            # The batch was begun before the first loan, so it lies in one of the engine's own
+            # slots.
             size = ctypes.sizeof(form.memory)
             memory = _Memory(self._allocate(size))
             source = form.memory.from_address(batch.fields[0].data)
             memory.tensor.copy_(self._frombuffer(source, dtype=self._uint8))
-        _lib.release(batch.batch)  # again is harmless
+        _lib.release(batch.batch)  # releasing it twice is harmless
         if lent:
-            # The memory is ours alone from here on; no exception comes between these two.
+            # From here on only this process uses the memory. No exception can come between these
+            # two lines.
             del self._lent[tag]
             batch.batch = 0
         else:
@@ -186,15 +191,15 @@ class Lender:
         return parts
 
     def copying(self) -> None:
-        """Says that this thread begins with a batch; one whose copies an exception ended keeps its
-        memory."""
+        """Says that this thread begins with a batch. If an exception ended the copies of its last
+        batch, that batch keeps its memory."""
         self._copying.pop(threading.get_ident(), None)
 
     def copied(self, event: Any) -> None:
-        """Says that no copy of the thread's batch begins any more, and that the event stands behind
-        them: its memory is lent again when that has completed."""
+        """Says that no further copy of the thread's batch begins, and that ``event`` follows all of
+        them. Its memory is lent again when the event has completed."""
         memory = self._copying.pop(threading.get_ident(), None)
-        # Of another size is what an engine had that was closed meanwhile.
+        # Memory of another size belonged to an engine that has been closed meanwhile.
         if memory is not None and memory.tensor.nbytes == self._slot_bytes:
             self._copied.append((event, memory))
 

@@ -1,4 +1,4 @@
-"""The labels and extra fields of batches that MixUp, CutMix or Mixup mixed."""
+"""The labels and extra fields of batches that MixUp, CutMix or Mixup has mixed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from headrace.errors import UnsupportedError
 
 NAMES = ("MixUp", "CutMix", "Mixup")
 
-# The names that Loader(fields=...) takes for a mixed batch, and the engine's names for the same.
+# The names that Loader(fields=...) takes for a mixed batch, and the engine's names for them.
 FIELDS = {
     "label": "labels",
     "partner": "partners",
@@ -31,17 +31,18 @@ def mixes(transforms: Sequence[Mapping[str, Any]]) -> bool:
 
 
 def mixes_any(transform: Sequence[Any] | Views | None) -> bool:
-    """Whether what a loader is given as ``transform`` mixes, in any view."""
+    """Whether the ``transform`` of a loader mixes, in any view."""
     if isinstance(transform, Views):
         return any(mixes(view) for view in transform)
     return mixes(arguments.transforms("transform", transform or ()))
 
 
 def refuse_own_order(world_size: int) -> None:
-    """A partner may be at another rank's place, and the engine knows that in its own order only.
+    """Refuses mixing with a sampler on several ranks. A partner may be on another rank, and the
+    engine knows the partner only in its own order.
 
     Raises:
-        UnsupportedError: there is another rank.
+        UnsupportedError: there are several ranks.
     """
     if world_size > 1:
         raise UnsupportedError(
@@ -55,8 +56,8 @@ def labels_of(labels: Any, more: dict[str, Any]) -> Any:
     """The labels of a mixed batch, as the training loop gets them.
 
     Returns:
-        float32 of shape (batch, num_classes); or where a pair was asked for, the tuple of labels
-        and partners' labels, int64, and lambda, float32, each of shape (batch,).
+        float32 of shape (batch, num_classes). If a pair was asked for, a tuple instead: labels and
+        partners' labels (int64) and lambda (float32), each of shape (batch,).
     """
     if "targets" in more:
         return more["targets"]

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 
 class Moved:
-    """A loader's ``labels``.
+    """The ``labels`` of a loader.
 
     Raises:
-        ArgumentError: a label is none, its field is not there or asked for twice, or what it goes
-            along with is no label of boxes or points.
+        ArgumentError: one is not a label, its field is missing or asked for twice, or it goes along
+            with something that is no label of boxes or points.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class Moved:
             if name in fields:
                 raise ArgumentError(f"fields: {name!r} is in labels, too")
         self._dataset, self._output = dataset, output
-        self._move = None  # of further images: NHWC in memory, NCHW by shape
+        self._move = None  # for further images: NHWC in memory, NCHW by shape
         if channels_last:
             permute = "permute" if output == "torch" else "transpose"
             self._move = operator.methodcaller(permute, 0, 3, 1, 2)
@@ -65,21 +65,21 @@ class Moved:
 
     @property
     def labels(self) -> dict[str, Any]:
-        """Those that the engine moves, by the user's names."""
+        """The labels that the engine moves, by the user's names."""
         return dict(self._labels)
 
     def config(self) -> list[dict[str, Any]]:
-        """As ``hr_loader_open`` takes them."""
+        """Returns them as ``hr_loader_open`` takes them."""
         return [{"field": name, "label": v.to_dict()} for name, v in self._labels.items()]
 
     def of_batch(
         self, indices: Any, parts: Mapping[str, Any], left: float | None = None
     ) -> dict[str, Any]:
-        """A batch's labels by the names the user gave them.
+        """Returns a batch's labels by the names that the user gave them.
 
         Args:
             parts: the labels by the engine's names.
-            left: seconds that it may take; None: as long as it takes.
+            left: seconds that this may take; None for no limit.
         """
         found: dict[str, Any] = {}
         kept: dict[str, list[Any]] = {}
@@ -104,7 +104,7 @@ class Moved:
         return found
 
     def _rows(self, name: str, facts: Mapping[str, Any], kept: Any) -> Any:
-        """The rows of one sample's field that are left."""
+        """Returns the rows that are left of one sample's field."""
         value, rows = facts["fields"][name], np.asarray(kept)
         shape = np.shape(value)
         if not shape or (len(rows) and shape[0] <= rows[-1]):

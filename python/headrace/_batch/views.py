@@ -1,4 +1,4 @@
-"""Tensors and arrays over the memory of a batch, which goes back when the last of them dies."""
+"""Tensors and arrays over the memory of a batch, which goes back when the last of them is freed."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ Arrange = Callable[[list[Any]], Any]
 
 DTYPES = ("float32", "float16", "bfloat16", "uint8")
 OUTPUTS = ("torch", "numpy")
-_ALIGNMENT = 64  # as fields have it in a slot, and torch's own tensors
+_ALIGNMENT = 64  # that of fields in a slot, and of torch's own tensors
 
 
 class Tensor(NamedTuple):
-    """Where a field lies in a batch, and as what."""
+    """Where a field lies in a batch, and its dtype and shape."""
 
     dtype: Any  # of torch, or NumPy
     shape: tuple[int, ...]
@@ -31,18 +31,18 @@ class Tensor(NamedTuple):
 
 
 class Form(NamedTuple):
-    """Where things lie in a batch: the same for all batches of one form and length."""
+    """Where things lie in a batch. It is the same for all batches of one form and length."""
 
     memory: Any  # the ctypes array type that spans all fields
-    tensors: tuple[Tensor, ...]  # images of each view, labels, indices, and what is behind them
-    more: tuple[str, ...]  # names of what is behind: labels that moved, or those of a mixed batch
+    tensors: tuple[Tensor, ...]  # images of each view, labels, indices, and what follows them
+    more: tuple[str, ...]  # names of what follows: moved labels, or fields of a mixed batch
 
 
 class Lends(Protocol):
-    """What lends the engine the memory of batches: ``lending.Lender``."""
+    """Lends the engine the memory of batches; ``lending.Lender`` is one."""
 
     def over(self, batch: abi.Batch, form: Form) -> list[Any]:
-        """The tensors of a batch that came."""
+        """Returns the tensors of a batch that came."""
 
 
 def viewer(
@@ -54,18 +54,18 @@ def viewer(
     arrange: Arrange | None = None,
     mixed: bool = False,
 ) -> View:
-    """A function that takes a batch that came, as its (images, labels) or with indices and more.
+    """Returns a function that turns a batch into (images, labels), or these with indices and more.
 
-    ``more`` is a dict of what stands behind the indices: labels that moved, or in a ``mixed`` batch
-    its other fields and its plain labels. Labels and indices, one number a sample, have memory of
-    their own; all else is a view of the batch's. The views share one buffer object with whose end
-    the batch goes back, so none of them outlives its memory, however it is sliced or passed on.
-    What a ``lender`` lent is the tensors' own memory, and needs none of that. ``arrange`` says what
-    is made of the images of several views.
+    ``more`` is a dict of what follows the indices: labels that moved, or, in a ``mixed`` batch, its
+    other fields and its plain labels. Labels and indices, one number a sample, are copied to memory
+    of their own; all else is a view of the batch's memory. The views share one buffer object, and
+    the batch goes back when it is freed. So no view outlives its memory, however it is sliced or
+    passed on. Memory that a ``lender`` lent belongs to the tensors, so it needs none of this.
+    ``arrange`` says what is made of the images of several views.
     """
     over, kinds = (_over_torch if output == "torch" else _over_numpy)(dtype)
     move = "permute" if output == "torch" else "transpose"
-    # Of images, and of several crops of each.
+    # Permutations for images, and for several crops of each image.
     permute = {
         4: operator.methodcaller(move, 0, 3, 1, 2),
         5: operator.methodcaller(move, 0, 1, 4, 2, 3),
@@ -98,14 +98,15 @@ def viewer(
 
 
 def _form(batch: abi.Batch, kinds: Mapping[tuple[int, int], Any], whole: bool) -> Form:
-    """The form of all fields, or of images and labels only: each further tensor costs 2 us."""
+    """Returns the form of all fields, or only of images and labels, because each further tensor
+    costs 2 us."""
     fields = batch.fields[: batch.field_count]
     first, last = fields[0], fields[-1]
     tensors = []
     for field in fields:
         shape = tuple(field.shape[: field.ndim])
         dtype = kinds[field.dtype_code, field.dtype_bits]
-        # One number a sample: copied, so that keeping an epoch's labels does not keep its images.
+        # One number a sample is copied, so that keeping an epoch's labels does not keep its images.
         own = len(shape) == 1
         tensors.append(Tensor(dtype, shape, math.prod(shape), field.data - first.data, own))
     names = [field.name.decode() for field in fields]
@@ -115,7 +116,7 @@ def _form(batch: abi.Batch, kinds: Mapping[tuple[int, int], Any], whole: bool) -
     return Form(ctypes.c_char * (last.data + last.bytes - first.data), shown, more)
 
 
-# The elements of fields by DLPack's (code, bits), as torch and NumPy call them.
+# The types of fields by DLPack's (code, bits), with their names in torch and NumPy.
 KINDS = {
     (0, 32): "int32",
     (0, 64): "int64",
@@ -162,7 +163,7 @@ def _over_numpy(dtype: str) -> tuple[Over, Mapping[tuple[int, int], Any]]:
     array = np.ndarray
 
     def copied(numbers: Any) -> Any:
-        # Beginning where JAX takes an array over without copying it once more.
+        # The copy is aligned as JAX needs it to take an array without another copy.
         memory = np.empty(numbers.nbytes + _ALIGNMENT, np.uint8)
         copy = array(numbers.shape, numbers.dtype, memory, -memory.ctypes.data % _ALIGNMENT)
         copy[...] = numbers
