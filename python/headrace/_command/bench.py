@@ -10,7 +10,8 @@ from headrace._engine import arguments
 from headrace.dataset import Dataset
 from headrace.loader import Loader
 
-# Where the time goes: of all decoding threads together but for the last, the training loop's own.
+# Where the time goes. All but the last are times of all decode threads together; the last is the
+# training loop's.
 _STAGES = (
     "reading_s",
     "decoding_s",
@@ -18,7 +19,7 @@ _STAGES = (
     "waiting_for_consumer_s",
     "consumer_waiting_s",
 )
-# What a store was asked for meanwhile.
+# What a store was asked for during the measurement.
 _FETCHED = ("remote_requests", "remote_bytes", "remote_retries", "remote_hedges")
 _MEAN, _STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
@@ -37,7 +38,7 @@ def measure(
     The first batch is not counted: it pays for opening files and for the first touch of memory.
 
     Args:
-        how: of the source, as ``Dataset`` takes it.
+        how: further words about the source, as ``Dataset`` takes them.
 
     Raises:
         ArgumentError: an argument is impossible; the sentence names it.

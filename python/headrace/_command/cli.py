@@ -28,7 +28,7 @@ def headrace(
     if version:
         output.say(f"headrace {__version__}")
     elif context.invoked_subcommand is None:
-        print(context.get_help(), end="")  # where typer uses rich, it is printed already
+        print(context.get_help(), end="")  # if typer uses rich, it has already printed it
         raise typer.Exit(2)
 
 
@@ -63,7 +63,7 @@ def main() -> None:
     """Runs the command line: a failure is one sentence on stderr and an exit status.
 
     The status is 0, 1 for a failure or a fault found, 2 for a wrong command line, 130 for Ctrl-C.
-    Where nobody reads the output any more it is 141, without a sentence.
+    If nobody reads the output any more, the status is 141, and no sentence is printed.
     """
     try:
         status = app(standalone_mode=False)
@@ -79,7 +79,7 @@ def main() -> None:
         output.discard()
         where = failure.filename or "the output cannot be written"
         status = _fail(f"{where}: {failure.strerror or failure}")
-    except SystemExit:  # a closed pipe's, by typer where it printed the help itself
+    except SystemExit:  # a closed pipe, noticed while typer printed the help
         output.discard()
         status = output.SIGPIPE
     if status == 130:
@@ -92,7 +92,7 @@ def _usage(failure: Any) -> str:
     text = failure.format_message().rstrip(".")
     lacking = getattr(failure, "param", None)
     if lacking is not None and lacking.nargs == -1 and text.startswith("Missing argument"):
-        # The last word is taken for the last argument, and SOURCE then lacks: both are told.
+        # The last word was taken for the last argument, so SOURCE is missing: the error names both.
         known = [one for one in failure.ctx.command.params if one.param_type_name == "argument"]
         needed = [one.metavar for one in known if one.required]
         text = f"Missing argument: {' and '.join(needed)} are needed" if needed[1:] else text
@@ -100,9 +100,9 @@ def _usage(failure: Any) -> str:
 
 
 def _by_option(sentence: str) -> str:
-    """A sentence about arguments, with the options that give them.
+    """Returns a sentence about arguments with the options that give them.
 
-    It begins with the one that is wrong, ``size=0``, and may tell of others, ``give size=``.
+    The sentence begins with the wrong argument, ``size=0``, and may name others, ``give size=``.
     """
     name, equals, rest = sentence.partition("=")
     given = {word.partition("=")[0] for word in sys.argv[1:]}

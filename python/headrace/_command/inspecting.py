@@ -1,4 +1,4 @@
-"""What containers hold that do not open, because image or label are missing or in doubt."""
+"""What containers hold that cannot be opened because image or label are missing or in doubt."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def looked_at(
     storage: Sequence[str] | None,
     timeout: float | None,
 ) -> dict[str, Any]:
-    """Kind, samples, columns and what is in doubt; nothing where that cannot be said either.
+    """Returns kind, samples, columns and what is in doubt; empty if that cannot be found out.
 
     Args:
         source: one path, or several.
-        words: what the user said of it.
-        storage: KEY=VALUE of a store of objects.
-        timeout: the seconds that it may take.
+        words: what the user said of the source.
+        storage: KEY=VALUE options of an object store.
+        timeout: the seconds that this may take.
     """
     with suppress(HeadraceError), away.within(timeout):
         config = containers.config("source", source, words) | {"inspect": True}
@@ -47,7 +47,7 @@ def looked_at(
 
 
 def with_path(found: dict[str, Any], source: Path | list[Path]) -> dict[str, Any]:
-    """What was found, with a single file's own path: that of a dataset is the file's folder."""
+    """What was found, with the path of a single file: the dataset's own path is its folder."""
     if not isinstance(source, list) and not away.is_url(source) and os.path.isfile(source):
         return {**found, "path": os.fspath(source)}
     return found

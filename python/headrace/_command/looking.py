@@ -55,7 +55,7 @@ def info(
         with dataset:
             found = dataset.info if sample is None else dataset.facts(sample)
             if sample is None and dataset.kind in ("scanned", "contained"):
-                with suppress(HeadraceError):  # of a field that cannot be read
+                with suppress(HeadraceError):  # a field cannot be read
                     found = {**found, "first_key": dataset.facts(0)["key"]}
             if sample is None:
                 found = inspecting.with_path(found, given)
@@ -70,7 +70,7 @@ def info(
 
 
 def _shard_faults(source: Path, root: Path | None) -> list[str]:
-    """Shards that are not there or not as long as they were; opening a dataset looks at none."""
+    """Lists shards that are missing or have changed their length; opening a dataset checks none."""
     faults = []
     manifest = json.loads((source / "headrace.json").read_text())
     folder = root or source / manifest.get("root", "")

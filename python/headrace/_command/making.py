@@ -68,7 +68,7 @@ def pack(
     with output.complaining(), output.bar("Packing", as_json) as bar:
 
         def show(done: int, total: int, bytes_: int, faults: int) -> None:
-            if done and notice:  # not before it is true: the arguments may yet be refused
+            if done and notice:  # only once it is true: before, the arguments may be refused
                 output.err.print(notice.pop(), style="yellow", highlight=False)
             bar(done, total, bytes_, faults)
 

@@ -82,8 +82,8 @@ def doctor(
     from headrace import diagnosing
     from headrace._doctor import machine, stages
 
-    # Where others keep the cores busy this program takes long to start. That counts, for the answer
-    # is to be there in twice the time.
+    # If other programs keep the cores busy, this program takes long to start. That time counts,
+    # because the answer should be there within twice the time that was asked for.
     if seconds > (least := stages.LEAST_SECONDS):
         left = min(seconds, (2 * seconds - machine.age()) / stages.ENDS)
         seconds = max(left, seconds / 4, least)

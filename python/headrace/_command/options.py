@@ -1,4 +1,4 @@
-"""The arguments and options that several commands have alike."""
+"""Arguments and options that several commands share."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from headrace._engine import away
 from headrace.dataset import Dataset
 from headrace.errors import ArgumentError
 
-# Click's, wherever this version of typer keeps it.
+# Click's class, wherever this version of typer keeps it.
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 
 
 def path(text: str) -> Path:
-    """A path; an empty one, as of a variable that is not set, would be the current directory.
+    """Takes a path, and refuses an empty one: that of an unset variable would be the current
+    directory.
 
-    An address stays text, which is as good: a ``Path`` would take one of its slashes away.
+    An address stays text, because a ``Path`` would remove one of its slashes.
     """
     if not text:
         raise typer.BadParameter("a path that is not empty was expected")
@@ -26,11 +27,11 @@ def path(text: str) -> Path:
 
 
 def storage(given: list[str] | None) -> dict[str, Any] | None:
-    """What KEY=VALUE says of a store; "true" and "false" are flags."""
+    """Returns what KEY=VALUE says of a store; "true" and "false" are flags."""
     found: dict[str, Any] = {}
     for one in given or ():
         name, equals, value = one.partition("=")
-        if not equals or not name:  # not repeated: it may be a secret
+        if not equals or not name:  # the sentence leaves it out: it may be a secret
             raise typer.BadParameter("--storage KEY=VALUE was expected")
         found[name] = {"true": True, "false": False}.get(value, value)
     return found or None
@@ -162,7 +163,7 @@ Limits = Annotated[
 
 
 def limits(given: list[str] | None) -> dict[str, int] | None:
-    """What NAME=NUMBER says of limits."""
+    """Returns what NAME=NUMBER says of limits."""
     found: dict[str, int] = {}
     for one in given or ():
         name, _, value = one.partition("=")
@@ -174,12 +175,12 @@ def limits(given: list[str] | None) -> dict[str, int] | None:
 
 
 def source(given: list[Path]) -> Path | list[Path]:
-    """What a command's sources are to Python: one path, or several."""
+    """Returns a command's sources as Python's functions take them: one path, or several."""
     return given[0] if len(given) == 1 else given
 
 
 def paired(given: list[Path], kind: str, suffixes: tuple[str, str]) -> Dataset:
-    """Two folders as the pairs that their files are."""
+    """Opens two folders as pairs of files."""
     if len(given) != 2:
         raise ArgumentError(f"--pairs takes two folders as SOURCE, found {len(given)}")
     return Dataset.from_pairs(*given, kind=kind, suffixes=suffixes)

@@ -29,7 +29,7 @@ from headrace.errors import SystemFailure, one_line
 from headrace.writing import KEPT
 
 err = Console(stderr=True)
-# The status that a shell gives a program that SIGPIPE ended.
+# The status that a shell reports for a program that SIGPIPE ended.
 SIGPIPE = 128 + signal.SIGPIPE
 
 
@@ -65,7 +65,7 @@ def bar(doing: str, quiet: bool) -> Iterator[Callable[[int, int, int, int], None
 
 @contextmanager
 def complaining() -> Iterator[None]:
-    """Says warnings as sentences, and behind everything else."""
+    """Prints warnings as sentences, after everything else."""
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         yield
@@ -74,10 +74,10 @@ def complaining() -> Iterator[None]:
 
 
 def say(text: str) -> None:
-    """Prints, at once: what cannot be written is noticed here, not at exit."""
+    """Prints at once, so that an output that cannot be written is noticed here and not at exit."""
     try:
         print(text, flush=True)
-    except BrokenPipeError:  # who read it has seen enough, as head does
+    except BrokenPipeError:  # the reader has seen enough, as head does
         sys.exit(SIGPIPE)
     except OSError as error:
         discard()
@@ -85,7 +85,7 @@ def say(text: str) -> None:
 
 
 def discard() -> None:
-    """Lets what is still buffered go nowhere: it would fail once more at exit."""
+    """Discards what is still buffered, because writing it would fail once more at exit."""
     with suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
@@ -100,13 +100,14 @@ def result(found: dict[str, Any], as_json: bool) -> None:
 
 def complain(lines: list[str]) -> None:
     """Prints lines to stderr."""
-    # Not through rich: it would wrap the lines and take brackets in a path for markup.
+    # This does not go through rich, which would wrap the lines and take brackets in a path for
+    # markup.
     for line in lines:
         print(one_line(line), file=sys.stderr)
 
 
 def made(found: dict[str, Any], as_json: bool) -> None:
-    """Prints what a dataset that was made consists of, and which of its images are faulty."""
+    """Prints what a new dataset consists of, and which of its images are faulty."""
     result(found, as_json)
     if not as_json:
         total = found["faults"]["total"]

@@ -1,8 +1,8 @@
-"""``headrace run``: a program as Python runs it, with Headrace's loaders in torch's place.
+"""``headrace run``: runs a program as Python does, with Headrace's loaders in place of torch's.
 
-A new Python takes this process's place, with the program's own command line. So its arguments,
-``sys.path``, ``__main__``, exit status, signals and tracebacks are Python's own. What is new there
-comes through the environment, and so to every Python that the program starts in turn: spawned
+A new Python takes this process's place and gets the program's own command line. So its arguments,
+``sys.path``, ``__main__``, exit status, signals and tracebacks are Python's own. The change comes
+through the environment. So it reaches every Python that the program starts in turn: spawned
 workers, torchrun's ranks, Lightning's.
 """
 
@@ -20,7 +20,7 @@ FOLDER = str(Path(_startup.__file__).absolute().parent)
 
 
 def environment(given: Mapping[str, str]) -> dict[str, str]:
-    """An environment whose Pythons begin with ``headrace._startup.sitecustomize``."""
+    """Returns an environment in which Python starts with ``headrace._startup.sitecustomize``."""
     own = given.get("PYTHONPATH")
     others = [path for path in own.split(os.pathsep) if path != FOLDER] if own else []
     path = os.pathsep.join([FOLDER, *others])
@@ -28,13 +28,13 @@ def environment(given: Mapping[str, str]) -> dict[str, str]:
 
 
 def run(program: list[str]) -> None:
-    """Becomes Python running a program; returns only by an error.
+    """Turns this process into Python running a program; returns only by an error.
 
     Args:
-        program: what stands behind ``python`` on a command line.
+        program: the words that follow ``python`` on a command line.
 
     Raises:
-        UnsupportedError: this Python was told to begin without its environment or its ``site``.
+        UnsupportedError: this Python was told to start without its environment or its ``site``.
     """
     for flag, option in (("ignore_environment", "-E or -I"), ("no_site", "-S")):
         if getattr(sys.flags, flag):
@@ -45,7 +45,7 @@ def run(program: list[str]) -> None:
 
 
 def _options() -> list[str]:
-    """What this Python was told, as -u or -W error, before it was told to run ``headrace``."""
+    """Returns the options that this Python got before ``headrace``, such as -u or -W error."""
     own = len(sys.orig_argv) - len(sys.argv[1:])
     options = sys.orig_argv[1:own]
     if sys.orig_argv[own:] != sys.argv[1:] or not options:

@@ -29,13 +29,13 @@ def contact_sheet(
 ) -> None:
     """Writes a PNG of ``count`` shuffled samples, cropped at random to ``size`` and flipped.
 
-    Of each sample ``views`` such images stand side by side. ``how`` is of the source, as
+    ``views`` such images of each sample stand side by side. ``how`` describes the source, as
     ``Dataset`` takes it.
 
     Raises:
         ArgumentError: an argument is impossible; the sentence names it.
         SystemFailure: the picture cannot be written.
-        HeadraceError: Pillow is not installed; and what a ``Loader`` raises.
+        HeadraceError: Pillow is not installed, or a ``Loader`` raises it.
     """
     count = arguments.integer("count", count, 1)
     size = arguments.integer("size", size, 1)
@@ -48,7 +48,7 @@ def contact_sheet(
         from PIL import Image, ImageDraw
     except ImportError:
         raise HeadraceError("a contact sheet needs Pillow: pip install pillow") from None
-    # Both said before the work and not after it.
+    # Both are checked before the work and not after it.
     folder, suffix = Path(picture).parent, Path(picture).suffix
     if suffix.lower() not in ("", ".png"):
         raise ArgumentError(f"{picture}: the sheet is a PNG (expected a name ending in .png)")
@@ -87,7 +87,8 @@ def contact_sheet(
     encoded = io.BytesIO()
     sheet.save(encoded, "PNG")
     try:
-        # Not its buffer: as garbage beside one that is exported, Python 3.12.1 ends with a fault.
+        # It writes the bytes and not the buffer: if a buffer with an export is freed as garbage,
+        # Python 3.12.1 crashes.
         _write(Path(picture), encoded.getvalue())
     except OSError as error:
         failure = SystemFailure(f"{picture}: cannot be written: {error.strerror}")
@@ -97,8 +98,8 @@ def contact_sheet(
 
 
 def _write(picture: Path, data: bytes) -> None:
-    """All of it or nothing: a disk that fills up leaves what was there before."""
-    place = picture.resolve()  # a link stays one
+    """Writes all of it or nothing: if the disk is full, the former picture stays."""
+    place = picture.resolve()  # a link stays a link
     if place.exists() and not place.is_file():  # a pipe, a terminal
         place.write_bytes(data)
         return

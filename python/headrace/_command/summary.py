@@ -1,4 +1,4 @@
-"""What the command line says of results: one line a fact, for a person to read."""
+"""Turns results into lines for a person to read, one fact a line."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Any
 
 from headrace.errors import one_line
 
-# Said otherwise, or in a sentence of their own.
+# These are said in other words, or in a sentence of their own.
 _PASSED_OVER = {"faults", "known_faults", "known", "ok", "seek_share", "lossy", "reencoded"}
 _PASSED_OVER |= {"to_baseline", "through_pillow", "warnings"}
 _NAMES = {"rows": "images", "seconds": "time", "seek_bytes": "seek points", "length": "bytes"}
-# What a count of 0 stands for (docs/format.md, the columns of the index).
+# What a count of 0 means (docs/format.md, the columns of the index).
 _NONE = {"channels": "unknown", "orientation": "none"}
 _NAMES_SHOWN = 8
-_FIRST = ("path", "kind", "rows")  # of what a dataset is
+_FIRST = ("path", "kind", "rows")  # these say what a dataset is
 
 
 def counted(number: int, one: str, many: str = "") -> str:
@@ -23,7 +23,7 @@ def counted(number: int, one: str, many: str = "") -> str:
 
 
 def lines(found: Mapping[str, Any]) -> list[str]:
-    """The facts of a result, their values in one column."""
+    """Returns the facts of a result, with their values in one column."""
     facts: list[tuple[str, str]] = []
     first = {name: found[name] for name in _FIRST if name in found}
     for name, value in {**first, **found}.items():
@@ -51,16 +51,16 @@ def _said(name: str, value: Any, found: Mapping[str, Any]) -> str:
         return f"{counted(value, 'byte')}, {share}" if value else "none"
     if name == "fields" and isinstance(value, list):
         return _listed(f"{field['name']} ({field['type']})" for field in value)
-    if name == "bytes" and value == -1:  # of files that nobody has looked into
+    if name == "bytes" and value == -1:  # the files were not looked into
         return "not added up"
     return _words(value)
 
 
 def _source(source: Mapping[str, Any], apart: bool) -> list[tuple[str, str]]:
-    """What a container or an array is, and what its columns became.
+    """Describes a container or an array, and what its columns became.
 
     Args:
-        apart: each column on a line of its own.
+        apart: puts each column on a line of its own.
     """
     facts = [(name, str(source.get(name) or "none")) for name in ("format", "image", "label")]
     if "layout" in source:  # an array
@@ -80,7 +80,7 @@ def _source(source: Mapping[str, Any], apart: bool) -> list[tuple[str, str]]:
 
 
 def _column(column: Mapping[str, Any]) -> str:
-    """A column's type, what became of it and how many samples have it."""
+    """Returns a column's type, what became of it, and how many samples have it."""
     use = {"image?": "perhaps the image", "label?": "perhaps the label", "": "not used"}
     said = [column.get("type", ""), use.get(column["use"], column["use"])]
     return ", ".join([*filter(None, said), f"{column['samples']:,}"])
@@ -101,7 +101,7 @@ def _words(value: Any) -> str:
 
 
 def _fetched(found: Mapping[str, float]) -> str:
-    """What the store was asked for."""
+    """Says what the store was asked for."""
     asked = [
         counted(int(found["requests"]), "request"),
         f"{counted(int(found['bytes']), 'byte')} at {found['bytes_per_second'] / 1e6:,.3g} MB/s",
@@ -114,7 +114,7 @@ def _fetched(found: Mapping[str, float]) -> str:
 
 
 def _listed(values: Iterable[str]) -> str:
-    """Few names as they are; of many how many there are, and the first."""
+    """Lists few names as they are; of many it says how many there are, and the first ones."""
     names = list(values)
     if len(names) <= _NAMES_SHOWN:
         return ", ".join(names) or "none"
@@ -129,7 +129,7 @@ def _counts(kind: str, parts: Mapping[str, int]) -> str:
 
 
 def fault_lines(faults: Mapping[str, Any], headline: str) -> list[str]:
-    """The faults of a result below a headline, one line each; nothing where there are none."""
+    """Returns the faults of a result below a headline, one line each; nothing if there are none."""
     listed, total = faults["listed"], faults["total"]
     if not total:
         return []
@@ -140,14 +140,14 @@ def fault_lines(faults: Mapping[str, Any], headline: str) -> list[str]:
 
 
 def known_faults(found: Mapping[str, Any]) -> list[str]:
-    """Images that were no good already when they were packed, where the result tells of them."""
+    """Lists images that were already faulty when they were packed, if the result has any."""
     known = {"total": found.get("known_faults", 0), "listed": found.get("known") or []}
     images = counted(known["total"], "image was", "images were")
     return fault_lines(known, f"{images} faulty when packed:")
 
 
 def fault_line(fault: Mapping[str, Any]) -> str:
-    """File, record, offset, and what is wrong there, with what was expected and found."""
+    """File, record and offset, and what is wrong there, with what was expected and found."""
     place = str(fault["file"])
     if fault.get("record", -1) >= 0:
         place += f": record {fault['record']}"
@@ -159,7 +159,7 @@ def fault_line(fault: Mapping[str, Any]) -> str:
 
 
 def recoding(found: Mapping[str, Any]) -> list[str]:
-    """Which images are not the original bytes, and whether that lost anything."""
+    """Says which images are not the original bytes, and whether they lost anything."""
     said = []
     if found.get("lossy"):
         said.append(
