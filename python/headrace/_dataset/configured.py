@@ -1,4 +1,4 @@
-"""A dataset as the engine has it: by its configuration, opened where it is needed."""
+"""A dataset as the engine has it: a configuration that is opened when it is needed."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ BACKENDS = ("auto", "mmap", "pread")
 
 
 class Configured:
-    """The base of ``Dataset``: what of it does not depend on how its configuration was made.
+    """The base of ``Dataset``: everything that does not depend on how its configuration was made.
 
-    It pickles as that configuration, and opens again where it is unpickled.
+    It is pickled as that configuration, and opened again when it is unpickled.
     """
 
     def _open(
@@ -46,7 +46,7 @@ class Configured:
 
     @property
     def handle(self) -> int:
-        """The engine's handle of this dataset, which is opened where it is not yet."""
+        """The engine's handle of this dataset; it is opened if it is not open yet."""
         for array in self._arrays:
             array.check_in_place()
         if self._handle is None:
@@ -59,10 +59,10 @@ class Configured:
 
     @property
     def away(self) -> bool:
-        """Whether it, or a part of it, lies in a store of objects."""
+        """Whether the dataset, or a part of it, lies in an object store."""
         sources = [self._config, *self._config.get("parts", ())]
         told = any(away.is_url(source.get("path")) for source in sources)
-        return told or bool(self._facts.get("away"))  # an index here, of containers there
+        return told or bool(self._facts.get("away"))  # a local index of containers in a store
 
     @property
     def cached(self) -> bool:
@@ -73,19 +73,20 @@ class Configured:
         if not self.away:
             return call()
         sources = [self._config, *self._config.get("parts", ())]
-        # An index here names its containers there: it is what the program knows of them.
+        # An index on disk names its containers in the store, so it goes first: it is what the
+        # program knows of them.
         paths = sorted((str(source.get("path")) for source in sources), key=away.is_url)
         with away.within(self._timeout):
             return away.patiently(call, forgotten, paths[-1])
 
     def lend_arrays(self, handle: _lib.Handle) -> None:
-        """Keeps the arrays in memory that its images are read from until an object that reads them
-        is closed, whatever becomes of the dataset."""
+        """Keeps the arrays that its images are read from until the reading object ``handle`` is
+        closed, whatever becomes of the dataset."""
         if self._arrays:
             handle.keep({number: one.array for number, one in enumerate(self._arrays)})
 
     def source_config(self) -> dict[str, Any] | None:
-        """What the engine's jobs are told of it; None where they take no such dataset."""
+        """Returns its configuration for the engine's jobs; None if they take no such dataset."""
         config = self._config
         if "array" in config:
             held.check_given_back(config)
@@ -95,7 +96,7 @@ class Configured:
         return {name: value for name, value in config.items() if name not in reading}
 
     def further_images(self) -> list[str]:
-        """The fields that are second images of pairs in folders."""
+        """Returns the fields that are second images of pairs in folders."""
         return pairs.further_images(self._config)
 
     @property
@@ -124,7 +125,7 @@ class Configured:
         return str(self.info["kind"])
 
     def _described(self) -> str:
-        """Where its samples come from, in a few words."""
+        """Says in a few words where its samples come from."""
         config = self._config
         if (parts := config.get("parts")) is not None:
             return f"{len(parts)} datasets"

@@ -1,4 +1,4 @@
-"""The configuration of a dataset of image files that a program names one by one."""
+"""The configuration of a dataset of image files that a program names individually."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from headrace.errors import ArgumentError
 def of_files(
     paths: Iterable[Any], labels: Iterable[Any], classes: Sequence[str] | None
 ) -> dict[str, Any]:
-    """The engine's configuration of files and their labels."""
+    """Returns the engine's configuration of files and their labels."""
     found: dict[str, Any] = {"paths": arguments.each("paths", paths, arguments.path)}
     numbers: dict[str, int] = {}
     if classes is not None:
@@ -29,7 +29,7 @@ def of_files(
 
 
 def _class_number(name: str, label: Any, numbers: Mapping[str, int]) -> int:
-    """The number of a class that was given as such, or by name where there are names."""
+    """Returns the number of a class; it was given as a number, or as a name if there are names."""
     if not isinstance(label, str):
         return arguments.integer(name, label, 0)
     if label in numbers:

@@ -1,4 +1,4 @@
-"""The configuration of several datasets that become one."""
+"""The configuration of several datasets that become one dataset."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from headrace._dataset.configured import BACKENDS, Configured
 from headrace._engine import arguments
 from headrace.errors import ArgumentError
 
-# How a dataset is read, beside what it consists of.
+# How a dataset is read, in contrast to what it consists of.
 _SETTINGS = ("backend", "limits", "verify_crc")
 
 
 class _Part(NamedTuple):
     source: dict[str, Any]  # what it consists of
-    settings: dict[str, Any]  # how it is read, where it says that
+    settings: dict[str, Any]  # how it is read, if it says so
     timeout: float | None
 
 
@@ -31,7 +31,7 @@ class Concatenation(NamedTuple):
 
 
 def concatenated(datasets: Iterable[Any], classes: Sequence[str] | None) -> Concatenation:
-    """Several datasets, or paths of some, as one.
+    """Joins several datasets, or paths of datasets, into one.
 
     Raises:
         ArgumentError: there are none, or their settings differ.
@@ -67,8 +67,8 @@ def _part(name: str, part: Any) -> _Part:
     config = state["config"]
     own = (*_SETTINGS, "fetch_ahead", "cache", "cache_size")
     source = {key: value for key, value in config.items() if key not in own}
-    source = held.copied(source)  # the part may be closed
-    # Of files in place no CRC is known.
+    source = held.copied(source)  # a copy, because the part may be closed
+    # No checksum of files in place is known.
     in_place = any(key in source for key in ("paths", "pairs", "array"))
     settings = _SETTINGS[:-1] if in_place else _SETTINGS
     return _Part(source, {key: config.get(key) for key in settings}, state.get("timeout"))

@@ -1,4 +1,4 @@
-"""One sample of a dataset, and whose the bytes were that a decoder refused."""
+"""One sample of a dataset, and which sample's bytes a decoder refused."""
 
 from __future__ import annotations
 
@@ -42,18 +42,18 @@ Sample.__module__ = "headrace.dataset"  # its home for users, and so for pickles
 
 
 def tell_whose(failure: HeadraceError, number: int, facts: Mapping[str, Any]) -> None:
-    """Says in an error of the decoder, which saw bytes only, which file and sample they were of.
+    """Adds file and sample to an error of the decoder, which saw only bytes.
 
     Args:
-        number: of the sample.
-        facts: what the index says of it.
+        number: the sample's index.
+        facts: what the dataset's index says of the sample.
     """
     if failure.file is not None:
         return
     failure.file, failure.record = facts["path"], number
     inside = failure.offset if failure.offset is not None else 0
     failure.offset = int(facts["offset"]) + inside
-    reason = failure.reason.removeprefix(f"at byte {inside}: ")  # it is said anew
+    reason = failure.reason.removeprefix(f"at byte {inside}: ")  # the new reason repeats it
     failure.reason = (
         f"{failure.file}: record {failure.record} ({facts['key']}) at byte "
         f"{failure.offset}: {reason}"
