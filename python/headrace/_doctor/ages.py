@@ -10,7 +10,7 @@ from typing import Any
 from headrace.dataset import Dataset
 from headrace.errors import one_line
 
-_FOLDERS = 1000  # class folders that are looked at
+_FOLDERS = 1000  # of class folders, so many are looked at
 
 
 def look(dataset: Dataset, version: str) -> dict[str, Any]:
@@ -20,9 +20,9 @@ def look(dataset: Dataset, version: str) -> dict[str, Any]:
         version: the version of Headrace that runs now.
 
     Returns:
-        ``written_by``: "headrace 0.0.9" where that is older, else None; ``changed``: a folder that
-        files came to or went from since, else None; ``in_place``: whether the index is of files
-        that lie where they are.
+        ``written_by``: "headrace 0.0.9" if that version is older, else None. ``changed``: a folder
+        in which files were added or removed since, else None. ``in_place``: whether the index
+        belongs to files that are read in place.
     """
     kind, info = dataset.kind, dataset.info
     found: dict[str, Any] = {"written_by": None, "changed": None, "in_place": kind != "packed"}
@@ -35,7 +35,7 @@ def look(dataset: Dataset, version: str) -> dict[str, Any]:
 
 
 def _number(text: str) -> tuple[int, ...]:
-    """The numbers of a version, behind the program's name."""
+    """The numbers of a version, which follow the program's name."""
     parts = text.split()[-1].split(".")[:3]
     return tuple(int(part) if part.isdigit() else 0 for part in parts)
 
@@ -47,6 +47,6 @@ def _changed(folder: Path) -> str | None:
             for entry in islice(entries, _FOLDERS):
                 if entry.is_dir() and entry.stat().st_mtime_ns > written:
                     return one_line(entry.path)
-    except OSError:  # an index elsewhere
+    except OSError:  # the index lies elsewhere
         pass
     return None

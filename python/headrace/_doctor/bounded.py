@@ -1,5 +1,5 @@
-"""Work that ends in time, on storage that answers late, on images that take long or cores that
-others keep busy."""
+"""Work that ends in time, even if storage answers late, images take long, or other programs keep
+the cores busy."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 Item = TypeVar("Item")
 Found = TypeVar("Found")
 
-# Each waits for storage and does little else.
+# Each thread waits for storage and does little else.
 AT_ONCE = 64
 
 
@@ -29,15 +29,15 @@ class Clock:
 
     @property
     def left(self) -> float:
-        """Seconds; 0 where the time is over."""
+        """Seconds that are left; 0 if the time is over."""
         return max(self._end - time.perf_counter(), 0.0)
 
     def of(self, seconds: float) -> float:
-        """So many seconds, or those that are left."""
+        """Returns so many seconds, or those that are left if they are fewer."""
         return min(seconds, self.left)
 
     def part(self, share: float) -> Clock:
-        """A clock of a share of what is left, so that something is left for what comes behind."""
+        """Returns a clock of a share of what is left, so that time is left for what comes after."""
         return Clock(self.left * share)
 
 
@@ -46,11 +46,11 @@ _LEAST_WAIT = 1e-3
 
 
 class Over(Exception):
-    """The time is over, and the work was not done."""
+    """The time ended before the work was done."""
 
 
 def batches(loader: Loader, clock: Clock) -> Iterator[Any]:
-    """The loader's batches, epoch after epoch, for as long as they come in time."""
+    """Yields the loader's batches, epoch after epoch, as long as they come in time."""
     while True:
         epoch = iter(loader)
         while True:
@@ -67,11 +67,11 @@ def batches(loader: Loader, clock: Clock) -> Iterator[Any]:
 def each(
     items: Iterable[Item], work: Callable[[Item], Found], seconds: float, at_once: int = AT_ONCE
 ) -> list[tuple[Item, Found]]:
-    """Does the work on items, many at once and the first ones first, until the time is over.
+    """Works on items, many at once and the first ones first, until the time is over.
 
     Returns:
-        the items that were come to, in their order, each with what the work gave. The first one is
-        among them, however short the time is, and what has begun is waited for.
+        the items that were reached, in their order, each with the result of the work. The first
+        item is always among them, however short the time is. Work that has begun is waited for.
     """
     clock, ordered = Clock(seconds), list(items)
 

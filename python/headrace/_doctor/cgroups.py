@@ -1,7 +1,7 @@
-"""What the control groups above this process grant it: cores and memory, of versions 1 and 2.
+"""Cores and memory that the control groups grant to this process, for versions 1 and 2.
 
-The engine has its own reading, by which it chooses its threads and warns of short memory
-(internal/threads, pinned); this one is for what the report says.
+The engine reads them on its own, to choose its threads and to warn of short memory
+(internal/threads, pinned). This module serves the report.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-# Page cache of the group that the kernel drops before it ends somebody.
+# Page cache of the group that the kernel drops before it ends a process.
 _RECLAIMED = {
     2: ("inactive_file", "active_file", "slab_reclaimable"),
     1: ("total_inactive_file", "total_active_file"),
@@ -17,14 +17,14 @@ _RECLAIMED = {
 
 
 def cores(root: str = "/") -> float | None:
-    """The smallest CPU quota of the groups, in cores; None: nobody limits them."""
+    """The smallest CPU quota of the groups, in cores; None if there is no limit."""
     return _least(root, "cpu", _quota)
 
 
 def memory(root: str = "/") -> int | None:
-    """Bytes that the groups still leave to this process; None: nobody limits them.
+    """Bytes that the groups still leave to this process; None if there is no limit.
 
-    The page cache that a group holds counts as free: the kernel gives it up first.
+    The page cache that a group holds counts as free, because the kernel gives it up first.
     """
     room = _least(root, "memory", _room)
     return None if room is None else max(int(room), 0)
@@ -36,9 +36,10 @@ def _least(root: str, controller: str, read: Callable[[Path, int], float | None]
 
 
 def _groups(root: Path, controller: str) -> Iterator[tuple[int, Path]]:
-    """The groups of this process that have a controller, each with all above it, and its version.
+    """Yields the groups of this process that have a controller, each with all groups above it, and
+    the version.
 
-    In a container the path may lead out of what is mounted, and then the mount is our group.
+    In a container the path may lead out of what is mounted. Then the mount itself is our group.
     """
     for line in _text(root / "proc/self/cgroup").splitlines():
         # hierarchy:controllers:path (cgroups(7)); version 2 is hierarchy 0 without controllers.

@@ -1,4 +1,4 @@
-"""Some samples of a dataset that stand for all, and the same ones packed in other forms."""
+"""Some samples of a dataset that stand for all, and the same samples packed in other forms."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _READ_AT_ONCE = 16
 
 @dataclass(frozen=True)
 class Place:
-    """Where a sample's encoded bytes are, and its seek points where they lie in a file."""
+    """Where a sample's encoded bytes are, and its seek points if they lie in a file."""
 
     index: int
     path: str
@@ -34,7 +34,7 @@ class Place:
 
 
 def numbers(count: int, most: int) -> list[int]:
-    """At most so many numbers of samples, drawn evenly over the dataset, always the same ones."""
+    """Chooses at most so many samples, evenly over the dataset and always the same ones."""
     if count <= most:
         return list(range(count))
     draws = random.Random(0)
@@ -45,18 +45,18 @@ def numbers(count: int, most: int) -> list[int]:
 
 
 def places(dataset: Dataset, chosen: list[int], seconds: float = 2.0) -> list[Place]:
-    """Where those of the samples lie that are bytes of a file; the others are left out.
+    """Returns where those samples lie that are bytes of a file; the others are left out.
 
-    ``seconds``: what it may take to ask the file system, whose answers may come late.
+    ``seconds`` limits how long the file system is asked, because its answers may come late.
     """
-    sizes: dict[str, int] = {}  # of files, 0 where there is none; a shard has many samples
+    sizes: dict[str, int] = {}  # of files; 0 if there is no file. A shard has many samples
 
     def place(index: int) -> Place | None:
         facts = dataset.facts(index)
         path, length, offset = facts["path"], int(facts["length"]), int(facts["offset"])
         if path not in sizes:
             sizes[path] = _size(path)
-        if length < 0:  # a folder that is only listed: the file is the sample
+        if length < 0:  # in a folder that is only listed, the file is the sample
             length = sizes[path]
         points = None
         if "seek_path" in facts:
@@ -64,19 +64,19 @@ def places(dataset: Dataset, chosen: list[int], seconds: float = 2.0) -> list[Pl
         there = length > 0 and sizes[path] > 0
         return Place(index, path, offset, length, points) if there else None
 
-    # In no order, so that those that are come to stand for all.
+    # They are asked in random order, so that those reached in time stand for all.
     mixed = random.Random(0).sample(chosen, len(chosen))
     found = [one for _, one in bounded.each(mixed, place, seconds) if one is not None]
     return sorted(found, key=lambda one: one.index)
 
 
 def lengths(dataset: Dataset, chosen: list[int]) -> list[int]:
-    """The encoded bytes of each of the samples that are bytes of a file, here or in a store."""
+    """Returns the encoded bytes of each sample that is bytes of a file, on disk or in a store."""
     here, found = chosen, []
     if dataset.away:
         here = []
         for index in chosen:
-            facts = dataset.facts(index)  # the index has the length of what lies in a store
+            facts = dataset.facts(index)  # the index knows the lengths in a store
             if away.is_url(facts["path"]):
                 found.append(int(facts["length"]))
             else:
@@ -100,7 +100,8 @@ def copied(
     seconds: float = 5.0,
     at_once: int = _READ_AT_ONCE,
 ) -> Iterator[tuple[Path, list[int]]]:
-    """A folder with copies of samples, until so many bytes or seconds, and which they are.
+    """Copies samples into a folder until so many bytes or seconds; yields it and the copied
+    samples.
 
     Samples that cannot be read are left out.
     """
@@ -130,10 +131,10 @@ def copied(
 
 
 def packed(folder: Path, name: str, clock: bounded.Clock = bounded.ENDLESS, **how: object) -> Path:
-    """The copies as a packed dataset, in the form that ``how`` says as ``writing.pack`` does.
+    """Packs the copies as a dataset in the form that ``how`` states, as for ``writing.pack``.
 
     Raises:
-        Over: the time was over before; nothing of it is left.
+        Over: the time ended before; nothing of the dataset is left.
     """
     made = folder / name
 
@@ -144,10 +145,10 @@ def packed(folder: Path, name: str, clock: bounded.Clock = bounded.ENDLESS, **ho
     if not made.exists():
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # the originals are told of
+                warnings.simplefilter("ignore")  # warnings of the originals are shown elsewhere
                 writing.pack(folder / "files", made, on_progress=end, **how)  # type: ignore[arg-type]
         except bounded.Over:
-            shutil.rmtree(made, ignore_errors=True)  # done as its time ended, it is there
+            shutil.rmtree(made, ignore_errors=True)  # packing may just have ended
             raise
     return made
 

@@ -1,4 +1,4 @@
-"""How fast batches are copied to a GPU, from PyTorch's pinned memory as a loader copies them."""
+"""How fast batches are copied to a GPU from PyTorch's pinned memory, as a loader copies them."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ _MOST_BYTES = 256 << 20
 
 
 def rate(image_bytes: int, batch_size: int, seconds: float) -> tuple[float | None, str]:
-    """Images a second that the link to the current GPU carries, or why that was not measured.
+    """The images a second that the link to the current GPU carries, or why that was not measured.
 
     Args:
-        image_bytes: of an image of a batch.
+        image_bytes: the bytes of one image of a batch.
         batch_size: images that are copied at once.
     """
     if find_spec("torch") is None:
@@ -25,9 +25,9 @@ def rate(image_bytes: int, batch_size: int, seconds: float) -> tuple[float | Non
     try:
         pinned = torch.empty(images * image_bytes, dtype=torch.uint8, pin_memory=True)
         there = torch.empty_like(pinned, device="cuda")
-    except RuntimeError as failure:  # of memory, torch.OutOfMemoryError among it
+    except RuntimeError as failure:  # such as torch.OutOfMemoryError
         return None, f"the copy to a GPU was not measured: {str(failure).splitlines()[0]}"
-    there.copy_(pinned, non_blocking=True)  # touches both for the first time
+    there.copy_(pinned, non_blocking=True)  # not timed: it touches both for the first time
     torch.cuda.synchronize()
     began, copied, took = time.perf_counter(), 0, 0.0
     while took < seconds:

@@ -1,4 +1,4 @@
-"""What would make a training faster whose step and loader were measured, and by how much."""
+"""What would make a training faster, and by how much, once its step and loader were measured."""
 
 from __future__ import annotations
 
@@ -11,17 +11,18 @@ from headrace.dataset import Dataset
 from headrace.errors import HeadraceError
 from headrace.loader import Loader
 
-_LEAST_DATA_S = 0.05  # in less the loader's dataset is not measured by itself
-# Nor of fewer images: the close of each loader that is tried waits for those that it has begun.
+_LEAST_DATA_S = 0.05  # with less time, the dataset is not measured by itself
+# Nor is it measured with fewer images: closing each loader that is tried waits for images that it
+# has begun.
 _LEAST_IMAGES = 8
-# A loop keeps the batch in use and the one before it; more of them are held for good.
+# A loop keeps the batch in use and the one before it. A loop with more batches holds them for good.
 HELD = 4
 
 
 class Bound(NamedTuple):
-    """Cores that step and loader share, and the seconds of them that each takes for an image.
+    """Cores that step and loader share, and the seconds of CPU that each takes for an image.
 
-    A loader and a step that are measured apart have had all cores, each of them.
+    A loader and a step that are measured separately each had all cores.
     """
 
     cores: float
@@ -29,20 +30,20 @@ class Bound(NamedTuple):
     loader_s: float
 
     def of(self, rate: float, loader_s: float | None = None) -> float:
-        """A rate, or what the cores allow of it."""
+        """Returns a rate, limited to what the cores allow."""
         each = self.step_s + (self.loader_s if loader_s is None else loader_s)
         return min(rate, self.cores / max(each, 1e-9))
 
 
 class Training(NamedTuple):
-    """What is known of a training when remedies are looked for."""
+    """What is known of a training when remedies are sought."""
 
     loader: Any
     limit: str
-    real: float  # images a second that it came to
-    alone: float  # that the loader gave, and
-    step: float  # that the step makes with its data always there
-    decoding: float  # that the loader's threads decode
+    real: float  # images a second of the training itself
+    alone: float  # of the loader by itself
+    step: float  # of the step, if its data is always ready
+    decoding: float  # of decoding by the loader's threads
     kept: int  # batches that the step holds
     bound: Bound
 
@@ -50,12 +51,12 @@ class Training(NamedTuple):
 def find(
     training: Training, seconds: float, clock: bounded.Clock, facts: dict[str, Any]
 ) -> tuple[list[dict[str, Any]], list[str]]:
-    """Remedies, the best one first, and what there is to note.
+    """Returns remedies, the best one first, and notes.
 
     Args:
-        seconds: that the diagnosis takes, of which some are for trials.
-        clock: what is left of the time in which it has to end.
-        facts: of the machine.
+        seconds: the time of the diagnosis; trials get a part of it.
+        clock: the time that is left until the diagnosis has to end.
+        facts: facts of the machine.
     """
     found = [
         _letting_go(training),
@@ -82,7 +83,7 @@ def _letting_go(training: Training) -> dict[str, Any] | None:
 def _threads(
     training: Training, seconds: float, clock: bounded.Clock, allowed: int
 ) -> dict[str, Any] | None:
-    """As many threads as there are cores, tried in an engine of its own."""
+    """Tries as many threads as there are cores, in another engine."""
     threads = phases.stats(training.loader).get("threads", 0)
     if training.limit != "decoding" or threads in (0, allowed):
         return None
@@ -96,7 +97,7 @@ def _threads(
 def _without_python(
     training: Training, seconds: float, clock: bounded.Clock
 ) -> dict[str, Any] | None:
-    """A ``batch_fn`` of no time: what the loader's engine gives without it."""
+    """Tries a ``batch_fn`` that takes no time: what the loader's engine gives without it."""
     loader = training.loader
     if training.limit != "delivery" or getattr(loader, "_batch_fn", None) is None:
         return None
@@ -118,7 +119,7 @@ def is_of_own_code(loader: Any) -> bool:
 
 
 def _swapped(training: Training, seconds: float) -> tuple[dict[str, Any] | None, str]:
-    """Headrace's ``DataLoader`` in the place of torch's, where it is that."""
+    """Tries Headrace's ``DataLoader`` in place of torch's, if the loader is torch's."""
     if not is_torchs(training.loader):
         return None, ""
     if not seconds:
@@ -136,7 +137,7 @@ def _swapped(training: Training, seconds: float) -> tuple[dict[str, Any] | None,
                 made.close()
     except HeadraceError as failure:
         return None, f"Headrace's DataLoader was not tried in its place: {failure}"
-    # The program has no such loader yet, so what that one warns of is a note.
+    # The program does not use this loader yet, so its warnings become notes.
     said = [str(one.message) for one in warned]
     said = [text.rstrip(".") for text in said if text.startswith("headrace.DataLoader: ")]
     rate = training.bound.of(min(ours.rate, training.step), ours.cpu_s)
@@ -147,7 +148,7 @@ def _swapped(training: Training, seconds: float) -> tuple[dict[str, Any] | None,
 def _of_data(
     training: Training, seconds: float, clock: bounded.Clock
 ) -> tuple[list[dict[str, Any] | None], list[str]]:
-    """What ``headrace.doctor`` of the loader's dataset tells, as far as the step allows it."""
+    """What ``headrace.doctor`` says of the loader's dataset, as far as the step allows it."""
     if training.limit not in ("storage", "decoding", "delivery") or training.kept > HELD:
         return [], []
     known = _recipe(training.loader)
@@ -164,7 +165,7 @@ def _of_data(
     found = []
     for remedy in answer["remedies"]:
         times, rate = remedy["gain"], remedy["images_per_second"]
-        if training.limit == "decoding":  # by as many threads as the loader has
+        if training.limit == "decoding":  # with as many threads as the loader has
             rate = training.alone * times
         cpu_s = training.bound.loader_s / times if remedy["measured"] else None
         rate = training.bound.of(min(rate, training.step), cpu_s)
@@ -173,7 +174,7 @@ def _of_data(
 
 
 def _recipe(loader: Any) -> tuple[Dataset, list[Any], dict[str, Any], int] | None:
-    """A loader's dataset, its transforms and its other words; None where they are not data."""
+    """Returns a loader's dataset, its transforms and its other words; None if they are not data."""
     if isinstance(loader, Loader):
         config = loader._config
         if not config.get("transform") or config["resolution"]:

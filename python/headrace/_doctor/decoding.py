@@ -1,4 +1,4 @@
-"""How fast batches are decoded and handed out: by one thread, by all, and when they are ready."""
+"""How fast batches are decoded and handed out: by one thread, by all, and once they are ready."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from headrace.dataset import Dataset
 from headrace.errors import WaitTimeoutError
 from headrace.loader import Loader
 
-# What a worker's read takes where it comes from the page cache, at most: slower ones are left to
-# readers (internal/pipeline/pace.go), whose time is not the decoders'.
+# The longest time of a worker's read from the page cache. Slower reads are left to readers
+# (internal/pipeline/pace.go), whose time does not count as the decoders'.
 _SLOW_READ = 150e-6
 _ROUNDS, _READY = 12, 16
-# Where an epoch begins and ends its threads wait some tenths of a millisecond. A set has at least
-# so many samples an epoch, so an epoch of a few copies has each of them several times.
+# At the beginning and end of an epoch its threads wait some tenths of a millisecond. So an epoch
+# has at least this many samples; with few copies, it has each of them several times.
 _EPOCH = 512
-_MOST_WEIGHTS = 1 << 18  # samples of a dataset of which each has its weight
+_MOST_WEIGHTS = 1 << 18  # samples of a dataset in which each has a weight
 _SPENT = (
     "decoding_s",
     "reading_s",
@@ -30,7 +30,7 @@ _SPENT = (
     "blocks_decoded",
     "replaced",
 )
-# Shares of the threads' time: from these on they were held up by storage, or by what takes batches.
+# From these shares of the threads' time on, they were held up by storage, or by what takes batches.
 LACKING, IDLE = 0.1, 0.4
 
 
@@ -44,22 +44,22 @@ def measure(
     threads: int | None = None,
     **options: Any,
 ) -> dict[str, Any]:
-    """Loads the chosen samples again and again, and says what the loader gave and could decode.
+    """Loads the chosen samples again and again; returns what the loader gave and could decode.
 
     Args:
         seconds: how long to measure.
-        clock: when to end though no batch has come: what was decoded by then counts.
+        clock: when to end even if no batch has come; what was decoded by then counts.
 
     Returns:
-        ``images_per_second`` that came, ``decoding`` (images a second that its threads decode where
-        they have bytes, None where they decoded none), of so many that were ``decoded`` in those
-        ``seconds``; ``threads``; ``waiting_for_bytes`` and ``idle``, the shares of the
-        threads' time without bytes and with nothing to do; ``cpu_s`` of an image, which is of the
-        whole process and does not go by what other programs do; ``core_share`` of the time that
-        its threads had work, in which they had a core, None where nobody says; ``side``, the
-        shorter one of what comes out, in pixels, and ``batch_bytes`` of one of its images, None
-        where no batch came; ``replaced``, the share of samples that others stood for; and
-        ``cached``, whether records of a store are kept on a disk.
+        ``images_per_second`` that came; ``decoding`` (images a second that its threads decode while
+        they have bytes, None if they decoded none), measured with so many that were ``decoded`` in
+        those ``seconds``; ``threads``; ``waiting_for_bytes`` and ``idle``, the shares of the
+        threads' time without bytes and with nothing to do; ``cpu_s`` of an image, which is that of
+        the whole process and does not depend on other programs; ``core_share``, the share of the
+        time with work in which the threads had a core, None if the kernel does not say; ``side``,
+        the shorter side of the output in pixels, and ``batch_bytes`` of one image of a batch, None
+        if no batch came; ``replaced``, the share of samples that others stood for; and ``cached``,
+        whether records of a store are kept on a disk.
     """
     with _loader(dataset, chosen, batch_size, transform, threads, None, options) as loader:
         batches = bounded.batches(loader, clock)
@@ -72,7 +72,7 @@ def measure(
             images += len(batch[0])
             if time.perf_counter() - warm[1] >= seconds or not clock.left:
                 break
-        if not images:  # the first batch is all that came in time, or not even that
+        if not images:  # at most the first batch came in time
             images, warm = 0 if first is None else len(first[0]), begun
         before, began, used, turns = warm
         took = time.perf_counter() - began
@@ -82,7 +82,7 @@ def measure(
     each = max(decoded, 1)
     whole = after["threads"] * took
     reading, bytes_ = spent["reading_s"], spent["waiting_for_bytes_s"]
-    # Compressed blocks are decoded while they are read.
+    # Compressed blocks are decoded while they are being read.
     blocks = spent["blocks_decoded"] > 0
     if reading / each < _SLOW_READ or (blocks and not after["reading_ahead"]):
         busy = spent["decoding_s"] + reading
@@ -90,11 +90,11 @@ def measure(
         busy, bytes_ = spent["decoding_s"], bytes_ or reading
     could = after["threads"] * decoded / busy if decoded and busy else None
     came = (images or decoded) / took
-    # Where no batch came the threads are in the midst of their images, whose time is not told yet.
+    # If no batch came, the threads are still busy with images whose time is not reported yet.
     idle = max(1 - (busy + bytes_) / whole, 0.0) if images else 0.0
     lacking = min(bytes_ / whole, 1.0)
     if decoded and lacking < LACKING and idle < IDLE:
-        could = came  # also what the threads lose between images and at the ends of batches
+        could = came  # this includes the time between images and at the ends of batches
     return {
         "images_per_second": came,
         "decoding": could,
@@ -120,10 +120,11 @@ def handing_out(
     clock: bounded.Clock,
     **options: Any,
 ) -> tuple[float | None, int]:
-    """Images a second that ``next`` would give if every batch were ready, None if none ever was;
-    and how many were.
+    """Returns the images a second that ``next`` gives while batches are ready, None if none ever
+    was, and how many batches were ready.
 
-    A batch costs the same however many samples it has, so smaller ones do, which are ready sooner.
+    A batch costs the same however many samples it has, so small batches are used: they are ready
+    sooner.
     """
     small = min(batch_size, _READY)
     found: list[float] = []
@@ -146,7 +147,7 @@ def handing_out(
 
 
 def refuse_without_room(dataset: Dataset, batch_size: int, transform: Sequence[Any]) -> None:
-    """Raises a loader's own error where it has no memory for such batches: fewer are measured."""
+    """Raises the loader's own error if it has no memory for such batches; fewer are measured."""
     Loader(dataset, batch_size, transform=list(transform), output="numpy").close()
 
 
@@ -172,7 +173,7 @@ def _loader(
 
 
 def _sampler(dataset: Dataset, chosen: list[int]) -> samplers.Subset | samplers.Weighted | None:
-    """The chosen samples, and those of a small set of files as often as make a longer epoch."""
+    """Draws from the chosen samples; few samples are repeated to make an epoch longer."""
     if len(chosen) < _EPOCH and len(dataset) <= _MOST_WEIGHTS:
         weights = [0.0] * len(dataset)
         for index in chosen:

@@ -1,7 +1,7 @@
 """What NVIDIA's management library says of the GPUs here: how busy they are, and what slows them.
 
-``libnvidia-ml`` comes with the driver and is opened when it is asked for, never linked: most
-machines that decode images have none. What a GPU does not say is None.
+``libnvidia-ml`` comes with the driver. It is opened when it is needed and never linked, because
+most machines that decode images have none. What a GPU does not report is None.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _EVERY = 0.2  # seconds; the driver's own sample period is 1/6 s to 1 s
 _UUID_BYTES, _NAME_BYTES = 80, 96
 _MOST = 64  # GPUs
 
-# nvmlClocksEventReasons, those that slow a GPU which has work (nvml.h).
+# The reasons of nvmlClocksEventReasons that slow a GPU while it has work (nvml.h).
 _SLOWED = {
     0x04: "its power limit",
     0x08: "its hardware's protection",
@@ -42,12 +42,12 @@ class _Memory(ctypes.Structure):
 
 
 def look() -> list[dict[str, Any]]:
-    """The GPUs of this machine, as they are now; none where there is no driver.
+    """Returns the GPUs of this machine as they are now; none if there is no driver.
 
     Returns:
-        of each ``name``, ``uuid``; ``busy``, the share of the last moments in which a kernel ran;
-        ``memory_total`` and ``memory_free`` in bytes; ``link_width`` and ``link_width_most`` in
-        lanes, ``link_generation`` and ``link_generation_most`` of PCIe; and ``slowed_by``, what
+        for each ``name``, ``uuid``; ``busy``, the share of the last sample period in which a kernel
+        ran; ``memory_total`` and ``memory_free`` in bytes; ``link_width`` and ``link_width_most``
+        in lanes, ``link_generation`` and ``link_generation_most`` of PCIe; and ``slowed_by``, what
         holds its clock down.
     """
     with _opened() as library:
@@ -55,7 +55,7 @@ def look() -> list[dict[str, Any]]:
 
 
 class Watch:
-    """Asks again and again, in a thread of its own, until ``end``."""
+    """Asks repeatedly, in a thread of its own, until ``end``."""
 
     def __init__(self) -> None:
         self._over = threading.Event()
@@ -72,7 +72,8 @@ class Watch:
                 self._found.append([_facts(library, one) for one in devices])
 
     def end(self) -> list[dict[str, Any]]:
-        """As ``look``: the last facts, with ``busy`` over the whole time and all that slowed."""
+        """Returns what ``look`` does: the last facts, with ``busy`` over the whole time and
+        everything that slowed."""
         self._over.set()
         self._thread.join()
         return [_together(list(seen)) for seen in zip(*self._found, strict=True)]
@@ -93,7 +94,7 @@ def _opened() -> Iterator[ctypes.CDLL | None]:
     try:
         found = ctypes.CDLL(LIBRARY)
         library = found if found.nvmlInit_v2() == 0 else None
-    except (OSError, AttributeError):  # no driver, or none of the last ten years
+    except (OSError, AttributeError):  # no driver, or one older than ten years
         pass
     try:
         yield library
@@ -133,7 +134,7 @@ def _facts(library: ctypes.CDLL, device: ctypes.c_void_p) -> dict[str, Any]:
     memory = ask("MemoryInfo", _Memory())
     reasons = ask("CurrentClocksEventReasons", ctypes.c_ulonglong())
     if reasons is None:
-        reasons = ask("CurrentClocksThrottleReasons", ctypes.c_ulonglong())  # its name of before
+        reasons = ask("CurrentClocksThrottleReasons", ctypes.c_ulonglong())  # its former name
     bits = 0 if reasons is None else reasons.value
     return {
         "name": text("Name", _NAME_BYTES),

@@ -1,4 +1,4 @@
-"""What a dataset's images are: the share of those that cost more than others."""
+"""What a dataset's images are like: the share of those that cost more than others."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from headrace._doctor import bounded
 from headrace._doctor.choosing import Place
 from headrace.dataset import Dataset
 
-# Start-of-frame markers of a JPEG, by what they say of its coding (ITU-T T.81, table B.1).
+# Start-of-frame markers of a JPEG, with the process that each stands for (ITU-T T.81, table B.1).
 _FRAMES = {
     **dict.fromkeys((0xC0, 0xC1), "baseline"),
     **dict.fromkeys((0xC2, 0xCA), "progressive"),
@@ -20,7 +20,8 @@ _HEAD = 1 << 16
 
 
 def header(data: bytes) -> tuple[str, str, int, int]:
-    """Codec, process, width and height by the first bytes of a file; "unknown" and 0 for others."""
+    """Returns codec, process, width and height from the first bytes of a file; "unknown" and 0 for
+    others."""
     if data[:8] == b"\x89PNG\r\n\x1a\n" and len(data) >= 24:
         width, height = (int.from_bytes(data[at : at + 4], "big") for at in (16, 20))
         return "png", "unknown", width, height
@@ -30,7 +31,7 @@ def header(data: bytes) -> tuple[str, str, int, int]:
         if marker in _FRAMES:
             height, width = (int.from_bytes(data[at + n : at + n + 2], "big") for n in (5, 7))
             return "jpeg", _FRAMES[marker], width, height
-        if marker == 0xFF:  # a byte of fill
+        if marker == 0xFF:  # a fill byte
             at += 1
         else:
             at += 2 + max(int.from_bytes(data[at + 2 : at + 4], "big"), 2)
@@ -57,10 +58,10 @@ def look(
     seconds: float = 2.0,
     at_once: int = bounded.AT_ONCE,
 ) -> dict[str, Any]:
-    """Shares of the records looked at, and medians of their sides and bytes.
+    """Returns shares of the records that were looked at, and medians of their sides and bytes.
 
-    ``seek_points`` is the share of JPEGs that have them in the index. After ``seconds`` those that
-    were looked at stand for all.
+    ``seek_points`` is the share of JPEGs that have them in the index. When ``seconds`` are over,
+    the records reached so far stand for all.
     """
     mixed = random.Random(0).sample(places, len(places))
 

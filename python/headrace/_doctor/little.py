@@ -1,30 +1,30 @@
-"""Which stages were measured too briefly to be the limit: few images, in hardly any time."""
+"""Stages that were measured too briefly to be named the limit: few images, in hardly any time."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-# So many, or as long as that: a thread that has no core waits some milliseconds for one, and in a
-# shorter time that is what is measured.
+# So many images, or so many seconds. A thread that has no core waits some milliseconds for one, and
+# a shorter time would measure mainly that.
 _LEAST, _LEAST_S = 32, 0.05
-# Batches that were ready and were taken, whose median one that was held up does not change.
+# So many ready batches that were taken: then one that was held up does not change their median.
 _LEAST_READY = 3
 
 
 def enough(count: float, seconds: float) -> bool:
-    """Whether a rate is worth something that is of so many images in that time."""
+    """Whether a rate measured with so many images in that time is worth something."""
     return count >= _LEAST or (count > 0 and seconds >= _LEAST_S)
 
 
 def stages(
     facts: Mapping[str, Any], of_store: Mapping[str, Any] | None, whole: int
 ) -> dict[str, str]:
-    """For each stage that was measured with too little, what it was measured with.
+    """Returns each stage that was measured with too little, and with what it was measured.
 
     Args:
         facts: what was measured of storage and decoding (``_doctor/stages.py``).
-        of_store: for an object store, what the loader measured; it takes the place of storage.
+        of_store: for an object store, what the loader measured; it replaces the figures of storage.
         whole: how many images the dataset has.
     """
     found: dict[str, str] = {}
@@ -39,13 +39,13 @@ def stages(
         found["delivery"] = found["decoding"]
     elif ready < _LEAST_READY:
         found["delivery"] = _said(ready, "batch", None)
-    elif of < min(_LEAST, whole):  # then the threads idle at the end of each short epoch
+    elif of < min(_LEAST, whole):  # the threads idle at the end of each short epoch
         found["delivery"] = f"{_said(of, 'image', None)} of {whole:,}"
     return found
 
 
 def _decisive(storage: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """The reads that the rate of storage goes by: cold ones, or those from memory."""
+    """Returns the reads that decide the rate of storage: cold ones, or those from memory."""
     cold, warm = storage["cold"], storage["warm"]
     if cold is None or warm is None:
         found: Mapping[str, Any] | None = cold or warm
@@ -62,7 +62,7 @@ def _said(count: int, what: str, seconds: float | None) -> str:
 
 
 def notes(found: Mapping[str, str], rates: Mapping[str, float | None]) -> list[str]:
-    """Sentences on the stages that ``stages`` found."""
+    """Returns sentences on the stages that ``stages`` found."""
     return [
         f"{name} was measured with {what}: too little for a verdict"
         if rates[name] is not None

@@ -1,4 +1,4 @@
-"""What the loader makes of samples that are in memory: by one thread, by all, and handed out."""
+"""What the loader makes of samples in memory: with one thread, with all, and when handed out."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from headrace.dataset import Dataset
 from headrace.errors import HeadraceError
 
 _IMAGES, _COPY_BYTES = 512, 48 << 20
-_FEW = 8  # images of the first batches, whose rate nobody knows yet
-# Images a second: storage that gives fewer when asked for them again keeps nothing in memory, and
-# what the threads do would be measured in its waits.
+_FEW = 8  # images of the first batches, before any rate is known
+# Images a second. Storage that gives fewer when asked for the same images again keeps nothing in
+# memory. Measuring the threads would then measure their waits for storage.
 _SLOW = 300.0
 
 
@@ -28,16 +28,16 @@ def at_hand(
     clock: bounded.Clock,
     may_copy: bool = True,
 ) -> Iterator[tuple[Dataset, list[int]]]:
-    """A dataset and samples of it whose bytes are in memory: the one given, or copies.
+    """Yields a dataset and samples of it whose bytes are in memory: the one given, or copies.
 
-    Of a disk that is too slow to bring many of them in the time, those that came.
+    If a disk is too slow to read many of them in the time, only those that came are used.
 
     Args:
-        may_copy: copies of images will do; they have no fields.
+        may_copy: copies of images are enough; they have no fields.
     """
     if dataset.kind == "memory":
-        # As many as a copy would have: to begin an epoch of few tiny images takes as long as their
-        # batches.
+        # As many as a copy would have, because starting an epoch of few tiny images takes as long
+        # as their batches.
         many = _COPY_BYTES // max(int(dataset.facts(0)["length"]), 1)
         yield dataset, choosing.numbers(len(dataset), max(_IMAGES, many))
         return
@@ -54,10 +54,10 @@ def at_hand(
             try:
                 copy = folder / "files"
                 if points:
-                    with contextlib.suppress(bounded.Over):  # the files are in memory all the same
+                    with contextlib.suppress(bounded.Over):  # even so the files are in memory
                         copy = choosing.packed(folder, "same", clock)
                 made = Dataset(copy)
-            except HeadraceError:  # of damage loading the original tells
+            except HeadraceError:  # loading the original reports damage
                 made = None
         if made is None:
             yield dataset, _read(chosen, places, seconds)
@@ -72,7 +72,7 @@ def _mixed(chosen: list[int]) -> list[int]:
 
 
 def _read(chosen: list[int], places: list[choosing.Place], seconds: float) -> list[int]:
-    """Samples that were read just now."""
+    """Returns samples that were read just now."""
     by_index = {place.index: place for place in places}
     if not by_index:
         return sorted(_mixed(chosen))
@@ -93,16 +93,17 @@ def measure(
     """Decodes samples with one thread and with all.
 
     Args:
-        seconds: how long to measure; batches that take long may take more of the ``clock``.
+        seconds: how long to measure; slow batches may take more of the ``clock``.
         options: further words of the loader.
 
     Returns:
-        ``one`` and ``all``, as ``decoding.measure`` has them; ``ready`` and ``rounds``, as
-        ``decoding.handing_out``; and ``busy``, what other programs did meanwhile, and the share of
-        the cores that was left to all threads; and ``of``, how many images these were.
+        ``one`` and ``all``, as ``decoding.measure`` returns them; ``ready`` and ``rounds``, as
+        ``decoding.handing_out`` does; ``busy``, what other programs did meanwhile, with the share
+        of the cores that was left to all threads; and ``of``, how many images these were.
     """
-    # What is learned of files without an index comes in here. It says how many images a batch may
-    # have so that there are some batches in the time; the rate of decoding does not go by that.
+    # This first measurement includes what is learned of files without an index. It only tells how
+    # many images a batch may have so that several batches fit into the time; the rate of decoding
+    # does not depend on it.
     few = min(batch_size, _FEW)
 
     def rate(few: int, share: float, threads: int | None = None) -> dict[str, Any]:
@@ -113,7 +114,7 @@ def measure(
     soon, threads = int(first["images_per_second"] * seconds * 0.04), first["threads"]
     few = min(batch_size, max(soon // threads, 1))
     one = rate(few, 0.25, 1)
-    few = min(batch_size, max(soon, 2 * threads))  # with fewer some threads would be idle
+    few = min(batch_size, max(soon, 2 * threads))  # with fewer, some threads would be idle
     others = machine.Others()
     every = rate(few, 0.35)
     if not every["decoded"]:  # an image takes longer than what is left

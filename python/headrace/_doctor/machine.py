@@ -10,9 +10,9 @@ from typing import Any
 
 from headrace._doctor import cgroups
 
-# File systems that reads of cross a network, or another program.
+# File systems whose reads cross a network, or go through another program.
 REMOTE = ("nfs", "cifs", "smb", "lustre", "ceph", "gpfs", "beegfs", "glusterfs", "9p", "fuse")
-# Those whose files are in memory, or in swap.
+# File systems whose files are in memory, or in swap.
 IN_MEMORY = ("tmpfs", "ramfs", "devtmpfs", "hugetlbfs")
 
 
@@ -24,7 +24,7 @@ def _text(path: str) -> str:
 
 
 def look() -> dict[str, Any]:
-    """Cores, memory and settings that a loader depends on; None for what cannot be read here."""
+    """Cores, memory and settings that matter to a loader; None for what cannot be read here."""
     allowed = os.sched_getaffinity(0)
     siblings = {_siblings(core) for core in allowed}
     whole = os.cpu_count() or len(allowed)
@@ -48,7 +48,7 @@ def look() -> dict[str, Any]:
 
 
 def _siblings(core: int) -> str:
-    """The hyper-threads of a core, which are one core for arithmetic."""
+    """Returns the hyper-threads of a core, which count as one core for arithmetic."""
     path = f"/sys/devices/system/cpu/cpu{core}/topology/thread_siblings_list"
     return _text(path).strip() or str(core)
 
@@ -62,16 +62,16 @@ def _ranks() -> int:
     return int(text) if text.isdigit() and int(text) else 1
 
 
-# How many ranks a machine has, by those who start them; and which of them this is.
+# The number of ranks on a machine, as their launchers state it, and which of them this is.
 _LOCAL_SIZES = ("OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "SLURM_NTASKS_PER_NODE")
 _LOCAL_RANKS = ("LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID")
 
 
 def ranks_unsaid(environment: Mapping[str, str]) -> str | None:
-    """The variable that tells of several ranks on this machine, where LOCAL_WORLD_SIZE does not.
+    """The variable that tells of several ranks on this machine while LOCAL_WORLD_SIZE is unset.
 
-    It is what the engine divides the cores by, and torchrun sets it; other ways to start ranks do
-    not, and then each takes threads for all cores.
+    The engine divides the cores by LOCAL_WORLD_SIZE. torchrun sets it; other launchers do not, and
+    then each rank takes threads for all cores.
     """
     if environment.get("LOCAL_WORLD_SIZE", "").isdigit():
         return None
@@ -103,7 +103,7 @@ def _shared_memory() -> int | None:
 
 
 def file_system(path: str) -> str:
-    """The kind of file system that a path is on: "ext4", "nfs4"; "" where nobody says."""
+    """The kind of file system that a path is on, such as "ext4" or "nfs4"; "" if it is unknown."""
     real = os.path.realpath(path)
     longest, kind = "", ""
     for line in _text("/proc/self/mountinfo").splitlines():
@@ -126,7 +126,7 @@ def is_in_memory(kind: str) -> bool:
 
 
 def age() -> float:
-    """Seconds since this process began; 0 where the kernel does not say."""
+    """Seconds since this process began; 0 if the kernel does not say."""
     fields = _text("/proc/self/stat").rpartition(")")[2].split()
     if len(fields) < 20:
         return 0.0
@@ -135,19 +135,19 @@ def age() -> float:
 
 
 class Others:
-    """Cores that other programs keep busy until ``end``, stolen ones, and what is ours.
+    """Cores that other programs keep busy until ``end``, stolen ones, and those of this process.
 
-    Of the cores that this process may use; its own children are no other programs. Stolen is what
-    a hypervisor gave to another machine.
+    Only the cores that this process may use count. Its own children are not other programs. Stolen
+    time is what a hypervisor gave to another machine.
     """
 
     def __init__(self) -> None:
         self._ticks, self._own = _ticks(), cpu_seconds()
 
     def end(self) -> dict[str, float | None]:
-        """Cores busy for others, stolen and our own, of those that this process may use; and the
-        idle ones of the whole machine. None where the kernel does not say, and in a time in which
-        its clock does not tick.
+        """Returns the cores busy for others, stolen, and our own, among those that this process may
+        use, and the idle ones of the whole machine. A value is None if the kernel does not say, or
+        if its clock did not tick in that time.
         """
         ticks, own = _ticks(), cpu_seconds()
         names = ("cores_others", "cores_stolen", "cores_own", "cores_idle")
@@ -180,8 +180,8 @@ def tells_of_cores() -> bool:
 class Turns:
     """How often this process had a core when it had work for one, until ``end``.
 
-    The kernel counts for each thread how long it ran and how long it was ready and waited
-    (proc_pid_schedstat in the kernel's documentation of /proc). Threads that end before are left
+    The kernel counts for each thread how long it ran, and how long it was ready and waited
+    (proc_pid_schedstat in the kernel's documentation of /proc). Threads that end earlier are left
     out.
     """
 
@@ -189,7 +189,7 @@ class Turns:
         self._before = _turns()
 
     def end(self) -> float | None:
-        """The share of the time that threads were ready in which they ran; None: nobody says."""
+        """The share of their ready time in which threads ran; None if the kernel does not say."""
         after = _turns()
         ran = waited = 0
         for thread, (now, then) in after.items():
@@ -199,7 +199,7 @@ class Turns:
 
 
 def _turns() -> dict[str, tuple[int, int]]:
-    """Nanoseconds that each thread of this process ran, and waited for a core."""
+    """Returns the nanoseconds that each thread of this process ran, and waited for a core."""
     found = {}
     try:
         threads = os.listdir("/proc/self/task")
@@ -213,26 +213,27 @@ def _turns() -> dict[str, tuple[int, int]]:
 
 
 def cpu_seconds() -> float:
-    """CPU time of this process and of all that it has started: a loader's workers are its own.
+    """CPU time of this process and of all processes that it has started, such as a loader's
+    workers.
 
-    Those that have ended and were waited for count with who waited for them (times(2)).
+    A child that ended and was waited for counts with the process that waited for it (times(2)).
     """
     found, ours = sum(os.times()[:4]), {os.getpid()}
     started = _processes()
-    while ours:  # children, their children, and so on: there is no loop in who started whom
+    while ours:  # children, their children, and so on: nobody is its own ancestor
         ours = {process for process, (parent, _) in started.items() if parent in ours}
         found += sum(started.pop(process)[1] for process in ours)
     return found
 
 
 def _processes() -> dict[int, tuple[int, float]]:
-    """For each process its parent, and its CPU time with that of its children that have ended."""
+    """Returns for each process its parent, and its CPU time with that of its ended children."""
     found, tick = {}, os.sysconf("SC_CLK_TCK")
     for name in os.listdir("/proc"):
         if not name.isdigit():
             continue
-        # Behind the name, which may have blanks: state ppid ... and from the 14th field on utime
-        # stime cutime cstime (proc_pid_stat(5)).
+        # The fields behind the name, which may contain blanks: state ppid ... and from the 14th
+        # field on utime stime cutime cstime (proc_pid_stat(5)).
         fields = _text(f"/proc/{name}/stat").rpartition(")")[2].split()
         if len(fields) > 15:
             found[int(name)] = int(fields[1]), sum(map(int, fields[11:15])) / tick
@@ -241,7 +242,7 @@ def _processes() -> dict[int, tuple[int, float]]:
 
 
 def _ticks() -> dict[str, tuple[int, int, int]]:
-    """Ticks of each core, by its name: all, busy ones, and stolen ones."""
+    """Returns the ticks of each core by its name: all, busy and stolen ones."""
     found = {}
     for line in _text("/proc/stat").splitlines():
         name, *fields = line.split()

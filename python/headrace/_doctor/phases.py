@@ -1,4 +1,4 @@
-"""The phases of a training that is looked at: real batches, one batch again, the loader alone."""
+"""The phases of a training that is measured: real batches, one batch again, the loader alone."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ _CHANNELS = (1, 3, 4)
 
 
 def samples(batch: Any) -> int:
-    """Samples of a batch: of its first part that has any."""
+    """Counts the samples of a batch by the first of its parts that has any."""
     shape = _shape(batch)
     if shape:
         return 1 if _is_image(batch) else int(shape[0])
     parts = _parts(batch)
     if parts and all(map(_is_image, parts)) and len({_shape(part)[0] for part in parts}) == 1:
-        return len(parts)  # of sizes of their own, as detection has them
+        return len(parts)  # images of different sizes, as in detection
     for part in parts:
-        if _is_image(part, either_way=True):  # as where nobody makes batches
+        if _is_image(part, either_way=True):  # single samples, without batching
             length = _shape(part)[0]
             others = (other for other in parts if other is not part)
             return int(length) if any(_length(other) == length for other in others) else 1
@@ -36,7 +36,7 @@ def samples(batch: Any) -> int:
 
 
 def _parts(batch: Any) -> list[Any]:
-    """What a batch consists of that is no array itself."""
+    """Returns the parts of a batch that is not itself an array."""
     if isinstance(batch, Mapping):
         return list(batch.values())
     if isinstance(batch, tuple | list):
@@ -58,7 +58,7 @@ def _length(part: Any) -> int | None:
 
 
 def _is_image(part: Any, either_way: bool = False) -> bool:
-    """Whether it has the shape of one image: channels first, or ``either_way`` also last."""
+    """Whether a part has the shape of one image: channels first or, with ``either_way``, last."""
     shape = _shape(part)
     if len(shape) != 3:
         return False
@@ -91,7 +91,7 @@ class Batches:
 
 
 def _settled() -> None:
-    """Waits for what the step has started on a GPU."""
+    """Waits for the work that the step has started on a GPU."""
     cuda = _cuda()
     if cuda is not None:
         cuda.synchronize()
@@ -101,7 +101,7 @@ class Phase:
     """Samples, seconds and the engine's own figures between ``begin`` and ``end``."""
 
     def __init__(self, loader: Any, cpu: Callable[[], float] = time.process_time) -> None:
-        """``cpu``: seconds of CPU time, of whom the phase is about."""
+        """``cpu`` returns seconds of CPU time of what the phase measures."""
         self._loader, self._before, self._cpu = loader, stats(loader), cpu
         self.samples, self.waited, self.worked = 0, 0.0, 0.0
         self.spent: dict[str, float] = {}
@@ -110,7 +110,7 @@ class Phase:
 
     def end(self) -> None:
         self.took = time.perf_counter() - self._began
-        self.cpu_s = (self._cpu() - self._used) / max(self.samples, 1)  # an image
+        self.cpu_s = (self._cpu() - self._used) / max(self.samples, 1)  # seconds for an image
         after = stats(self._loader)
         for name, value in after.items():
             if isinstance(value, int | float) and name in self._before:
@@ -119,21 +119,21 @@ class Phase:
 
     @property
     def rate(self) -> float:
-        """Images a second, without what looking at each batch of a training takes."""
+        """Images a second, without the time for looking at each batch of a training."""
         return self.samples / max(self.waited + self.worked or self.took, 1e-9)
 
     @property
     def working(self) -> float:
-        """Images a second of the step's own time, without what it waited for."""
+        """Images a second of the step's own time, without its waits."""
         return self.samples / max(self.worked, 1e-9)
 
 
 def stats(loader: Any) -> dict[str, Any]:
-    """What the engine measured of its batches; empty where nobody says."""
+    """Returns what the engine measured of its batches; empty if the loader does not say."""
     ask = getattr(loader, "stats", None)
     if callable(ask):
         found = ask()
-        if isinstance(found, dict) and found.get("threads"):  # none: all of it is Python's
+        if isinstance(found, dict) and found.get("threads"):  # none: Python does all
             return found
     return {}
 
@@ -141,10 +141,10 @@ def stats(loader: Any) -> dict[str, Any]:
 def _real(
     loader: Any, batches: Batches, step: Callable[[Any], Any], seconds: float
 ) -> tuple[Phase, Any, int]:
-    """The training itself; also its largest batch, and how many batches the step has kept."""
+    """Runs the training; also returns its largest batch, and how many batches the step has kept."""
     phase, end = Phase(loader), time.perf_counter() + seconds
     seen: dict[int, weakref.ref[Any]] = {}
-    again = False  # batches that come twice are the loader's to keep
+    again = False  # a batch that comes twice is kept by the loader
     largest: Any = None
     while True:
         began = time.perf_counter()
@@ -158,7 +158,7 @@ def _real(
             largest = batch
         phase.waited += waited - began
         phase.worked += worked - waited
-        with suppress(TypeError):  # of what nobody can refer to weakly
+        with suppress(TypeError):  # some types allow no weak reference
             first = _first(batch)
             again |= id(first) in seen and seen[id(first)]() is first
             seen[id(first)] = weakref.ref(first)
@@ -177,7 +177,7 @@ def _first(batch: Any) -> Any:
 
 
 def _repeated(loader: Any, batch: Any, step: Callable[[Any], Any], seconds: float) -> Phase:
-    """The step alone, which has its data already."""
+    """Runs the step alone, with its data already there."""
     phase, end, many = Phase(loader), time.perf_counter() + seconds, samples(batch)
     while True:
         step(batch)
@@ -190,8 +190,8 @@ def _repeated(loader: Any, batch: Any, step: Callable[[Any], Any], seconds: floa
 
 
 def alone(loader: Any, batches: Batches, seconds: float) -> Phase:
-    """The loader alone, whose batches nobody looks at."""
-    for _ in range(_WARM_UP):  # those made while the step ran alone
+    """Runs the loader alone; nothing looks at its batches."""
+    for _ in range(_WARM_UP):  # skips batches that were made while the step ran alone
         batches.take()
     # The loader may have worker processes, whose CPU time counts; the step has none.
     phase, end = Phase(loader, machine.cpu_seconds), time.perf_counter() + seconds
@@ -209,8 +209,8 @@ class Seen(NamedTuple):
     alone: Phase  # the loader alone
     kept: int  # batches that the training holds
     batch_bytes: int
-    facts: dict[str, Any]  # of the machine
-    gpus: list[dict[str, Any]]  # while the training ran
+    facts: dict[str, Any]  # facts of the machine
+    gpus: list[dict[str, Any]]  # as they were during the training
     copy: tuple[float | None, str]  # images a second to a GPU, or why that was not measured
 
 
@@ -219,7 +219,7 @@ def measured(loader: Any, step: Callable[[Any], Any], seconds: float) -> Seen:
     batches = Batches(loader)
     for _ in range(_WARM_UP):
         first = batches.take()
-        if not samples(first):  # said before anything is trained with it
+        if not samples(first):  # refused before anything is trained with it
             raise ArgumentError(
                 f"loader yields batches of type {type(first).__name__} in which no part has "
                 "samples (expected tensors or arrays, or a tuple, list, mapping or dataclass of "
@@ -246,7 +246,7 @@ def _used(seen: list[dict[str, Any]]) -> list[dict[str, Any]]:
     cuda = _cuda()
     if cuda is None:
         return seen
-    # Early versions of PyTorch 2 do not say which a GPU is.
+    # Early versions of PyTorch 2 do not say which GPU a device is.
     properties = [cuda.get_device_properties(n) for n in range(cuda.device_count())]
     mine = {f"GPU-{getattr(of, 'uuid', None)}" for of in properties}
     return [one for one in seen if one["uuid"] in mine] or seen
@@ -260,7 +260,7 @@ def _cuda() -> Any:
 
 
 def _copy(batch: Any, seconds: float) -> tuple[float | None, str]:
-    """How fast batches of a loader come to the GPU that the step works on."""
+    """Measures how fast a loader's batches get to the GPU that the step works on."""
     if _cuda() is None:
         return None, "the copy to a GPU was not measured: the step uses none through PyTorch"
     if getattr(_first(batch), "is_cuda", False):

@@ -1,4 +1,4 @@
-"""What would make it faster: each remedy tried on some of the images, or worked out."""
+"""What would make loading faster: each remedy is tried on some of the images, or calculated."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from headrace.loader import Loader
 Found = TypeVar("Found")
 
 _LEAST, _COPIES, _COPY_BYTES = 12, 64, 48 << 20
-# A trial and what it is compared with take turns: a neighbour on the other hyper-thread of a core
-# makes CPU time dearer, too, and comes and goes.
+# A trial and what it is compared with take turns, because a neighbour on the other hyper-thread of
+# a core makes CPU time more expensive, and comes and goes.
 _TURNS, _SECONDS = 3, 0.25
-# Images are told to be larger than needed from so many times the crop on.
+# Images are called larger than needed from this multiple of the crop on.
 _OVERSIZED = 2.0
 _RESIZED = 256 / 224
 _FAST = 'mode="fast", whose pixels are similar and not equal'
 _BYTES = 'dtype="uint8", and normalising on the GPU'
 _NO_LABELS = "it is tried on copies of images, which have no labels that move with them"
-_SOME = 0.25  # of a core, for which nobody asks for one more
+_SOME = 0.25  # of a core; for less, no further core is recommended
 _SMALLER = {"float32": 4, "float16": 2, "bfloat16": 2}
 
 
 class Trials:
-    """The rates of decoding that remedies give, by those of the same images as they are."""
+    """Compares the rates of decoding with each remedy to those of the same images as they are."""
 
     def __init__(
         self,
@@ -41,21 +41,21 @@ class Trials:
         clocks: tuple[bounded.Clock, bounded.Clock],
         options: dict[str, Any],
     ) -> None:
-        """``clocks``: when no further trial begins, and when those end that have begun."""
+        """``clocks``: when no further trial begins, and when trials that have begun end."""
         self._dataset, self._chosen = dataset, chosen
         self._batch_size, self._transform = min(batch_size, 32), transform
         (self._clock, self._end), self._options = clocks, options
         self.failed: list[str] = []
 
     def tried(self, name: str, work: Callable[[], Found]) -> Found | None:
-        """What a trial of a loader gives; None where these transforms do not go with its words."""
+        """What a trial of a loader gives; None if these transforms do not allow its words."""
         try:
             return self._in_time(name, work)
-        except (ArgumentError, MemoryShortError):  # of the opening: the same images came without it
+        except (ArgumentError, MemoryShortError):  # opening it failed
             return None
 
     def taken(self, **options: Any) -> bool:
-        """Whether a loader with other words opens: of a remedy that is worked out."""
+        """Whether a loader with other words opens; for remedies that are calculated."""
         words = {"transform": self._transform, **self._options, **options}
         try:
             Loader(self._dataset, self._batch_size, output="numpy", **words).close()
@@ -64,7 +64,7 @@ class Trials:
         return True
 
     def _in_time(self, name: str, work: Callable[[], Found]) -> Found | None:
-        """What a trial gives; None, which is told, where there is no time for it."""
+        """Returns what a trial gives; None, with a note, if there is no time for it."""
         if self._clock.left > 0:
             try:
                 return work()
@@ -74,23 +74,23 @@ class Trials:
         return None
 
     def faster(self, dataset: Dataset, chosen: list[int], **options: Any) -> float:
-        """How many times as many images as they are come so, for the same CPU time."""
+        """Returns how many times as many images come this way for the same CPU time."""
         return self._times(
             lambda: self._rate(self._dataset, self._chosen),
             lambda: self._rate(dataset, chosen, **options),
         )
 
     def as_it_is(self, **options: Any) -> float:
-        """The same of these images, with other words of the loader."""
+        """Does the same with these images as they are, and other words of the loader."""
         return self.faster(self._dataset, self._chosen, **options)
 
     def _rate(self, dataset: Dataset, chosen: list[int], **options: Any) -> float:
-        """Images by second of CPU time: only to be compared with one another."""
+        """Images per second of CPU time; only good for comparison with one another."""
         found = self._measured(dataset, chosen, self._batch_size, **options)
         return float(1 / max(found["cpu_s"], 1e-9))
 
     def in_batches_of(self, size: int, dataset: Dataset, chosen: list[int]) -> float:
-        """Images a second that come of a dataset where batches have another size."""
+        """Images a second of a dataset if batches have another size."""
         return float(self._measured(dataset, chosen, size)["images_per_second"])
 
     def _measured(
@@ -106,7 +106,7 @@ class Trials:
         return found
 
     def _times(self, now: Callable[[], float], then: Callable[[], float]) -> float:
-        ratios = [then() / now()]  # what is learned of files is learned here
+        ratios = [then() / now()]  # this first turn learns what is learned of files
         while len(ratios) <= _TURNS and (len(ratios) == 1 or self._clock.left > 0):
             ratios.append(then() / now())
         return statistics.median(ratios[1:])
@@ -141,7 +141,7 @@ class Trials:
         return found
 
     def _form(self, folder: Path, name: str, how: dict[str, Any]) -> tuple[float, int]:
-        """How many times faster copies in a form decode, and their bytes."""
+        """Returns how many times faster copies in a form decode, and their bytes."""
         made = choosing.packed(folder, name, self._end, **how)
         with Dataset(made) as packed:
             faster = self.faster(packed, list(range(len(packed))))
@@ -159,17 +159,17 @@ def find(
     end: bounded.Clock,
     options: dict[str, Any],
 ) -> tuple[list[dict[str, Any]], list[str]]:
-    """Remedies for the slowest stage, the best one first, and what could not be tried.
+    """Returns remedies for the slowest stage, the best one first, and what could not be tried.
 
     Args:
-        clock: when no further one is tried.
-        end: when those end that are being tried.
-        options: further words of the loader that they are tried with.
+        clock: when no further remedy is tried.
+        end: when trials that have begun end.
+        options: further words of the loader for the trials.
     """
     name, _ = verdict.limit(stages, asked["rate"])
     if name == "none" or name == "training":
         return [], []
-    # As many as are decoded again and again in the time of a trial, and packed in some of them.
+    # As many as a trial decodes several times in its time, and as some trials pack.
     many = int(stages["decoding"] or 0.0) * 2
     some = [chosen[at] for at in choosing.numbers(len(chosen), min(max(many, _LEAST), _COPIES))]
     batch_size = min(asked["batch_size"], max(many // 8, 1))
@@ -188,11 +188,11 @@ def find(
 
 
 def _forms(facts: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """The forms of packing that may help these images."""
+    """Returns the forms of packing that may help these images."""
     images = facts["images"]
     forms: dict[str, dict[str, Any]] = {}
     points = images["seek_points"]  # None where no image is a JPEG
-    if images["kind"] == "memory":  # headrace pack takes files; those of arrays it does
+    if images["kind"] == "memory":  # headrace pack takes files, and no memory
         return forms
     if images["progressive"] > 0:
         forms["pack --baseline"] = {"baseline": True}
@@ -206,7 +206,7 @@ def _forms(facts: dict[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def _smaller(facts: dict[str, Any], from_: float) -> int | None:
-    """The shorter side that crops leave of images so many times as large; None: they are not."""
+    """The shorter side that crops leave of images so much larger; None if they are not larger."""
     if facts["side"] is None:
         return None
     resize, shorter = round(facts["side"] * _RESIZED), facts["images"]["shorter_side"]
@@ -249,12 +249,12 @@ def _of_cores(
     machine, now = facts["machine"], stages["decoding"] or 0.0
     allowed, usable, found = machine["cores_allowed"], machine["cores_usable"], []
     others, own = machine["cores_others"] or 0.0, machine["cores_own"] or 0.0
-    # A quota binds also where nobody else is there.
+    # A quota limits the process even if no other program runs.
     wanted = min(usable, facts["decoding"]["all"]["threads"])
     if others > 0.1 * allowed and 0 < own < wanted:
         times, share = wanted / own, machine["core_share"]
         if share and machine["cpu_quota"] is None:
-            times = min(times, 1 / share)  # what its threads waited for a core
+            times = min(times, 1 / share)  # the time that its threads waited for a core
         these = f"{allowed} core{'s' * (allowed > 1)}"
         text = f"end the other programs, which keep {others:.1f} of {these} busy"
         found.append(verdict.remedy(text, stages, {"decoding": now * times}, False))
@@ -271,10 +271,10 @@ def _of_cores(
 
 
 def _free(machine: dict[str, Any], own: float) -> float:
-    """Cores that this process could use where it were let, as such as it uses now.
+    """Returns how many cores this process could use if it were allowed to.
 
-    Two hyper-threads of one core do not count as two where those used now are not of one: what a
-    second one brings goes by the images.
+    Two hyper-threads of one core do not count as two cores, unless those used now share cores as
+    well. What a second hyper-thread adds depends on the images.
     """
     idle = machine["cores_idle"]
     free: float = machine["cores_of_machine"] if idle is None else own + idle
@@ -304,7 +304,7 @@ def _of_storage(
 
 
 def _read(facts: dict[str, Any], ratio: float) -> float | None:
-    """Images a second that storage gives of records with a share of the bytes."""
+    """Returns the images a second that storage gives if records have a share of the bytes."""
     storage = facts["storage"]
     cold, warm = storage["cold"], storage["warm"]
     slow = cold and verdict.smaller_reads(

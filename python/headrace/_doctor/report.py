@@ -1,4 +1,4 @@
-"""What ``plan`` and ``doctor`` answer: facts by name, which print as text and go into JSON."""
+"""The answers of ``plan`` and ``doctor``: facts by name, which print as text and go into JSON."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from headrace.errors import one_line
 
 
 class Report(Mapping[str, Any]):
-    """Facts by name, as items and as attributes; ``str`` of it is text for a person.
+    """Facts by name, as items and as attributes; ``str`` turns them into text for a person.
 
     ``dict(report)`` is what ``--json`` prints.
     """
@@ -29,7 +29,7 @@ class Report(Mapping[str, Any]):
         return len(self._facts)
 
     def __getattr__(self, name: str) -> Any:
-        # Pickle and copy ask an object without attributes for its methods.
+        # Pickle and copy ask an object for its methods before it has attributes.
         facts = self.__dict__.get("_facts", {})
         if name in facts:
             return facts[name]
@@ -53,7 +53,7 @@ class Report(Mapping[str, Any]):
 
 
 class Plan(Report):
-    """What ``headrace.plan`` worked out."""
+    """What ``headrace.plan`` calculated."""
 
 
 class Diagnosis(Report):
@@ -61,18 +61,18 @@ class Diagnosis(Report):
 
 
 def table(rows: list[tuple[str, str]]) -> list[str]:
-    """Names and what is said of them, in two columns."""
+    """Lays out names and what is said of them in two columns."""
     width = max((len(name) for name, _ in rows), default=0)
     return [f"{name:{width}}  {text}".rstrip() for name, text in rows]
 
 
 def a_second(number: float) -> str:
-    """Something a second: "5,885", "3.4", "0.025"."""
+    """A rate a second: "5,885", "3.4", "0.025"."""
     return f"{number:,.0f}" if number >= 9.95 or not number else f"{number:.2g}"
 
 
 def size(number: float) -> str:
-    """Bytes, as storage is sold: "1.3 GB"."""
+    """Bytes in the units of storage vendors: "1.3 GB"."""
     for unit, least in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if number >= least:
             return f"{number / least:,.1f} {unit}"

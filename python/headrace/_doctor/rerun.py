@@ -14,11 +14,11 @@ _SLICE_S = 1.0
 
 
 def gain(loader: Any, now: int, threads: int, seconds: float, clock: bounded.Clock) -> float | None:
-    """How many times as many images so many threads give as those now; None: it was not tried, or
-    no batch came in time.
+    """Returns how many times as many images this number of threads gives as the present one; None
+    if it was not tried, or no batch came in time.
 
-    Measured, because what a further thread brings depends on hyper-threads, memory and on who else
-    is there. What Python does with batches is not in it.
+    It is measured, because the benefit of a further thread depends on hyper-threads, memory and
+    other programs. It does not include what Python does with batches.
     """
     if not isinstance(loader, Loader) or loader._config["order"] != "epoch":
         return None
@@ -28,19 +28,19 @@ def gain(loader: Any, now: int, threads: int, seconds: float, clock: bounded.Clo
 
 
 def rate(loader: Any, threads: int, seconds: float, clock: bounded.Clock) -> float | None:
-    """Images a second of the loader's engine alone, without what Python does with batches."""
+    """The images a second of the loader's engine alone, without what Python does with batches."""
     if not isinstance(loader, Loader) or loader._config["order"] != "epoch":
         return None
     return _rate(loader, threads, seconds, clock) or None
 
 
 def _rate(loader: Loader, threads: int, seconds: float, clock: bounded.Clock) -> float:
-    """Images a second of an engine of its own; 0 where no batch came in time."""
+    """Returns the images a second of another engine; 0 if no batch came in time."""
     config = {**loader._config, "seed": loader.seed, "num_threads": threads, "epoch": 0}
     handle = _lib.opened("hr_loader_open", config, loader.dataset.handle)
     loader.dataset.lend_arrays(handle)
     try:
-        _take(handle.value, clock)  # opens files and makes memory
+        _take(handle.value, clock)  # not timed: it opens files and allocates memory
         began, images, wanted = time.perf_counter(), 0, bounded.Clock(seconds)
         while clock.left and (not images or wanted.left):
             images += _take(handle.value, clock)
@@ -50,7 +50,7 @@ def _rate(loader: Loader, threads: int, seconds: float, clock: bounded.Clock) ->
 
 
 def _take(handle: int, clock: bounded.Clock) -> int:
-    """Takes a batch and gives it back; its images, 0 where none comes in time."""
+    """Takes a batch and gives it back; returns its number of images, 0 if none comes in time."""
     batch, error = abi.Batch(), abi.Error()
 
     def wait() -> int:

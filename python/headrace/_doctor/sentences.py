@@ -1,4 +1,4 @@
-"""What the doctor says, in sentences."""
+"""The doctor's findings in sentences."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _figures(measured: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def _depths(cold: dict[str, Any] | None) -> list[tuple[str, str]]:
-    """What more cold reads at once give."""
+    """Says what more cold reads at once give."""
     if cold is None or cold["how"] == "memory" or len(cold["depths"]) < 2:
         return []
     (fewest, one), *others = cold["depths"].items()
@@ -89,7 +89,7 @@ def _more(name: str, measured: dict[str, Any]) -> str:
 
 
 def notes(facts: dict[str, Any]) -> list[str]:
-    """What was seen of images and machine that costs, and what was not measured."""
+    """Says which properties of images and machine cost time, and what was not measured."""
     return [
         *_of_images(facts["images"], facts["file_system"], facts["side"]),
         *_of_damage(facts["decoding"]["all"]["replaced"]),
@@ -135,7 +135,7 @@ def _of_images(images: dict[str, Any], file_system: str, side: int | None) -> li
 
 
 def of_index(index: dict[str, Any]) -> list[str]:
-    """Notes on an index that is older than this version, or than the files it lists."""
+    """Returns notes on an index that is older than this version, or than the files it lists."""
     said, again = [], "headrace index writes it anew" if index["in_place"] else "pack it again"
     if index["written_by"]:
         said.append(f"the index is of {index['written_by']}, an older version: {again}")
@@ -148,12 +148,12 @@ def of_index(index: dict[str, Any]) -> list[str]:
 
 
 def of_gpus(found: list[dict[str, Any]], worked: bool) -> list[str]:
-    """Notes on GPUs.
+    """Returns notes on GPUs.
 
     Args:
-        found: as ``gpus.look`` has them.
-        worked: they were seen while the training ran; else they may have been idle, and an idle
-            one slows its link and its clock.
+        found: what ``gpus.look`` returned.
+        worked: whether they were looked at while the training ran. Otherwise they may have been
+            idle, and an idle GPU slows its link and its clock.
     """
     said = []
     for number, one in enumerate(found):
@@ -180,7 +180,7 @@ def of_workers(found: dict[str, Any], workers: int, wanted: int) -> list[str]:
     """Sentences about worker processes of torch's loader, which send batches in shared memory.
 
     Args:
-        wanted: bytes of the batches that its workers make ahead.
+        wanted: bytes of the batches that the workers make ahead.
     """
     said = []
     if workers > found["cores_usable"]:
@@ -198,10 +198,10 @@ def of_workers(found: dict[str, Any], workers: int, wanted: int) -> list[str]:
 
 
 def of_machine(found: dict[str, Any], threads: int) -> list[str]:
-    """What of the machine costs.
+    """Says what properties of the machine cost time.
 
     Args:
-        threads: that decode in this process; 0: nobody knows.
+        threads: decode threads in this process; 0 if unknown.
     """
     said = []
     allowed, whole = found["cores_allowed"], found["cores_of_machine"]

@@ -33,19 +33,20 @@ _NOTHING: dict[str, Any] = {
 _FETCHED = "the images are in a store: the rate of storage is what the loader got of them"
 _UNCACHED = "with cache= records are fetched once, and later epochs read them from a disk here"
 _KEPT_UP = "the store of objects kept up with decoding, so its own rate is not known"
-# By the seconds asked for: when no further remedy is tried, and when all ends, whatever batches
-# take. Of 15 that is after 25.5 s; what is left of 30 is for an image or a read that has begun.
-# With few seconds opening files and making memory takes longer than measuring.
+# Times as multiples of the seconds asked for: after the first no further remedy is tried, and after
+# the second everything ends, however long batches take. For 15 seconds that is after 25.5 s; the
+# rest of 30 s is for an image or a read that has begun. With few seconds, opening files and
+# allocating memory takes longer than measuring.
 _TRIED, ENDS, _LEAST_S = 1.1, 1.7, 8.0
-# In less, most of what is measured is how long threads take to begin.
+# In less time, a measurement would mostly show how long threads take to begin.
 LEAST_SECONDS = 1.0
-# Finding files and reading some of them is over sooner, but where storage or cores keep it waiting.
-# Few files in few seconds would stand for all.
+# Finding files and reading some of them takes less time, unless storage is slow or cores are busy.
+# In a shorter time, few files would stand for all.
 _ASKING_S, _READING_S = 1.0, 0.5
 
 
 def limit(seconds: float) -> bounded.Clock:
-    """The clock of a diagnosis for which so many seconds were asked."""
+    """Returns the clock of a diagnosis that was asked for with so many seconds."""
     return bounded.Clock(max(seconds * ENDS, _LEAST_S))
 
 
@@ -57,17 +58,18 @@ def of_dataset(
     options: dict[str, Any] | None = None,
     clock: bounded.Clock | None = None,
 ) -> dict[str, Any]:
-    """Measures the stages of a loader over a dataset, and what would make the slowest one faster.
+    """Measures the stages of a loader over a dataset, and remedies for the slowest one.
 
     Args:
-        asked: ``rate``, ``batch_size`` and ``size``, as ``headrace.doctor`` has them.
+        asked: ``rate``, ``batch_size`` and ``size``, as ``headrace.doctor`` takes them.
         steps: the transforms, as data.
-        seconds: how long to measure, about.
+        seconds: about how long to measure.
         options: further words of the loader: ``dtype``, ``mode`` and the like.
-        clock: when to end, if it is part of something longer.
+        clock: when to end, if this is part of a longer measurement.
 
     Returns:
-        ``limit``, ``measured``, ``asked``, ``remedies`` and ``notes``, as ``headrace.doctor``.
+        ``limit``, ``measured``, ``asked``, ``remedies`` and ``notes``, as ``headrace.doctor``
+        returns them.
     """
     clock = clock or limit(seconds)
     whole, batch = len(dataset), min(asked["batch_size"], len(dataset))
@@ -105,7 +107,7 @@ def _measured(
     read = storage.measure(places, reading_s, in_memory) if places else _NOTHING
     facts["storage"] = {**read, "cached_share": 1.0 if in_memory else share}
     facts["index"] = ages.look(dataset, __version__)
-    # Behind the measurement of what is cold: the first bytes of files may be read for it.
+    # This comes after the measurement of cold reads, because it may read the first bytes of files.
     facts["images"] = images.look(dataset, places, clock.of(seconds * 0.1), read["at_once"])
     size = facts["images"]["image_bytes"]
     free = facts["machine"]["memory_available"]
@@ -165,7 +167,7 @@ def _measured(
 
 
 def _copy(facts: dict[str, Any], batch_size: int, seconds: float) -> tuple[float | None, str]:
-    """Images a second that are copied to a GPU, or why that was not measured."""
+    """Returns the images a second that are copied to a GPU, or why that was not measured."""
     if not facts["gpus"]:
         return None, f"the copy to a GPU was not measured: {gpus.LIBRARY} is not here or sees none"
     size = facts["decoding"]["all"]["batch_bytes"]
@@ -182,7 +184,7 @@ def _of_store(
     clock: bounded.Clock,
     options: dict[str, Any],
 ) -> dict[str, Any] | None:
-    """What the loader gets of a dataset in a store of objects that it waits for; None of others."""
+    """What the loader gets from a store if it waits for the store; None for other datasets."""
     if not dataset.away:
         return None
     some = choosing.numbers(len(dataset), _RECORDS)
@@ -193,14 +195,15 @@ def _of_store(
 
 
 def _stages(facts: dict[str, Any], of_store: dict[str, Any] | None) -> dict[str, float | None]:
-    """Images a second that each stage is good for."""
+    """Returns the images a second that each stage could deliver."""
     read, every = facts["storage"], facts["decoding"]["all"]
     cold = (read["cold"] or {}).get("images_per_second")
     warm = (read["warm"] or {}).get("images_per_second")
     stored = verdict.from_storage(read["cached_share"], cold, warm)
     delivery, came = facts["decoding"]["ready"], every["images_per_second"]
     if every["idle"] > decoding.IDLE and every["waiting_for_bytes"] <= decoding.LACKING:
-        # What the threads neither decoded nor waited for bytes for, they lost at the batches' ends.
+        # The time in which the threads neither decoded nor waited for bytes was lost at the ends of
+        # batches.
         delivery = min(delivery or came, came)
     return {
         "storage": of_store["images_per_second"] if of_store else stored,

@@ -1,6 +1,6 @@
-"""A training's own step, with real batches, with one batch again and again, and the loader alone.
+"""A training's own step with real batches, with one repeated batch, and the loader alone.
 
-What the second is faster than the first, data costs; the third says what the loader could give.
+The difference between the first two is what data costs. The third says what the loader could give.
 """
 
 from __future__ import annotations
@@ -15,29 +15,29 @@ from headrace._engine import tracing
 
 # A training that waits for less of its time than this is not held up by its data.
 _LEAST_WAIT = 0.05
-# Nor is one that has a loader faster than its step and waits for less than this. Such a loader
-# works in the step's own thread, where the times of both add up, or takes cores from it.
+# Nor is a training whose loader is faster than its step and that waits for less than this. Such a
+# loader works in the step's own thread, so their times add up, or it takes cores from the step.
 _LEAST_ADDED = 0.1
-# Reads of an image that take longer are storage, and not the page cache.
+# Reads of an image that take longer come from storage, and not from the page cache.
 _SLOW_READ = 150e-6
-# A step of which copying is so much is held up by that.
+# If copying takes so much of a step, copying is the limit.
 _COPYING = 0.5
-_TOLD = 0.005  # of the time: a cause of less is not told
+_TOLD = 0.005  # of the time: causes with a smaller share are not reported
 
 
 def diagnose(
     loader: Any, step: Callable[[Any], Any], rate: float | None, seconds: float
 ) -> Diagnosis:
-    """Runs the step and the loader, together and apart; ``headrace.doctor`` says what it answers.
+    """Runs the step and the loader, together and apart; ``headrace.doctor`` describes the answer.
 
-    The step is the user's and really trains. The loader goes on behind it from where it stood, if
-    it can say where that is.
+    The step is the user's, and really trains. Afterwards the loader continues from where it stood,
+    if it can save its state.
     """
     clock = time_limit(seconds)
     place = loader.state_dict() if _has_state(loader) else None
     try:
         seen = phases.measured(loader, step, seconds)
-    finally:  # the step may fail, and a program may try another one
+    finally:  # the step may fail, and the program may try another one
         if place is not None:
             loader.load_state_dict(place)
     real, alone, facts = seen.real, seen.alone, seen.facts
@@ -45,7 +45,8 @@ def diagnose(
     parts = _parts(alone, facts["cores_usable"])
     cause = _cause(parts)
     stages: dict[str, float | None] = dict.fromkeys(verdict.STAGES)
-    # Both say how fast the step is with its data there; no loader makes the training faster.
+    # Both rates say how fast the step is when its data is ready; no loader makes the training
+    # faster.
     stages["training"] = max(seen.repeated.rate, real.working)
     stages[cause], stages["copy"] = alone.rate, seen.copy[0]
     if cause == "storage" and alone.spent.get("decoding_s"):
@@ -83,20 +84,20 @@ def _has_state(loader: Any) -> bool:
 
 
 def _decoding(alone: phases.Phase) -> float:
-    """Images a second that the threads decode while they have bytes."""
+    """Returns the images a second that the threads decode while they have bytes."""
     decoded, spent = alone.spent.get("images_decoded", 0.0), alone.spent["decoding_s"]
     return alone.spent["threads"] * decoded / max(spent, 1e-9)
 
 
 def _parts(alone: phases.Phase, cores: float) -> dict[str, float]:
-    """Where the time of the loader's threads goes while nobody but it works, as shares of 1."""
+    """How the loader's threads spend their time when only the loader works, as shares of 1."""
     spent = alone.spent
     if "decoding_s" not in spent:
-        return {"decoding": 1.0}  # a loader that does not say: all that it does
+        return {"decoding": 1.0}  # such a loader does not say, so all counts as decoding
     whole = max(spent["threads"] * alone.took, 1e-9)
     reading = spent["reading_s"] / max(spent["images_decoded"], 1.0)
     bytes_ = spent["waiting_for_bytes_s"]
-    # A thread among more than there are cores waits for one of these in the midst of a read.
+    # If there are more threads than cores, a thread may wait for a core in the middle of a read.
     crowd = max(spent["threads"] / cores, 1.0)
     if reading > _SLOW_READ * crowd and not bytes_:
         bytes_ = spent["reading_s"]
@@ -106,7 +107,7 @@ def _parts(alone: phases.Phase, cores: float) -> dict[str, float]:
 
 
 def _cause(parts: dict[str, float]) -> str:
-    """What the loader alone waits for."""
+    """Returns what the loader alone waits for."""
     if parts.get("storage", 0.0) > 0.3:
         return "storage"
     return "decoding" if parts["decoding"] > 0.5 else "delivery"
@@ -115,7 +116,7 @@ def _cause(parts: dict[str, float]) -> str:
 def _limit(
     stages: dict[str, float | None], cause: str, share: float, real: float, kept: int
 ) -> str:
-    """The stage that sets the pace of the training as it ran."""
+    """Returns the stage that set the pace of the training as it ran."""
     expected = verdict.limit(stages, None)[1]
     if kept > cures.HELD and real < 0.8 * expected:
         return "delivery"
@@ -141,7 +142,7 @@ def _remedies(
         limit=limit,
         real=seen.real.rate,
         alone=alone.rate,
-        # Of a step that is the limit a loader takes away what is waited for and nothing else.
+        # If the step is the limit, a loader can remove only the waiting time.
         step=seen.real.working if limit == "training" else stages["training"] or 0.0,
         decoding=stages["decoding"] or 0.0,
         kept=seen.kept,
@@ -152,7 +153,7 @@ def _remedies(
 
 
 def _notes(seen: phases.Seen, stages: dict[str, float | None], limit: str) -> list[str]:
-    """What of the training itself there is to say."""
+    """Returns notes on the training itself."""
     said, expected, real = [], verdict.limit(stages, None)[1], seen.real.rate
     if seen.kept > cures.HELD:
         said.append(f"the step keeps batches: {seen.kept:,} were alive at the end")
@@ -168,7 +169,7 @@ def _notes(seen: phases.Seen, stages: dict[str, float | None], limit: str) -> li
 
 
 def _of_loader(loader: Any, seen: phases.Seen, limit: str) -> list[str]:
-    """What of the loader and of the machine there is to say."""
+    """Returns notes on the loader and the machine."""
     facts, said = seen.facts, []
     if not phases.stats(loader):
         said.append("this loader does not say what it waits for: all of it counts as decoding")

@@ -1,4 +1,4 @@
-"""How fast encoded images come from storage: cold, and from the page cache."""
+"""How fast encoded images come from storage, cold and from the page cache."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from headrace._doctor.choosing import Place
 
 PAGE = mmap.PAGESIZE
 MOST_BYTES = 1 << 30
-# Reads at once, and the part of the samples that each is measured with. 64 is what the loader reads
-# ahead where storage is slow (internal/pipeline/config.go).
+# Reads at once, and the parts of the samples that each number is measured with. The loader reads 64
+# ahead if storage is slow (internal/pipeline/config.go).
 DEPTHS = {1: 1, 8: 2, 64: 5}
-_ASKED = 8  # whether dropping them helped; asking reads ahead, so they are not measured
-_ASKING = 1.0  # seconds for the page cache to be asked, or to become what it was
-_AHEAD = 128 << 10  # what any kernel reads for one call that asks for it; of more it may read less
-_CORES = 16  # at once where the kernel works and does not wait for a disk
+_ASKED = 8  # records asked whether dropping helped; asking reads ahead, so they are not measured
+_ASKING = 1.0  # seconds to ask the page cache, or to restore it
+_AHEAD = 128 << 10  # any kernel reads so much for one request; of a larger one it may read less
+_CORES = 16  # calls at once if the kernel works without waiting for a disk
 _SLOW = 300.0  # images a second
-_HEAD = 4096  # of a file: as good as nothing but its latency
-_AS_LONG = 1.5  # of the time of a read among fewer: some images are larger than others
+_HEAD = 4096  # of a file: reading so few bytes takes little more than the latency
+_AS_LONG = 1.5  # times the latency with fewer reads; images differ in size
 
 
 def cached(place: Place) -> bool | None:
-    """Whether all of a record is in the page cache; None where the file system does not say.
+    """Whether all of a record is in the page cache; None if the file system does not say.
 
-    The kernel may begin to read ahead what it was asked for, so the next answer may be another.
+    Asking may make the kernel read ahead, so the next answer may differ.
     """
     try:
         file = os.open(place.path, os.O_RDONLY | os.O_CLOEXEC)
@@ -41,7 +41,7 @@ def cached(place: Place) -> bool | None:
         return None
     try:
         buffer = bytearray(place.length)
-        # Reads nothing that would have to be waited for (preadv2(2)).
+        # This reads nothing that would have to be waited for (preadv2(2)).
         return os.preadv(file, [buffer], place.offset, os.RWF_NOWAIT) == place.length
     except OSError as failure:
         return False if failure.errno == errno.EAGAIN else None
@@ -50,17 +50,17 @@ def cached(place: Place) -> bool | None:
 
 
 def drop(place: Place) -> None:
-    """Has the kernel forget a record's pages, but those that some process maps or has changed."""
+    """Makes the kernel forget a record's pages, except those that a process maps or has changed."""
     _advise(place, os.POSIX_FADV_DONTNEED, place.length + 2 * PAGE)
 
 
 def ask_for(place: Place) -> None:
-    """Has the kernel read a record into the page cache, and does not wait for it."""
+    """Makes the kernel read a record into the page cache, without waiting for it."""
     _advise(place, os.POSIX_FADV_WILLNEED, _AHEAD)
 
 
 def _advise(place: Place, advice: int, most: int) -> None:
-    """Tells the kernel what becomes of a record's pages, so many bytes at once."""
+    """Tells the kernel what becomes of a record's pages, at most so many bytes in one call."""
     try:
         file = os.open(place.path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
@@ -77,10 +77,12 @@ def _advise(place: Place, advice: int, most: int) -> None:
 
 
 def read(place: Place, most: int | None = None) -> int:
-    """Reads a record as the loader does, by pread, and then its seek points; the record's bytes.
+    """Reads a record as the loader does, by pread, then its seek points; returns the record's
+    bytes.
 
-    Those of all records are a small file, of which the kernel reads neighbours ahead where it keeps
-    pages. So they are left in memory where they are there: the loader would find them, too.
+    The seek points of all records are one small file, whose neighbouring pages the kernel reads
+    ahead if it keeps pages. So they stay in memory if they are there, because the loader would find
+    them there, too.
     """
     got = _pread(place.path, place.offset, min(place.length, most or place.length))
     if place.points is not None:
@@ -103,7 +105,7 @@ def _pread(path: str, offset: int, wanted: int) -> int:
 
 
 def try_to_read(place: Place) -> bool:
-    """Reads a record into the page cache; whether all of it came."""
+    """Reads a record into the page cache; returns whether all of it came."""
     try:
         return read(place) == place.length
     except OSError:
@@ -111,7 +113,7 @@ def try_to_read(place: Place) -> bool:
 
 
 def read_direct(place: Place, most: int | None = None) -> int:
-    """Reads a record past the page cache; whole pages, into memory that is aligned to them."""
+    """Reads a record past the page cache, in whole pages and into memory aligned to them."""
     wanted = min(place.length, most or place.length)
     first = place.offset // PAGE * PAGE
     size = -(-(place.offset + wanted) // PAGE) * PAGE - first
@@ -126,7 +128,7 @@ def read_direct(place: Place, most: int | None = None) -> int:
 def timed(
     places: list[Place], depth: int, seconds: float, how: Callable[[Place], int]
 ) -> dict[str, Any] | None:
-    """Reads places, so many at once, until the time is over: rates, and the latency of a read."""
+    """Reads places, so many at once, until the time is over; returns rates and a read's latency."""
     end = time.perf_counter() + seconds
     found: list[tuple[float, int, float]] = []
 
@@ -159,7 +161,7 @@ def timed(
 
 
 def within(places: list[Place], most_bytes: int = MOST_BYTES) -> list[Place]:
-    """The first of them that have so many bytes together."""
+    """Returns the first places that together have so many bytes."""
     found, left = [], most_bytes
     for place in places:
         left -= place.length
@@ -171,10 +173,10 @@ def within(places: list[Place], most_bytes: int = MOST_BYTES) -> list[Place]:
 
 @contextmanager
 def left_as_it_was(places: list[Place]) -> Iterator[float | None]:
-    """The share of records that is in the page cache; behind, those that were not leave it again,
-    and those that were are asked for.
+    """Yields the share of records in the page cache. At the end, those that were not in it leave it
+    again, and those that were are asked for.
 
-    None: the file system does not say.
+    It is None if the file system does not say.
     """
     known = dict(bounded.each(places, cached, _ASKING, _CORES))
     answered = [state for state in known.values() if state is not None]
@@ -184,7 +186,8 @@ def left_as_it_was(places: list[Place]) -> Iterator[float | None]:
         clock = bounded.Clock(_ASKING)
         came = [place for place in places if known.get(place, False) is False]
         bounded.each(came, drop, clock.left, _CORES)
-        # Behind the others: in one file neighbours share a page, which goes with either.
+        # This comes after the others, because neighbours in one file may share a page, which is
+        # dropped with either.
         were = [place for place in places if known.get(place) is True]
         bounded.each(were, ask_for, clock.left, _CORES)
 
@@ -194,16 +197,16 @@ def measure(places: list[Place], seconds: float, in_memory: bool = False) -> dic
 
     Args:
         places: the records, at most 1 GB of them.
-        seconds: how long reading may take in all, but for the last reads of each kind.
-        in_memory: their file system has no disk: nothing is colder there.
+        seconds: how long all reading may take, apart from the last reads of each kind.
+        in_memory: their file system has no disk, so no read is colder than another.
 
     Returns:
         ``cold``: ``images_per_second`` and the like at the best depth, ``depths`` by reads at once,
-        ``head_images_per_second`` of the first 4 kB alone, ``how`` ("fadvise", "O_DIRECT", or
-        "memory" of a file system in memory); and ``warm``. Either is None where it could not be
-        measured, and ``why`` says so. ``at_once`` is how many reads at once brought something.
+        ``head_images_per_second`` for the first 4 kB alone, ``how`` ("fadvise", "O_DIRECT", or
+        "memory" for a file system in memory); and ``warm``. Either is None if it could not be
+        measured, and ``why`` says why. ``at_once`` is how many reads at once still helped.
     """
-    places = random.Random(0).sample(places, len(places))  # a loader does not read in order either
+    places = random.Random(0).sample(places, len(places))  # a loader does not read in order, either
     places = [place for place, _ in bounded.each(places, drop, seconds * 0.2, _CORES)]
     how, name = read, "memory" if in_memory else "fadvise"
     asked = places[:_ASKED]
@@ -214,7 +217,7 @@ def measure(places: list[Place], seconds: float, in_memory: bool = False) -> dic
     rate = cold["images_per_second"] if cold else 1.0
     at_once = max(map(int, cold["depths"])) if cold else max(DEPTHS)
     some = places[: max(8, int(rate * seconds * 0.15))]
-    timed(some, at_once, seconds * 0.15, read)  # so that warm is warm
+    timed(some, at_once, seconds * 0.15, read)  # unused: fills the page cache
     warm = timed(some, min(8, at_once), seconds * 0.1, read)
     return {"cold": cold, "warm": warm, "at_once": at_once, "why": why}
 
@@ -233,7 +236,7 @@ def _cold(
             parts[depth] = _without_end(found, depth) if alone else found
         first = end
         if _gains_nothing(parts):
-            break  # more at once would wait as long each as they are more
+            break  # with more at once, each would wait longer in proportion
     if not parts:
         return None, "no record could be read past the page cache"
     depth = max(parts)
@@ -253,15 +256,15 @@ def _cold(
 
 
 def _takes_no_longer(found: dict[str, Any], fewer: dict[int, dict[str, Any]]) -> bool:
-    """Whether a read takes as long as among fewer at once: none waits for another."""
+    """Whether a read takes as long as with fewer at once, so that none waits for another."""
     last = next(reversed(fewer.values()), None)
     return last is not None and bool(found["latency_mean_s"] < _AS_LONG * last["latency_mean_s"])
 
 
 def _without_end(found: dict[str, Any], depth: int) -> dict[str, Any]:
-    """The rates of reads that do not wait for one another, as long as all readers have work.
+    """Returns the rates of reads that do not wait for one another while all readers have work.
 
-    In what was measured most of them waited at the end for the last ones.
+    In the measurement itself, most readers waited at the end for the last ones.
     """
     times = max(depth / found["latency_mean_s"] / found["images_per_second"], 1.0)
     rates = ("images_per_second", "megabytes_per_second")
@@ -269,12 +272,12 @@ def _without_end(found: dict[str, Any], depth: int) -> dict[str, Any]:
 
 
 def _worth(found: dict[str, Any]) -> tuple[bool, float]:
-    """The best of several rates is the highest of those that are of more than a few reads."""
+    """Orders rates: the best one is the highest of those that come from more than a few reads."""
     return little.enough(found["reads"], found["seconds"]), float(found["images_per_second"])
 
 
 def _gains_nothing(parts: dict[int, dict[str, Any]]) -> bool:
-    """Whether a disk is slow, and reads at once wait for one another: its bytes are the limit."""
+    """Whether a disk is slow and reads at once wait for one another: its bandwidth is the limit."""
     if len(parts) < 2:
         return False
     one, several = (found["images_per_second"] for found in list(parts.values())[-2:])
