@@ -1,7 +1,8 @@
 """The shared library behind the package: found and loaded at first use, called through ctypes.
 
-Never loaded at import. A process that is forked after Go's runtime started cannot use it, so
-merely importing Headrace must not take that from a program; see ``capi/forward.c``.
+It is never loaded at import. A process that is forked after Go's runtime started cannot use the
+library, so merely importing Headrace must not make it unusable for a program's children; see
+``capi/forward.c``.
 """
 
 from __future__ import annotations
@@ -43,17 +44,17 @@ from headrace.errors import (
 
 T = TypeVar("T")
 
-# Longest wait inside the library. Python delivers Ctrl-C only between two calls.
+# The longest wait inside the library. Python handles Ctrl-C only between two calls.
 SLICE_MS = 200
 
 _lock = threading.Lock()
 _library: ctypes.CDLL | None = None
 _loaded_in = 0
-_release_batch: Any = None  # hr_release, as the callback of a weak reference
+_release_batch: Any = None  # hr_release as a callback of weak references
 
 
 def _unlock() -> None:
-    """In a forked child: the thread that holds the lock did not come along."""
+    """Makes a new lock in a forked child, which lacks the thread that may hold the lock."""
     global _lock
     _lock = threading.Lock()
 
@@ -62,7 +63,7 @@ os.register_at_fork(after_in_child=_unlock)
 
 
 def library() -> ctypes.CDLL:
-    """The library, loaded by the first call.
+    """Returns the library, which the first call loads.
 
     Raises:
         ForkedError: in a child that was forked after its parent had loaded the library.
@@ -72,14 +73,14 @@ def library() -> ctypes.CDLL:
     if _library is None and _loaded_in in (0, os.getpid()):
         with _lock:
             if _library is None:
-                _loaded_in = os.getpid()  # before, for a child may be forked on the way
+                _loaded_in = os.getpid()  # set before, because a child may be forked meanwhile
                 try:
                     loaded = _load()
                 except BaseException:
                     _loaded_in = 0
                     raise
                 _library = loaded
-    # The library would refuse as well; but what it holds open here belongs to the parent.
+    # The library would refuse this as well, but what it holds open here belongs to the parent.
     if _library is None or _loaded_in != os.getpid():
         raise ForkedError(
             "this process was forked after Headrace was first used, and the engine's threads do "
@@ -105,7 +106,7 @@ def _load() -> ctypes.CDLL:
         function = getattr(loaded, name)
         function.argtypes, function.restype = arguments, c_int32
     global _release_batch
-    # What calls it says which reference it was, which nobody wants to know.
+    # A weak reference passes itself to its callback; nobody needs it.
     with_reference = ctypes.CFUNCTYPE(c_int32, c_int64, c_void_p, py_object)
     _release_batch = with_reference(("hr_release", loaded))
     found = loaded.hr_abi_version()
@@ -122,7 +123,7 @@ def call(name: str, *arguments: Any) -> bytes:
     """Calls a function whose last parameter is the error, and raises what it reports.
 
     Returns:
-        What it warns of, where headrace.h says that it may; else nothing.
+        What the function warns of, if headrace.h says that it may; otherwise nothing.
     """
     error = abi.Error()
     if getattr(library(), name)(*arguments, byref(error)):
@@ -134,12 +135,13 @@ def call(name: str, *arguments: Any) -> bytes:
 def decode(
     encoded: Any, length: int, config: Mapping[str, Any], make: Callable[[abi.Image], tuple[T, Any]]
 ) -> T:
-    """Calls ``hr_decode`` for the size of its answer, and again for the answer.
+    """Calls ``hr_decode`` for the size of its answer, and then for the answer.
 
     Args:
-        encoded, length: the image's bytes, as ctypes takes an address, and how many.
+        encoded, length: the image's bytes, in a form that ctypes takes as an address, and their
+        number.
         config: what ``hr_decode`` documents.
-        make: is told the size and makes the object for the answer; returns it and its address.
+        make: gets the size, makes the object for the answer, and returns it and its address.
     """
     text = to_text(followed.following(config))
     image = abi.Image()
@@ -151,7 +153,7 @@ def decode(
 
 
 def submit(loader: int, indices: array.array[int], draws: array.array[int]) -> None:
-    """Calls ``hr_submit`` with an array of int64 and one of uint64, equally long."""
+    """Calls ``hr_submit`` with an array of int64 and one of uint64 of equal length."""
     count = len(indices)
     if not count:  # an empty array has no address, and NULL would end the epoch
         call("hr_submit", loader, (c_int64 * 1)(), (c_uint64 * 1)(), 0)
@@ -161,11 +163,11 @@ def submit(loader: int, indices: array.array[int], draws: array.array[int]) -> N
 
 
 class Handle:
-    """Owns one handle of the library: closed by hand, by the garbage collector, or at exit."""
+    """Owns one handle of the library, closed by hand, by the garbage collector, or at exit."""
 
     def __init__(self) -> None:
-        # The library writes the handle to where the finalizer looks for it, so that no exception
-        # comes between opening an object and owning it.
+        # The library writes the handle to where the finalizer looks for it, so no exception can
+        # come between opening an object and owning it.
         self.place = c_int64()
         self._kept: list[dict[int, Any]] = []
         self.close: weakref.finalize[..., Handle] = weakref.finalize(
@@ -173,7 +175,7 @@ class Handle:
         )
 
     def keep(self, loans: dict[int, Any]) -> None:
-        """Keeps what is lent to the object alive until it was closed."""
+        """Keeps what is lent to the object alive until the object has been closed."""
         self._kept.append(loans)
         if len(self._kept) == 1:
             before = self.close
@@ -185,7 +187,7 @@ class Handle:
         """The integer.
 
         Raises:
-            ClosedError: it stands for nothing any more.
+            ClosedError: the object was closed.
         """
         if not self.close.alive:
             raise ClosedError("this object was closed")
@@ -193,11 +195,11 @@ class Handle:
 
 
 def to_text(config: Mapping[str, Any]) -> bytes:
-    """A configuration as JSON.
+    """Returns a configuration as JSON.
 
     Raises:
-        ArgumentError: JSON cannot say it: a number is not finite, or an argument is of another
-            type. The sentence names it.
+        ArgumentError: JSON cannot express it: a number is not finite, or an argument has another
+            type. The sentence names the argument.
     """
     userop.check_origin((config.get("transform"), config.get("views")))
     for name, value in _step_arguments(config):
@@ -213,14 +215,14 @@ def to_text(config: Mapping[str, Any]) -> bytes:
 
 
 def _in_memory(value: Any) -> Any:
-    """What stands in a configuration for memory, which JSON says by its address."""
+    """Turns an object that stands for memory into its address, which JSON can express."""
     if not hasattr(value, "to_json"):
         raise TypeError
     return value.to_json()
 
 
 def _step_arguments(config: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """The arguments of all transforms, with what a sentence calls them."""
+    """Yields the arguments of all transforms, with what a sentence calls them."""
     views = config.get("views") or [{"transform": config.get("transform") or ()}]
     for place, view in enumerate(views):
         which = f"view {place}, " if len(views) > 1 else ""
@@ -248,7 +250,7 @@ def _check_finite(what: str, value: Any) -> None:
 
 
 def opened(name: str, config: Mapping[str, Any], *first: Any) -> Handle:
-    """Calls a function that takes a configuration and answers with a handle."""
+    """Calls a function that takes a configuration and returns a handle."""
     handle = Handle()
     if name == "hr_loader_open":
         config = followed.following(config)
@@ -258,7 +260,7 @@ def opened(name: str, config: Mapping[str, Any], *first: Any) -> Handle:
 
 
 def answer(name: str, *arguments: Any, guess: int = 4096) -> bytearray:
-    """Calls a function that answers into a buffer, again where the first guess was too small."""
+    """Calls a function that answers into a buffer, and again if the first guess was too small."""
     need, error = c_size_t(), abi.Error()
     while True:
         buffer = bytearray(guess)
@@ -274,31 +276,32 @@ def answer(name: str, *arguments: Any, guess: int = 4096) -> bytearray:
 
 
 def info(name: str, *arguments: Any) -> dict[str, Any]:
-    """The JSON object that a function answers with."""
+    """Returns the JSON object that a function answers with."""
     found: dict[str, Any] = json.loads(answer(name, *arguments)[:-1])
     return found
 
 
 def close_if_open(handle: c_int64) -> None:
-    """Closes what a handle stands for, where it does and this is not a forked child."""
-    # Runs in whatever thread the collector picked, also in a forked child, whose parent it is that
-    # still needs the object. Takes no lock of ours: the thread it interrupts may hold it.
+    """Closes what a handle stands for, if it is open and this is not a forked child."""
+    # This runs in whatever thread the collector picked. In a forked child the object still belongs
+    # to the parent, which needs it. It takes none of our locks, because the thread that it
+    # interrupts may hold one.
     if handle.value and _library is not None and _loaded_in == os.getpid():
         _library.hr_close(handle, None)
 
 
-# What hr_close waits for threads at most (closeGrace in internal/pipeline), less a margin.
+# The longest time that hr_close waits for threads (closeGrace in internal/pipeline), less a margin.
 _CLOSE_GRACE_S = 0.45
 _stuck: list[dict[int, Any]] = []
 
 
 def end(handle: Handle) -> None:
-    """Closes a job or a writer, finished or not, and warns of what could not be removed of it."""
+    """Closes a job or a writer, finished or not, and warns of its files that it cannot remove."""
     if not handle.close.alive or _library is None or _loaded_in != os.getpid():
         return
     error = abi.Error()
     code = _library.hr_close(handle.place, byref(error))
-    handle.close.detach()  # not before: an exception in between leaves the finalizer a closed one
+    handle.close.detach()  # only now: a finalizer may find it closed
     if not code:
         scarce.warn_of(error.text)
 
@@ -309,41 +312,44 @@ def _close_lent(handle: c_int64, kept: list[dict[int, Any]]) -> None:
     over = time.monotonic() - begun < _CLOSE_GRACE_S
     for loans in kept:
         if not over and loans:
-            # A read that does not end kept a thread, which may yet use what is lent.
+            # A read that does not end kept a thread running, and that thread may still use what is
+            # lent.
             _stuck.append(dict(loans))
         if over:
             loans.clear()
 
 
 def release(batch: int) -> None:
-    """Gives a batch's memory back. For finalizers, as ``close_if_open``."""
+    """Gives a batch's memory back. It is for finalizers, like ``close_if_open``."""
     if _library is not None and _loaded_in == os.getpid():
         _library.hr_release(batch, None)
 
 
-# A reference has to outlive what it watches. By batch; and the batches, oldest first.
+# A weak reference works only as long as it lives itself. Here they are by batch, and the batches'
+# numbers, oldest first.
 _watching: dict[int, weakref.ref[Any]] = {}
 _watched: deque[int] = deque()
 
 
 def release_with(owner: Any, batch: abi.Batch) -> None:
-    """Takes a batch: its memory goes back when ``owner`` dies.
+    """Takes over a batch: its memory goes back when ``owner`` is freed.
 
-    By C alone. Python runs signal handlers between any two of its instructions, also those of a
-    finalizer, and what a handler raises there is printed and forgotten: Ctrl-C, say. In a forked
-    child the library itself sees that the batch is its parent's.
+    C alone does this. Python runs signal handlers between any two instructions, also in a
+    finalizer. What a handler raises there, such as KeyboardInterrupt, is printed and lost. In a
+    forked child the library itself notices that the batch belongs to the parent.
     """
     number = batch.batch
     give_back = partial(_release_batch, number, None)
-    # From here on the batch is the owner's and no longer the structure's: no exception comes
-    # between these, for none of them is a call. One behind the first takes the reference along.
+    # From here on the batch belongs to the owner and no longer to the structure. No exception can
+    # come between these lines, because none of them is a call. If one comes after the first line,
+    # the reference is lost with it.
     watch = weakref.ref(owner, give_back)
     _watching[number] = watch
     batch.batch = 0
     _watched.append(number)
-    # Two looks for each that comes, so that those that died do not pile up.
+    # Two old references are checked for each new one, so that dead ones do not pile up.
     for _ in range(2):
-        with contextlib.suppress(IndexError):  # another thread was faster
+        with contextlib.suppress(IndexError):  # another thread took it
             oldest = _watched.popleft()
             found = _watching.get(oldest)
             if found is not None and found() is not None:

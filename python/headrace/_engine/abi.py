@@ -1,4 +1,4 @@
-"""The C ABI as ctypes has it: numbers, structures and what each function takes, as in
+"""The C ABI for ctypes: numbers, structures and the parameters of each function, as in
 ``capi/headrace.h``."""
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ ABI_VERSION = 2
 MAX_FIELDS = 40
 MAX_DIMENSIONS = 5
 
-# What hr_span is of.
+# The kinds of spans of hr_span.
 SPAN_NEXT, SPAN_WAIT, SPAN_COPY = 0, 1, 2
 
 OK, END, TIMEOUT, SHORT_BUFFER, CLOSED = 0, 1, 2, 3, 17
@@ -47,7 +47,7 @@ class Error(ctypes.Structure):
     )
 
     def exception(self) -> HeadraceError:
-        """What to raise for it."""
+        """Returns the exception to raise for it."""
         kind = BY_CODE.get(self.code, InternalError)
         if kind is SystemFailure and self.os_error == errno.ENOENT:
             kind = MissingFileError

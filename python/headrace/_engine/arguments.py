@@ -1,6 +1,6 @@
 """Arguments as users give them, checked by name before the engine sees them.
 
-Each function returns the argument in the one form that the rest works with, or raises an
+Each function returns the argument in the one form that the rest of the package uses, or raises an
 ``ArgumentError`` that says its name, its value and what is allowed.
 """
 
@@ -31,7 +31,7 @@ MODES = ("exact", "fast")
 ON_ERROR = ("raise", "replace")
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 UINT64_MAX = 2**64 - 1
-MOST_RATE = 1e12  # images a second that can be asked for: as many as memory brings bytes, and more
+MOST_RATE = 1e12  # the most images a second that can be asked for: more than memory brings bytes
 LAST_EPOCH = 2**62  # far from where the number of the epoch after it would wrap around
 
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "KI": 2**10, "MI": 2**20, "GI": 2**30}
@@ -41,27 +41,27 @@ _short.maxstring = _short.maxother = 80
 
 
 def shown(value: Any) -> str:
-    """A value for a sentence: an argument by mistake may be an image of megabytes."""
+    """Shortens a value for a sentence, because a wrong argument may be an image of megabytes."""
     try:
         return " ".join(_short.repr(value).split())
-    except Exception:  # a repr of somebody else's, which must not hide what is wrong
+    except Exception:  # a foreign repr failed; that must not hide the error itself
         return f"a {type(value).__name__}"
 
 
 def refuse(name: str, value: Any, allowed: str) -> ArgumentError:
-    """The error of a value that is of the right type."""
+    """Returns the error of a value that has the right type."""
     return ArgumentError(f"{name}={shown(value)}: {allowed} was expected")
 
 
 def refuse_type(name: str, value: Any, allowed: str) -> ArgumentTypeError:
-    """The error of a value of another type."""
+    """Returns the error of a value that has another type."""
     kind = type(value).__name__
     return ArgumentTypeError(f"{name}={shown(value)} is of type {kind}: {allowed} was expected")
 
 
 def path(name: str, value: Any) -> str:
-    """A path of the file system, as the engine takes it: bytes that are no UTF-8 are escaped."""
-    # Of a million paths most are such, which every encoding of file names has alike.
+    """Returns a path as the engine takes it: bytes that are not UTF-8 are escaped."""
+    # Of a million paths most are plain ASCII, which is the same in every encoding of file names.
     plain = isinstance(value, str) and value.isascii()
     found = value if plain else _path_of_bytes(name, value)
     if not found or "\0" in found:
@@ -80,12 +80,12 @@ def _path_of_bytes(name: str, value: Any) -> str:
 
 
 def found_path(text: str) -> str:
-    """A path that the engine tells, as Python opens it."""
+    """Returns a path that the engine reported, as Python opens it."""
     return os.fsdecode(text.encode("utf-8", "surrogateescape"))
 
 
 def printable(path: str | bytes) -> str:
-    """A path for a sentence: bytes that are no UTF-8 are shown as such.
+    """Returns a path for a sentence: bytes that are not UTF-8 are shown as escapes.
 
     A terminal may not print lone surrogates.
     """
@@ -93,10 +93,10 @@ def printable(path: str | bytes) -> str:
 
 
 def text(name: str, value: Any) -> str:
-    """Text that UTF-8 can say.
+    """Returns text that UTF-8 can encode.
 
-    A lone surrogate, which is how Python holds a file name of other bytes, would reach the engine
-    as a replacement character: as another name.
+    A lone surrogate stands for a byte of a file name that is not UTF-8. The engine would get a
+    replacement character for it, and so another name.
     """
     if not isinstance(value, str):
         raise refuse_type(name, value, "a str")
@@ -108,14 +108,15 @@ def text(name: str, value: Any) -> str:
 
 
 def name(what: str, value: Any) -> str:
-    """Text that names something."""
+    """Returns text that names something."""
     if "\0" in text(what, value) or not value:
         raise refuse(what, value, "a name that is not empty and has no NUL")
     return str(value)
 
 
 def integer(name: str, value: Any, least: int = INT64_MIN, most: int = INT64_MAX) -> int:
-    """An int, or what stands for one: of NumPy, or a tensor of one whole number."""
+    """Returns an int. Takes what stands for one as well: a number of NumPy, or a tensor of one
+    whole number."""
     allowed = f"an int of at least {least}"
     if most != INT64_MAX:
         allowed = f"an int from {least} to {most}"
@@ -129,7 +130,7 @@ def integer(name: str, value: Any, least: int = INT64_MIN, most: int = INT64_MAX
 
 
 def size(name: str, value: Any) -> int:
-    """Bytes, of a number or of text such as "256MB" (10**6) or "256MiB" (2**20)."""
+    """Returns bytes, given a number or text such as "256MB" (10**6) or "256MiB" (2**20)."""
     if not isinstance(value, str):
         return count(name, value, 1)
     found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMG]I?)?B?\s*", value.upper(), re.ASCII)
@@ -140,7 +141,8 @@ def size(name: str, value: Any) -> int:
 
 
 def count(name: str, value: Any, least: int = 0, most: int = INT64_MAX) -> int:
-    """An int that counts something: True, an int to Python, is a flag in the wrong place."""
+    """Returns an int that counts something. True is an int to Python, but here a flag in the wrong
+    place."""
     if isinstance(value, bool):
         raise refuse_type(name, value, f"an int of at least {least}")
     return integer(name, value, least, most)
@@ -155,7 +157,7 @@ def epoch(name: str, value: Any) -> int:
 
 
 def number(name: str, value: Any) -> float:
-    """A finite number, an int kept as one."""
+    """Returns a finite number; an int stays an int."""
     if isinstance(value, bool | str | bytes):
         raise refuse_type(name, value, "a number")
     try:
@@ -164,15 +166,15 @@ def number(name: str, value: Any) -> float:
             return found
     except (TypeError, ValueError, RuntimeError):
         raise refuse_type(name, value, "a number") from None
-    except OverflowError:  # an int beyond every float
+    except OverflowError:  # an int too large for a float
         pass
     raise refuse(name, value, "a finite number")
 
 
 def seconds(name: str, value: Any) -> float:
-    """A time that is more than none and ends."""
+    """Returns a time that is more than zero and finite."""
     allowed = "a number of seconds, more than 0,"
-    if isinstance(value, str | bytes | bool):  # float() would read it
+    if isinstance(value, str | bytes | bool):  # float() would take it
         raise refuse_type(name, value, allowed)
     try:
         found = float(value)
@@ -184,13 +186,13 @@ def seconds(name: str, value: Any) -> float:
 
 
 def rate(name: str, value: Any) -> float:
-    """Images a second, of which there are more than none and no more than any machine makes."""
+    """Returns a rate in images a second: more than zero, and no more than any machine makes."""
     allowed = f"a number of images a second, more than 0 and at most {MOST_RATE:,.0f},"
-    if isinstance(value, str | bytes | bool):  # float() would read it
+    if isinstance(value, str | bytes | bool):  # float() would take it
         raise refuse_type(name, value, allowed)
     try:
         found = float(value)
-    except OverflowError:  # an int beyond every float
+    except OverflowError:  # an int too large for a float
         raise refuse(name, value, allowed) from None
     except (TypeError, ValueError, RuntimeError):
         raise refuse_type(name, value, allowed) from None
@@ -200,7 +202,7 @@ def rate(name: str, value: Any) -> float:
 
 
 def flag(name: str, value: Any) -> bool:
-    # bool("no") is True: text is never taken for a flag.
+    # bool("no") is True, so text is never taken for a flag.
     if not isinstance(value, bool) and type(value).__name__ not in ("bool", "bool_"):
         raise refuse_type(name, value, "True or False")
     return bool(value)
@@ -215,18 +217,18 @@ def choice(name: str, value: Any, allowed: tuple[str, ...]) -> str:
 
 
 def each(name: str, values: Any, check: Callable[[str, Any], Any]) -> list[Any]:
-    """A list of the checked parts of a sequence; a lone str is none, though it has parts."""
+    """A list of the checked parts of a sequence. A lone str does not count as a sequence."""
     if isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
         raise refuse_type(name, values, "a sequence")
     try:
         parts = list(values)
-    except TypeError:  # an array or tensor without a dimension says so only now
+    except TypeError:  # an array or tensor without dimensions fails only here
         raise refuse_type(name, values, "a sequence") from None
     return [check(f"{name}[{number}]", part) for number, part in enumerate(parts)]
 
 
 def numbers(name: str, value: Any) -> list[float]:
-    """Numbers, of which one may stand alone."""
+    """Returns numbers, given several or one alone."""
     if hasattr(value, "__float__") and np.ndim(value) == 0:
         return [number(name, value)]
     if not isinstance(value, Iterable):
@@ -235,8 +237,8 @@ def numbers(name: str, value: Any) -> list[float]:
 
 
 def height_and_width(name: str, value: Any) -> list[int]:
-    """Two whole numbers, at least 1."""
-    if not hasattr(value, "__getitem__"):  # a set has no first
+    """Returns two whole numbers of at least 1."""
+    if not hasattr(value, "__getitem__"):  # a set has no order
         raise refuse_type(name, value, "an int, or height and width,")
     found = each(name, value, lambda part, side: count(part, side, 1))
     if len(found) != 2:
@@ -251,11 +253,11 @@ def mapping(name: str, value: Any) -> dict[str, Any]:
 
 
 def state(value: Any, keys: Iterable[str], whose: str) -> dict[str, Any]:
-    """A saved state.
+    """Checks a saved state.
 
     Args:
-        keys: what each state of that kind has.
-        whose: the class that saves it.
+        keys: what every state of this kind has.
+        whose: the class that saves such states.
     """
     found = mapping("state", value)
     missing = [repr(key) for key in keys if key not in found]
@@ -268,7 +270,7 @@ def state(value: Any, keys: Iterable[str], whose: str) -> dict[str, Any]:
 
 
 def limits(value: Any) -> dict[str, int]:
-    """Limits by name (docs/limits.md)."""
+    """Checks limits by name (docs/limits.md)."""
     found = mapping("limits", value)
     for key in found:
         choice("a key of limits", key, LIMITS)
@@ -279,7 +281,7 @@ def limits(value: Any) -> dict[str, int]:
 
 
 def encoded(name: str, value: Any) -> NDArray[np.uint8]:
-    """The bytes of a file, or of whatever has a buffer, without copying them."""
+    """Returns the bytes of a file, or of any object with a buffer, without copying them."""
     try:
         return np.frombuffer(value, np.uint8)
     except (TypeError, ValueError, BufferError):
@@ -290,7 +292,7 @@ _TRANSLATION = "**headrace.from_torchvision(compose).keywords in place of it tra
 
 
 def transforms(name: str, value: Any) -> list[dict[str, Any]]:
-    """A list of transforms as the engine reads it."""
+    """Returns a list of transforms as the engine reads it."""
     if hasattr(value, "to_dict"):
         raise refuse_type(name, value, f"a list, as {name}=[...],")
     if not isinstance(value, Iterable) and type(value).__module__.startswith("torchvision."):

@@ -1,4 +1,4 @@
-"""Datasets in stores of objects: what a user says of the store, and waits that Ctrl-C ends."""
+"""Datasets in object stores: what a user says of the store, and waits that Ctrl-C can end."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from typing import Any, TypeVar
 from headrace._engine import arguments
 from headrace.errors import ArgumentError, WaitTimeoutError
 
-# How addresses begin: those of internal/remote/address.go.
+# The beginnings of addresses; internal/remote/address.go has the same.
 SCHEMES = ("s3", "gs", "az", "http", "https", "hf")
 
 Answer = TypeVar("Answer")
 
-# The seconds that patience may last here, and the time at which they are over.
+# How many seconds a call may wait here, and the time at which they are over.
 _limit: contextvars.ContextVar[tuple[float, float]] = contextvars.ContextVar(
     "headrace-patience", default=(math.inf, math.inf)
 )
 
 
 def is_url(path: Any) -> bool:
-    """Whether a path is the address of something in a store; case means nothing in a scheme."""
+    """Whether a path is an address in a store; the case of a scheme does not matter."""
     if not isinstance(path, str):
         return False
     scheme, colon, _ = path.partition("://")
@@ -34,9 +34,9 @@ def is_url(path: Any) -> bool:
 
 
 def shown(address: str) -> str:
-    """An address as texts have it: of http and https without name, password and query."""
+    """Returns an address for texts: those of http and https without name, password and query."""
     scheme, colon, rest = address.partition("://")
-    if not colon:  # an index here, of containers there
+    if not colon:  # a local index of containers in a store
         return address
     if scheme.lower().startswith("http"):
         host, slash, path = rest.partition("?")[0].partition("#")[0].partition("/")
@@ -45,9 +45,9 @@ def shown(address: str) -> str:
 
 
 def storage(value: Any) -> dict[str, Any]:
-    """What is said of a store, for the engine, which knows the names.
+    """Returns the options of a store for the engine, which knows their names.
 
-    No value is in an error: it may be a secret in the wrong place.
+    Errors contain no value, because it may be a secret in the wrong place.
     """
     if not isinstance(value, Mapping) or not all(isinstance(name, str) for name in value):
         raise arguments.refuse_type("storage", type(value), "a dict with names of options")
@@ -60,7 +60,7 @@ def storage(value: Any) -> dict[str, Any]:
 
 
 def cache(directory: Any, size: Any) -> dict[str, Any]:
-    """The options of a cache on disk, for the engine."""
+    """Returns the options of a cache on disk, for the engine."""
     if (directory is None) != (size is None):
         raise ArgumentError("cache and cache_size: one of them is given (expected both, or none)")
     if directory is None:
@@ -72,7 +72,7 @@ def cache(directory: Any, size: Any) -> dict[str, Any]:
 
 
 def timeout(value: Any) -> float | None:
-    """The seconds that a store may take."""
+    """Returns the seconds that a store may take."""
     return None if value is None else arguments.seconds("timeout", value)
 
 
@@ -82,9 +82,9 @@ def _until(limit: tuple[float, float]) -> float:
 
 @contextlib.contextmanager
 def within(seconds: float | None) -> Iterator[None]:
-    """Bounds all that is done patiently inside, together; None: nothing does, but what is around.
+    """Bounds the time of everything done with ``patiently`` inside; None sets no bound of its own.
 
-    Of two bounds, one inside the other, that counts which is over first.
+    Of two nested bounds, the one that is over first counts.
     """
     if seconds is None:
         yield
@@ -99,16 +99,16 @@ def within(seconds: float | None) -> Iterator[None]:
 def patiently(
     call: Callable[[], Answer], forgotten: Callable[[Answer], object], address: str
 ) -> Answer:
-    """Calls what may wait long for a store, so that Ctrl-C ends the wait.
+    """Makes a call that may wait long for a store, so that Ctrl-C ends the wait.
 
-    Python delivers signals between two calls into the engine, and one of these may last a minute.
+    Python handles signals between two calls into the engine, and one such call may last a minute.
 
     Args:
-        forgotten: takes the answer that comes when nobody waits any more.
+        forgotten: gets the answer if it comes after the wait was ended.
         address: what is waited for.
 
     Raises:
-        WaitTimeoutError: it took longer than the time that there is.
+        WaitTimeoutError: it took longer than the time that was left.
     """
     seconds, until = _limit.get()
     done: list[Answer] = []
@@ -130,7 +130,7 @@ def patiently(
             over.release()
 
     try:
-        _thread.start_new_thread(run, ())  # one call of C, which no exception cuts in two
+        _thread.start_new_thread(run, ())  # one call of C, which no exception can interrupt
         left = min(max(0.0, until - time.monotonic()), threading.TIMEOUT_MAX)
         if not over.acquire(timeout=left):
             raise WaitTimeoutError(
@@ -148,7 +148,7 @@ def patiently(
 
 
 def waiting(path: Any) -> Callable[[Callable[[], Answer], Callable[[Answer], object]], Answer]:
-    """How to call what works on a path: patiently, if that is the address of something."""
+    """Returns how to call what works on a path: patiently if the path is an address."""
     if not is_url(path):
         return lambda call, _: call()
     return lambda call, forgotten: patiently(call, forgotten, path)

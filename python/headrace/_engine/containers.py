@@ -1,4 +1,4 @@
-"""Which containers a dataset consists of, and what in them is image and label."""
+"""The containers that a dataset consists of, and what in them is image and label."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Words(NamedTuple):
-    """What ``Dataset``, ``Loader``, ``index`` and ``pack`` say alike of a source that is a path."""
+    """What ``Dataset``, ``Loader``, ``index`` and ``pack`` can be told about a source's path."""
 
     format: str | None = None
     image: str | None = None
@@ -27,7 +27,7 @@ class Words(NamedTuple):
     root: Path | None = None
 
     def checked(self) -> Words:
-        """The same as the engine takes them; only a label may yet be an array or another file."""
+        """The same as the engine takes it. Only a label may still be an array or another file."""
         one = {"format": self.format, "image": self.image, "split": self.split}
         several = {"fields": self.fields, "classes": self.classes}
         given: dict[str, Any] = {
@@ -41,10 +41,10 @@ class Words(NamedTuple):
         return self._replace(**given)
 
     def refuse_with(self, what: str, is_: str = "a Dataset that") -> None:
-        """Refuses words beside a dataset that is open, for it was told its own.
+        """Refuses these words beside an open dataset, because it was opened with its own.
 
         Args:
-            what: the name of the argument that the dataset was given as.
+            what: the name of the argument that holds the dataset.
             is_: what that argument is, if not the dataset itself.
         """
         for name, value in self._asdict().items():
@@ -56,11 +56,11 @@ class Words(NamedTuple):
 
 
 def refuse_of_address(whose: str, **given: Any) -> None:
-    """Refuses what is said of an address beside what has opened it already.
+    """Refuses words about an address beside something that was opened with its own.
 
     Args:
-        whose: what has its own, "a headrace.Dataset".
-        given: by name; a value may be secret, so none is told.
+        whose: what was opened, such as "a headrace.Dataset".
+        given: the words by name; a value may be secret, so none is shown.
     """
     for name, value in given.items():
         if value is not None:
@@ -71,7 +71,7 @@ def config(what: str, path: Path | Sequence[Path], words: Words) -> dict[str, An
     """The engine's configuration of a source, which may be one path or several.
 
     Args:
-        what: the name of the argument that the source was given as.
+        what: the name of the argument that holds the source.
     """
     found: dict[str, Any] = {}
     if isinstance(path, list | tuple):
@@ -86,25 +86,25 @@ def config(what: str, path: Path | Sequence[Path], words: Words) -> dict[str, An
 
 
 def warn_of(info: Mapping[str, Any]) -> None:
-    """Warns of what a scan has to say, where the user's own code opened the dataset."""
+    """Passes on the warnings of a scan, at the line of the user's code that opened the dataset."""
     for text in info.get("warnings", ()):
         warn(text)
 
 
-# Folders of these names are splits, and no class of anybody's. A test of internal/scan compares
-# them with its own.
+# Folders with these names are splits and never classes. A test of internal/scan compares them with
+# its own list.
 _SPLITS = {"train", "training", "val", "valid", "validation", "dev", "test"}
 
 
 def warn_of_splits(folder: str | os.PathLike[str], classes: Sequence[str]) -> None:
-    """Warns where one folder too high was given, so that its splits have become the classes."""
+    """Warns if the folder given is one level too high, so that its splits became the classes."""
     if classes and {name.lower() for name in classes} <= _SPLITS:
         first = os.path.join(arguments.printable(os.fspath(folder)), classes[0])
         warn(f"the classes are {', '.join(classes)}; if these are splits, open one, as {first}")
 
 
 def class_folders(source: Any, count: int) -> list[str]:
-    """The names of a folder's folders, if there are as many as a job found classes."""
+    """Returns the names of a folder's subfolders, if there are as many as a job found classes."""
     if not isinstance(source, str | os.PathLike) or not os.path.isdir(source):
         return []
     names = sorted(entry.name for entry in os.scandir(os.fspath(source)) if entry.is_dir())

@@ -1,7 +1,7 @@
-"""Many images at once: of any bytes and files, by any transforms, into any memory.
+"""Many images at once: any bytes and files, any transforms, any memory.
 
-Who submits says where the pixels go, and gives the owner of that memory to keep; nothing here
-knows of arrays or tensors.
+The caller says where the pixels go and passes the owner of that memory to be kept. This module
+knows nothing of arrays or tensors.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-# hr_task, whose members have no gaps: bytes, path, config and data with their sizes, the key but
-# for its view, device, inode, size, mtime_ns, view, flags, descriptor, reserved.
+# hr_task, whose members have no gaps: bytes, path, config and data with their sizes, the key
+# without its view, device, inode, size, mtime_ns, view, flags, descriptor, reserved.
 TASK = struct.Struct("=8Q4Q2Q2qIIiI")
 _DESCRIPTOR, _SAME_IMAGE, _CHECKED = 1, 2, 4  # enum hr_task_flag
 _NONE = (0, 0, 0, 0)
@@ -31,8 +31,8 @@ class File(NamedTuple):
     """An encoded image in a file of its own."""
 
     path: bytes
-    descriptor: int = -1  # 0 or more: open, read in the place of the path; the caller keeps it so
-    # Device, inode, size and mtime in nanoseconds: another file, or version, is an error.
+    descriptor: int = -1  # 0 or more: read instead of the path; the caller keeps it open
+    # Device, inode, size and mtime in nanoseconds; another file or version is an error.
     identity: tuple[int, int, int, int] | None = None
 
 
@@ -42,12 +42,12 @@ class Task(NamedTuple):
     source: Any  # bytes-like: the encoded image; or a File
     config: bytes  # JSON as hr_decode takes it, without the key; b"": the whole image, HWC uint8
     key: tuple[int, int, int, int, int]  # seed, epoch, sample, draw, view
-    address: int  # of writable memory, for
-    capacity: int  # so many bytes; 0: only Work.size is found out
-    same_image: bool = False  # the image of the task before, read once; ``source`` does not count
+    address: int  # of writable memory
+    capacity: int  # bytes of that memory; 0: only Work.size is found out
+    same_image: bool = False  # the previous task's image, read only once; ``source`` is ignored
 
 
-# A Task, or a tuple of the same without the class, which takes a third of the time to make.
+# A Task, or a plain tuple of the same values, which takes a third of the time to make.
 AnyTask = tuple[Any, bytes, tuple[int, int, int, int, int], int, int, bool]
 
 
@@ -55,11 +55,11 @@ class Decoder:
     """Threads of the engine that decode what is submitted.
 
     Attributes:
-        submitted: works of at least one task, which the engine numbers from 0.
+        submitted: works of at least one task; the engine numbers them from 0.
 
     Args:
-        num_threads: 0: as many as a loader has.
-        read_delay_ms: for tests: every read of a file waits so long.
+        num_threads: 0 means as many as a loader has.
+        read_delay_ms: for tests: the delay of every read of a file.
 
     Raises:
         ArgumentError: a number is out of range.
@@ -78,15 +78,15 @@ class Decoder:
         Works are done in the order in which they were submitted, and the tasks of each in theirs.
 
         Args:
-            tasks: paths and configurations are copied. Sources, and the memory at their addresses,
-                belong to the engine until the work is finished or closed; so do descriptors stay
-                open.
-            keep: kept alive so long, as sources are: the owner of that memory.
+            tasks: paths and configurations are copied. Sources, and the memory at the addresses,
+                belong to the engine until the work is finished or closed. Descriptors have to stay
+                open as long.
+            keep: kept alive as long as sources are: the owner of that memory.
 
         Raises:
-            ArgumentError: a task is impossible; the sentence says its number. None is begun. What
-                is wrong with an image or a configuration is among ``Work.failures``.
-            LimitError: too many wait unfinished.
+            ArgumentError: a task is impossible; the sentence says its number, and no task is begun.
+                Errors of an image or a configuration are in ``Work.failures``.
+            LimitError: too many tasks wait unfinished.
             ClosedError: the decoder was closed.
         """
         made = Work(self, self._handle.value, list(tasks), keep)
@@ -95,7 +95,7 @@ class Decoder:
 
     @property
     def handle(self) -> _lib.Handle:
-        """The engine's, which has statistics and traces as that of a loader."""
+        """The engine's handle, which has statistics and traces like a loader's."""
         return self._handle
 
     def close(self) -> None:
@@ -104,35 +104,35 @@ class Decoder:
 
 
 class Work:
-    """What was submitted together; made by ``Decoder.submit``.
+    """Tasks that were submitted together; ``Decoder.submit`` makes it.
 
     Attributes:
-        count: of its tasks.
+        count: the number of its tasks.
 
-    Closed by hand or by the garbage collector: what has not begun is cancelled, what is being
-    decoded is waited for, and only then are sources and ``keep`` let go.
+    It is closed by hand or by the garbage collector. Tasks that have not begun are cancelled, and
+    those being decoded are waited for. Only then are sources and ``keep`` released.
     """
 
     def __init__(self, decoder: Decoder, handle: int, tasks: Sequence[AnyTask], keep: Any) -> None:
-        self._decoder = decoder  # stays open while a work of it is there
+        self._decoder = decoder  # keeps the decoder open
         self._failures: dict[int, HeadraceError] | None = None  # known when all is finished
         self.count = len(tasks)
         memory, held = _packed(tasks)
         self._kept = [held, keep]
-        # Written by the engine to where the finalizer looks, as in _lib.Handle.
+        # The engine writes the handle to where the finalizer looks, as in _lib.Handle.
         self._place = c_int64()
         self._close = weakref.finalize(self, _let_go, self._place, self._kept)
         array = (c_char * len(memory)).from_buffer(memory)
         _lib.call("hr_decoder_submit", handle, array, len(tasks), byref(self._place))
 
     def wait(self, timeout_s: float | None = None) -> bool:
-        """Waits until all tasks are finished; sources and ``keep`` are let go then.
+        """Waits until all tasks are finished; then sources and ``keep`` are released.
 
         Args:
-            timeout_s: seconds; 0 only looks, None waits as long as it takes.
+            timeout_s: seconds; 0 only looks, None waits without limit.
 
         Returns:
-            Whether they are.
+            Whether all tasks are finished.
 
         Raises:
             ClosedError: the work or its decoder was closed before.
@@ -157,14 +157,14 @@ class Work:
                 return False
 
     def failures(self) -> dict[int, HeadraceError]:
-        """The errors of tasks, by their places in the list; all of them once ``wait`` was True."""
+        """The errors of tasks by their number in the list; complete once ``wait`` returned True."""
         return dict(self._failed() if self._failures is None else self._failures)
 
     def size(self, index: int) -> tuple[int, int, int]:
-        """Width and height in pixels, and bytes, of the result of a task that is finished.
+        """Returns width and height in pixels, and bytes, of the result of a finished task.
 
         Raises:
-            HeadraceError: it was not found out, and why: the task's error.
+            HeadraceError: the size is unknown; this is the task's error, which says why.
             WaitTimeoutError: the task is not finished.
         """
         image, error = abi.Image(), abi.Error()
@@ -176,7 +176,7 @@ class Work:
         return image.width, image.height, image.bytes
 
     def close(self) -> None:
-        """Cancels what has not begun and waits for what is being decoded."""
+        """Cancels tasks that have not begun, and waits for those being decoded."""
         self._close()
 
     def _handle(self) -> int:
@@ -202,9 +202,9 @@ def _let_go(place: c_int64, kept: list[Any]) -> None:
 
 
 def _packed(tasks: Sequence[AnyTask]) -> tuple[bytearray, list[Any]]:
-    """The tasks as an array of hr_task, and what its addresses are those of, sources among it.
+    """The tasks as an array of hr_task, and the objects behind its addresses, such as sources.
 
-    This is once an image: all addresses come from one call, and a task is one packing.
+    This runs for each image, so one call returns all addresses, and a task is packed in one step.
     """
     texts, arrays = _texts(tasks)
     configs = dict.fromkeys([task[1] for task in tasks])
@@ -242,7 +242,7 @@ def _packed(tasks: Sequence[AnyTask]) -> tuple[bytearray, list[Any]]:
 
 
 def _texts(tasks: Sequence[AnyTask]) -> tuple[list[bytes], dict[int, NDArray[np.uint8]]]:
-    """The path, or the image, of each that is a bytes object; by number, arrays of the others."""
+    """Returns path or image of each task that has it as bytes; arrays of the others, by number."""
     texts, arrays = [], {}
     for number, task in enumerate(tasks):
         source = b"" if task[5] else task[0]
@@ -257,7 +257,7 @@ def _texts(tasks: Sequence[AnyTask]) -> tuple[list[bytes], dict[int, NDArray[np.
 
 
 def _checked(configs: Iterable[bytes]) -> Iterable[bytes]:
-    """ctypes would take None, and a number for an address."""
+    """Refuses what is not bytes: ctypes would take None, and a number for an address."""
     for config in configs:
         if type(config) is not bytes:
             raise arguments.refuse_type("config", config, "bytes, JSON,")

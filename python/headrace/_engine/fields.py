@@ -16,10 +16,10 @@ TYPES = ("int", "float", "str", "bytes", "array")
 
 
 def to_json(name: str, value: Any) -> Any:
-    """A field's value as the engine takes it.
+    """Returns a field's value as the engine takes it.
 
     Raises:
-        ArgumentError: the value is no int of 64 bits, float, str, bytes or numeric array.
+        ArgumentError: the value is not an int of 64 bits, a float, str, bytes or numeric array.
     """
     if isinstance(value, bool | np.bool_):
         return int(value)
@@ -36,8 +36,8 @@ def to_json(name: str, value: Any) -> Any:
     if isinstance(value, bytes | bytearray | memoryview):
         return {"bytes": base64.b64encode(bytes(value)).decode("ascii")}
     try:
-        array = np.asarray(value, order="C")  # ascontiguousarray adds a dimension to one of none
-    except (TypeError, ValueError, RuntimeError):  # ragged; or a tensor that NumPy cannot have
+        array = np.asarray(value, order="C")  # ascontiguousarray would add a dimension to a scalar
+    except (TypeError, ValueError, RuntimeError):  # ragged, or a tensor that NumPy cannot read
         array = np.empty(0, object)
     if array.dtype.kind not in "biuf":
         raise ArgumentTypeError(

@@ -1,4 +1,4 @@
-"""Which Pillow's pixels the engine makes: those of the one that is installed."""
+"""Which version of Pillow the engine follows: the one that is installed."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import functools
 from collections.abc import Mapping
 from typing import Any
 
-# The first whose resize begins with the cheaper pass, as the engine does where nothing is said.
+# The first version whose resize begins with the cheaper pass. The engine does so by default.
 _NEWEST = 13
 
 
 @functools.cache
 def pillow() -> str:
-    """The version of an installed Pillow before 13, as "12.3"; empty for any other and for none."""
+    """The version of an installed Pillow before 13, as "12.3"; "" for a later one and for none."""
     try:
         import PIL
 
@@ -23,5 +23,5 @@ def pillow() -> str:
 
 
 def following(config: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A configuration of ``hr_decode`` or ``hr_loader_open`` that says whose pixels are wanted."""
+    """Adds to a configuration of ``hr_decode`` or ``hr_loader_open`` which Pillow to follow."""
     return {**config, "pillow": pillow()} if pillow() else config

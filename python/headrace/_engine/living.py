@@ -1,4 +1,4 @@
-"""The loaders of this process, as long as they live, and what each measures."""
+"""The open loaders of this process, and what each measures."""
 
 from __future__ import annotations
 
@@ -12,17 +12,18 @@ from headrace.errors import HeadraceError
 
 _numbers = itertools.count()
 _Asked = tuple["weakref.ref[Any]", Callable[[Any], dict[str, Any]]]
-# A thread of its own may ask for what all of them measured while another one opens a loader. A
-# WeakValueDictionary that is gone through then says that it has changed; a dict's copy is one step.
+# One thread may ask for the figures of all loaders while another thread opens one. Iterating over a
+# WeakValueDictionary then fails because it has changed; copying a dict is one step.
 _loaders: dict[int, _Asked] = {}
 
 
 def add(loader: Any, ask: Callable[[Any], dict[str, Any]] | None = None) -> int:
-    """Notes a loader that was opened; it is forgotten when nobody has it any more.
+    """Registers a loader that was opened; it is forgotten when it is freed.
 
     Args:
-        loader: the engine's handle of one; or what else hands out batches, with ``ask``.
-        ask: says what it measured, as ``Loader.stats``.
+        loader: the engine's handle of a loader; or something else that hands out batches, with
+        ``ask``.
+        ask: returns what it measured, like ``Loader.stats``.
 
     Returns:
         its number, for ``forget``.
@@ -34,12 +35,12 @@ def add(loader: Any, ask: Callable[[Any], dict[str, Any]] | None = None) -> int:
 
 
 def forget(number: int) -> None:
-    """Takes out a loader that was closed."""
+    """Removes a loader that was closed."""
     _loaders.pop(number, None)
 
 
 def of_handle(handle: _lib.Handle) -> dict[str, Any]:
-    """What the engine measured of a loader or a decoder of its own."""
+    """Returns what the engine measured of one of its loaders or decoders."""
     return dict(_lib.info("hr_loader_info", handle.value)["stats"])
 
 
@@ -55,11 +56,11 @@ def _alive() -> list[tuple[int, Any, Callable[[Any], dict[str, Any]]]]:
 
 
 def stats() -> dict[int, dict[str, Any]]:
-    """What each open loader measured, by its number in this process, the first one opened 0."""
+    """Returns what each open loader measured, by its number in this process; the first one is 0."""
     found = {}
     for number, loader, ask in _alive():
         try:
             found[number] = ask(loader)
-        except HeadraceError:  # closed, or of the process that this one was forked from
+        except HeadraceError:  # closed, or it belongs to the parent of this forked process
             continue
     return found

@@ -1,4 +1,4 @@
-"""Places of samples in files, as a table that the caller has, and as the engine takes them."""
+"""Places of samples in files: a table that the caller has, turned into the engine's form."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ OF_EVERY_SAMPLE = ("index", "path", "key", "image", "label")
 
 
 def config(files: Iterable[Any], table: Any, classes: Sequence[str] | None) -> dict[str, Any]:
-    """The configuration of a dataset of a table's rows.
+    """Returns the configuration of a dataset made of a table's rows.
 
     Raises:
-        ArgumentError, UnsupportedError: the table is none, or a column is not what it must be.
+        ArgumentError, UnsupportedError: it is not a table, or a column is not what it has to be.
     """
     found: dict[str, Any] = {"files": arguments.each("files", files, arguments.path)}
     columns = _columns(table)
@@ -67,7 +67,7 @@ _OWN = ("key", "label")
 
 
 def _columns(table: Any) -> dict[str, Array]:
-    """The columns by their names: of one dimension, or of two where a field has vectors."""
+    """Returns the columns by name. They have one dimension, or two if a field has vectors."""
     if hasattr(table, "column_names") and hasattr(table, "column"):  # Arrow's tables and batches
         return {name: _of_arrow(table.column(name)) for name in table.column_names}
     if not isinstance(table, Mapping):
@@ -76,7 +76,7 @@ def _columns(table: Any) -> dict[str, Array]:
     for name, values in table.items():
         try:
             column = np.asarray(values)
-        except (TypeError, ValueError, RuntimeError):  # ragged; or a tensor on another device
+        except (TypeError, ValueError, RuntimeError):  # ragged, or a tensor on another device
             column = np.empty(())
         vectors = column.ndim == 2 and column.shape[1] > 0 and column.dtype.kind in "iufb"
         if column.ndim != 1 and not (vectors and name not in (*PLACES, "key")):
@@ -91,7 +91,8 @@ def _columns(table: Any) -> dict[str, Array]:
 def _of_arrow(column: Any) -> Array:
     kind = str(column.type)
     if kind.startswith(("string", "large_string", "binary", "large_binary", "dictionary")):
-        # NumPy's own text would end at the first NUL, and fixed bytes lose those at their end.
+        # NumPy's own text type would end at the first NUL, and its fixed bytes lose NULs at their
+        # end.
         found: Array = np.empty(len(column), object)
         found[:] = column.to_pylist()
         return found
@@ -102,7 +103,7 @@ def _of_arrow(column: Any) -> Array:
 
 
 def _integers(name: str, column: Array) -> str:
-    """Whole numbers of 64 bits; larger ones are refused, not wrapped around."""
+    """Returns whole numbers of 64 bits; larger ones are refused and do not wrap around."""
     if column.dtype.kind not in "iu":
         first = f", row 0 is {arguments.shown(column[0])}" if len(column) else ""
         raise ArgumentTypeError(
@@ -126,7 +127,7 @@ def _texts(name: str, values: Sequence[bytes]) -> dict[str, str]:
 
 
 def _as_texts(name: str, column: Array) -> list[bytes]:
-    """Texts as UTF-8; none where there is None."""
+    """Returns texts as UTF-8; None becomes an empty text."""
     if column.dtype.kind in "iu":
         return [str(value).encode() for value in column.tolist()]
     found = []
@@ -142,7 +143,7 @@ def _as_texts(name: str, column: Array) -> list[bytes]:
 def _labels(
     column: Array, classes: Sequence[str] | None
 ) -> tuple[str | None, list[str] | None, list[dict[str, Any]]]:
-    """Labels as numbers, the names of their classes, and as a field what is no class."""
+    """Labels as numbers, the names of their classes, and, as a field, what is not a class."""
     if column.ndim == 2:
         return None, None, [_field("label", column)]
     if column.dtype.kind in "iub":
@@ -166,7 +167,8 @@ def _labels(
 
 
 def _of_floats(column: Array) -> tuple[str | None, None, list[dict[str, Any]]]:
-    """Whole floats are numbers, no number is no label; with a fraction all are a field."""
+    """Whole floats become numbers, and NaN means no label. If any has a fraction, all become a
+    field."""
     given = column[~np.isnan(column)]
     whole = np.isfinite(given) & (given == np.trunc(given)) & (np.abs(given) < 2.0**53)
     if not whole.all():

@@ -1,8 +1,8 @@
-"""What every loader of this process measures: the fields of ``stats()``, and what each says."""
+"""What every loader of this process measures: the fields of ``stats()`` and their meanings."""
 
 from __future__ import annotations
 
-# Each field is a total since the loader was opened ("counter") or the present value ("gauge"), and
+# Each field is a total since the loader was opened ("counter") or the present value ("gauge"), with
 # a description. docs/doctor.md has the same list, and a test compares the two.
 FIELDS = {
     "images_per_second": (

@@ -1,4 +1,4 @@
-"""Which files of two folders are pairs, and what the second one of each is called."""
+"""The files of two folders that form pairs, and the name of the second file's field."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from headrace._engine import arguments
 
-KINDS = {"image": "target", "mask": "mask"}  # and the field's name
+KINDS = {"image": "target", "mask": "mask"}  # kinds, and the name of the field of each
 UNPAIRED = ("error", "skip")
 
 
@@ -34,7 +34,7 @@ def config(
 
 
 def further_images(config: Mapping[str, Any]) -> list[str]:
-    """The fields of a dataset, by its configuration, that are second images of pairs."""
+    """Returns the fields of a dataset that are second images of pairs, by its configuration."""
     parts = [config, *config.get("parts", ())]
     fields = {part["pairs"]["field"] for part in parts if "pairs" in part}
     return sorted(fields & {KINDS["image"]})

@@ -10,14 +10,14 @@ from collections.abc import Iterator
 
 from headrace._engine import _lib
 
-# A scan that ends before is not worth a line, which would only flicker.
+# A shorter scan gets no line, because it would only flicker.
 _FIRST_S = 1.0
 _EACH_S = 0.2
-_ERASED = "\r\x1b[K"  # to the end of the line
+_ERASED = "\r\x1b[K"  # erases the line to its end
 
 
 def so_far() -> str:
-    """What the scans of this process have read by now; nothing where none runs."""
+    """Says what the scans of this process have read so far; "" if none runs."""
     scan = _lib.info("hr_dataset_info", 0, -1)
     if not scan["of"]:
         return ""
@@ -27,7 +27,7 @@ def so_far() -> str:
 
 @contextlib.contextmanager
 def shown() -> Iterator[None]:
-    """Shows it on standard error meanwhile, where that is a terminal."""
+    """Shows the progress on standard error meanwhile, if that is a terminal."""
     if not _is_terminal():
         yield
         return
@@ -35,7 +35,7 @@ def shown() -> Iterator[None]:
     thread = threading.Thread(target=_show, args=(ended,), name="headrace-scan", daemon=True)
     try:
         thread.start()
-    except RuntimeError:  # no thread is to be had: nothing is shown
+    except RuntimeError:  # no thread can be started, so nothing is shown
         yield
         return
     try:
@@ -48,13 +48,13 @@ def shown() -> Iterator[None]:
 def _is_terminal() -> bool:
     try:
         return sys.stderr.isatty()
-    except (AttributeError, ValueError):  # there is none, or it was closed
+    except (AttributeError, ValueError):  # there is no stderr, or it was closed
         return False
 
 
 def _show(ended: threading.Event) -> None:
     line, wait = "", _FIRST_S
-    with contextlib.suppress(OSError, ValueError):  # of a terminal that is gone
+    with contextlib.suppress(OSError, ValueError):  # the terminal is gone
         while not ended.wait(wait):
             wait = _EACH_S
             if found := so_far():

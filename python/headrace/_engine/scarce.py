@@ -13,11 +13,11 @@ from pathlib import Path
 from headrace.errors import HeadraceError, LimitError, MemoryShortError
 
 _NUMBER = re.compile(r"\d+")
-_warned: set[str] = set()  # kinds: their sentences without numbers
+_warned: set[str] = set()  # kinds of warnings: their sentences without numbers
 
 
 def warn_of(text: bytes) -> None:
-    """Warns of each line of what a call that went well says, once in a process of each kind."""
+    """Warns of each line that a successful call reported, once in a process for each kind."""
     level, frame = 1, sys._getframe()
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("headrace."):
         level, frame = level + 1, frame.f_back
@@ -29,10 +29,11 @@ def warn_of(text: bytes) -> None:
 
 
 def check_space(library: Path) -> None:
-    """Says so where a library was not loaded for want of address space, which ``dlopen`` does not.
+    """Reports that a library was not loaded for lack of address space, because ``dlopen`` does not
+    say so.
 
     Raises:
-        MemoryShortError: the process may not map as much as the library takes.
+        MemoryShortError: the process may not map as much as the library needs.
     """
     if resource.getrlimit(resource.RLIMIT_AS)[0] == resource.RLIM_INFINITY:
         return
@@ -43,11 +44,11 @@ def check_space(library: Path) -> None:
 
 
 def no_thread(wanted: int, failure: str) -> HeadraceError:
-    """The error of Python threads of which none could be started.
+    """Returns the error if no Python thread could be started.
 
     Args:
-        wanted: how many there were to be.
-        failure: what Python says of it, which does not tell why.
+        wanted: how many threads were wanted.
+        failure: what Python says of it; it does not say why.
     """
     stack = threading.stack_size() or resource.getrlimit(resource.RLIMIT_STACK)[0]
     text = _short_of_space(stack) if stack != resource.RLIM_INFINITY else ""
@@ -57,7 +58,7 @@ def no_thread(wanted: int, failure: str) -> HeadraceError:
 
 
 def _short_of_space(needed: int) -> str:
-    """What is needed and what is allowed, where so many bytes are too many."""
+    """Says what is needed and what is allowed, if so many bytes are too many; otherwise ""."""
     limit = resource.getrlimit(resource.RLIMIT_AS)[0]
     mapped = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     if limit == resource.RLIM_INFINITY or needed <= limit - mapped:
@@ -69,7 +70,7 @@ def _short_of_space(needed: int) -> str:
 
 
 def _extent(header: bytes) -> int:
-    """What an ELF file of 64 bits takes in memory, by its program headers (elf(5))."""
+    """Returns how much memory an ELF file of 64 bits takes, by its program headers (elf(5))."""
     (table,) = struct.unpack_from("=Q", header, 32)
     size, count = struct.unpack_from("=HH", header, 54)
     end = 0

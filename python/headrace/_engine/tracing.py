@@ -1,7 +1,7 @@
-"""Traces: which loaders of this process write one, and what Python adds to it.
+"""Traces: which loaders of this process write one, and what Python adds to them.
 
-The engine writes what its threads do. What the program's thread does with a batch is noted here:
-how long it waits, what a copy takes, and the whole ``next()``.
+The engine records what its threads do. This module records what the program's thread does with a
+batch: how long it waits, what a copy takes, and the whole ``next()``.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _asked_by_variable = ContextVar("_asked_by_variable", default=True)
 
 @contextmanager
 def without_variable() -> Iterator[None]:
-    """Where the variable is for other loaders than those that are opened here, in this thread."""
+    """Ignores the environment's variable for loaders that are opened inside, in this thread."""
     before = _asked_by_variable.set(False)
     try:
         yield
@@ -35,7 +35,7 @@ def without_variable() -> Iterator[None]:
 
 
 def begin(handle: _lib.Handle, path: str) -> str:
-    """Has a loader write a trace to a file, in the place of the one under way; its name.
+    """Makes a loader write a trace to a file, and ends its former trace; returns the file's name.
 
     Raises:
         HeadraceError: the file cannot be written.
@@ -46,9 +46,9 @@ def begin(handle: _lib.Handle, path: str) -> str:
 
 
 def _begun(handle: _lib.Handle) -> str:
-    """Remembers that a loader has a trace; the name of its file."""
+    """Notes that a loader has a trace; returns the name of its file."""
     if not _traced:
-        # A program that ends without close() has whole traces all the same.
+        # A program that ends without close() still gets complete traces.
         atexit.unregister(_end_all)
         atexit.register(_end_all)
     _traced.add(handle.value)
@@ -60,7 +60,7 @@ def end(handle: _lib.Handle) -> None:
     """Completes the file.
 
     Raises:
-        HeadraceError: something of it could not be written.
+        HeadraceError: a part of it could not be written.
     """
     if handle.value in _traced:
         _traced.discard(handle.value)
@@ -68,7 +68,7 @@ def end(handle: _lib.Handle) -> None:
 
 
 def close(handle: _lib.Handle) -> None:
-    """As ``end``, before a loader closes, which a full disk does not keep it from."""
+    """Ends a trace before its loader closes. A full disk does not keep the loader from closing."""
     if handle.close.alive and not _lib.came_by_fork():
         try:
             end(handle)
@@ -77,13 +77,13 @@ def close(handle: _lib.Handle) -> None:
 
 
 def config(path: str | None) -> dict[str, str]:
-    """What a loader's configuration has of the trace that it or the environment asks for."""
+    """The part of a loader's configuration for the trace that it or the environment asks for."""
     wanted = path or (os.environ.get(VARIABLE) if _asked_by_variable.get() else None)
     return {"trace": wanted} if wanted else {}
 
 
 def opened(handle: _lib.Handle, path: str | None) -> None:
-    """Remembers the trace of a loader that was opened with one, or says why it has none."""
+    """Notes the trace of a loader that was opened with one, or warns why it has none."""
     if path is None:
         return
     try:
@@ -96,22 +96,22 @@ def opened(handle: _lib.Handle, path: str | None) -> None:
 
 
 def checked(path: object) -> str | None:
-    """The argument of ``trace``."""
+    """Checks the argument of ``trace``."""
     return None if path is None else arguments.path("path", path)
 
 
 def now() -> int:
-    """When something began that is to be noted; 0 where nobody writes a trace."""
+    """The present time, as the beginning of a span; 0 if no trace is written."""
     return time.monotonic_ns() if _traced else 0
 
 
 def note(kind: int, handle: int, epoch: int, step: int, began: int) -> None:
-    """Adds a span from ``began``, of ``now``, to this moment."""
+    """Adds a span from ``began``, a result of ``now``, to this moment."""
     if began and handle in _traced:
         _lib.library().hr_span(handle, kind, epoch, step, began, time.monotonic_ns(), None)
 
 
 def _end_all() -> None:
     if not _lib.came_by_fork():
-        for handle in list(_traced):  # other threads may end theirs meanwhile
+        for handle in list(_traced):  # other threads may end their traces meanwhile
             _lib.library().hr_trace(handle, None, 0, None)

@@ -15,33 +15,35 @@ _FUNCTION: Any = ctypes.CFUNCTYPE(None).__mro__[1]
 
 
 class Address(int):
-    """An address that this process's own code gave, and no file: JSON does not make one."""
+    """An address that this process's own code gave. One read from JSON is not of this type."""
 
 
 @dataclass(frozen=True)
 class Native:
     """Calls a compiled function of your own on each image's pixels, in place.
 
-    It is an ``hr_pixel_function`` of ``headrace.h``, which says what it gets and what it may not
-    do; nothing checks that it is one, and a wrong address ends the process. It stands wherever an
-    op on pixels may, in groups too, and runs in the decoding threads, several at a time. A
-    ``ctypes.CFUNCTYPE`` object around Python works but takes turns for the interpreter's lock. What
-    the addresses point to has to stay until the loader is closed and its last read has ended.
+    The function is an ``hr_pixel_function`` of ``headrace.h``, which says what it gets and what it
+    may not do. Nothing checks that it is one, and a wrong address ends the process. This op may
+    stand wherever an op on pixels may, in groups too. It runs in the decoding threads, in several
+    at a time. A ``ctypes.CFUNCTYPE`` object around Python works, but its calls take turns for the
+    interpreter's lock. What the addresses point to has to stay until the loader is closed and its
+    last read has ended.
 
-    Labels that move with the image (``Loader(labels=)``) stay where they are: it is there for
-    colours, and what moves pixels moves no boxes.
+    Labels that move with the image (``Loader(labels=)``) stay where they are: this op is meant for
+    colours, so an op that moves pixels does not move boxes.
 
-    A number other than 0 that it returns is an error of that sample, as a damaged image is.
+    If the function returns a number other than 0, that is an error of the sample, as a damaged
+    image is.
 
     Args:
-        function: its address: a whole number (numba's ``cfunc(...).address``), or a function of
-            ctypes.
-        context: a number that it gets first, as a pointer; 0 for none.
+        function: the function's address: a whole number (numba's ``cfunc(...).address``), or a
+            function of ctypes.
+        context: a number that the function gets first, as a pointer; 0 for none.
 
     Raises:
-        ArgumentError: the function is 0, or something is no address. Addresses mean nothing in
-            another process, so it cannot be pickled, and a dict of it that was read from a file is
-            refused.
+        ArgumentError: the function is 0, or a value is not an address. Addresses mean nothing in
+            another process, so this op cannot be pickled, and a dict of it that was read from a
+            file is refused.
     """
 
     function: Any
@@ -53,7 +55,7 @@ class Native:
         _address("context", self.context)
 
     def to_dict(self) -> dict[str, Any]:
-        """As the engine reads it, in this process alone."""
+        """Returns the op as the engine reads it, in this process only."""
         function, context = (
             Address(_address(name, getattr(self, name))) for name in ("function", "context")
         )
@@ -79,10 +81,11 @@ def _address(name: str, value: Any) -> int:
 
 
 def check_origin(value: Any) -> None:
-    """Refuses addresses, however deep in a configuration, that are not this process's own.
+    """Refuses addresses, however deep in a configuration, that did not come from this process's
+    code.
 
     Raises:
-        ArgumentError: there is one.
+        ArgumentError: there is such an address.
     """
     for step in _natives(value):
         given = [step[name] for name in ("function", "context") if name in step]
