@@ -1,9 +1,9 @@
 """The batches of an engine, asked for by their numbers.
 
-``hr_next`` delivers one batch after the other. A caller that asks for a number gets that batch: if
-the engine is at another one, because an exception ended the call that took a batch, or because a
-batch could not be made, it is moved there (``hr_seek``). Order and draws are functions of the
-position, so a batch that is made twice is the same.
+``hr_next`` delivers one batch after the other. A caller that asks for a number gets that batch. The
+engine may stand at another one, because an exception ended the call that took a batch, or because a
+batch could not be made. Then it is moved to the number (``hr_seek``). Order and draws are functions
+of the position, so a batch that is made twice is the same.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ class Arrivals:
     """The batches that come from an engine's handle.
 
     Args:
-        handle: of a loader.
-        seek: sends the engine to the batch of a number.
+        handle: the handle of a loader.
+        seek: sends the engine to the batch with a number.
 
     Attributes:
-        returned: told the tag of a batch that was given back and that nobody took, where memory is
-            lent: its loan has ended (``_batch.lending``).
+        returned: if memory is lent, it gets the tag of a batch that was given back without being
+            taken: the loan has ended (``_batch.lending``).
     """
 
     returned: Callable[[int], None] | None = None
@@ -39,16 +39,16 @@ class Arrivals:
         self._receive = _lib.library().hr_next
         self._batch, self._error = abi.Batch(), abi.Error()
         self._out = (byref(self._batch), byref(self._error))
-        self._here = -1  # the number of what is in _batch, where a batch is
-        # What the engine delivers next, where none is there. hr_next either fills _batch or leaves
-        # the engine where it was, so an exception behind it leaves both as they should be.
+        self._here = -1  # the number of the batch in _batch, if there is one
+        # What the engine delivers next, if _batch is empty. hr_next either fills _batch or leaves
+        # the engine where it was, so an exception after it leaves both as they should be.
         self._at = -1  # not known
-        self._stands = (0, 0)  # of a trace: the epoch, and which step of it number 0 is
+        self._stands = (0, 0)  # for a trace: the epoch, and the step of it that number 0 is
 
     def wait(self, number: int, seconds: float | None) -> abi.Batch | None:
-        """The batch of a number, or None where it did not come in that time (None: no limit).
+        """Returns the batch with a number, or None if it did not come in time (None: no limit).
 
-        It stays the same batch until somebody took it: ``views.viewer``.
+        It stays the same batch until it is taken: ``views.viewer``.
 
         Raises:
             HeadraceError: the batch cannot be made.
@@ -58,7 +58,7 @@ class Arrivals:
             self.drop()
         if not batch.batch and not self._received(number, seconds):
             return None
-        self._at = number + 1  # from when it is taken
+        self._at = number + 1  # once the batch is taken
         return batch
 
     def _received(self, number: int, seconds: float | None) -> bool:
@@ -69,7 +69,7 @@ class Arrivals:
         self._here = number
         while code := self._receive(self._handle, slice_ms, *self._out):
             if code != abi.TIMEOUT:
-                self._at = -1  # it stands at a fault, and goes on when it is sent anywhere
+                self._at = -1  # it stopped at a fault; a seek makes it continue
                 if code == abi.END:
                     raise InternalError(f"the engine ended its epoch before batch {number}")
                 raise self._error.exception()
@@ -84,18 +84,18 @@ class Arrivals:
         return True
 
     def note(self, kind: int, number: int, began: int) -> None:
-        """Adds to the trace, where one is written, what was done with a batch since ``began``."""
+        """Adds to the trace, if one is written, what was done with a batch since ``began``."""
         epoch, first = self._stands
         tracing.note(kind, self._handle, epoch, first + number, began)
 
     def approach(self, number: int) -> None:
-        """Has the engine deliver a number next; nothing is taken from it before."""
+        """Makes the engine deliver a number next, before anything is taken from it."""
         if self._at != number:
             self._seek(number)
             self._at = number
 
     def ready(self, number: int) -> bool:
-        """Whether a batch is there, so that ``wait`` would not wait for it."""
+        """Whether a batch is there, so that ``wait`` would not have to wait."""
         if self._batch.batch:
             return self._here == number
         if self._at != number:
@@ -104,38 +104,38 @@ class Arrivals:
         return not self._receive(self._handle, 0, *self._out)
 
     def drop(self) -> None:
-        """Gives a batch back that came and was not taken."""
+        """Gives back a batch that came and was not taken."""
         if self._batch.batch:
-            self._at = self._here = -1  # nobody gets it any more, should the call be interrupted
-            _lib.release(self._batch.batch)  # again is harmless
+            self._at = self._here = -1  # nobody gets it any more, even if the call is interrupted
+            _lib.release(self._batch.batch)  # releasing it twice is harmless
             if self.returned is not None:
                 self.returned(self._batch.tag)
             self._batch.batch = 0
 
 
 class Chosen(NamedTuple):
-    """A batch that was chosen for an engine whose batches are submitted."""
+    """A batch that was chosen, for an engine whose batches are submitted."""
 
     indices: Sequence[int]
     draws: Sequence[int]  # their draw numbers
 
 
 class Submitted(Arrivals):
-    """The batches of an engine that is told which they are (``hr_submit``).
+    """The batches of an engine that is told what they consist of (``hr_submit``).
 
-    What was submitted and not handed out is kept, for it has to be submitted again whenever the
-    engine is sent to a place.
+    Batches that were submitted and not handed out are kept, because they have to be submitted again
+    whenever the engine is sent to another place.
 
     Args:
-        handle: of a loader whose order is "submitted".
-        epoch, first: what its draws are keyed by: the epoch, and the number that batch 0 has in it.
+        handle: the handle of a loader whose order is "submitted".
+        epoch, first: the key of the draws: the epoch, and the number of batch 0 in it.
     """
 
     def __init__(self, handle: int, epoch: int, first: int = 0) -> None:
         super().__init__(handle, self._go_to)
         self.chosen: dict[int, Chosen] = {}  # by their numbers, without a gap
         self._epoch, self._first = epoch, first
-        self._sent = -1  # what is submitted next; -1: not known
+        self._sent = -1  # the number that is submitted next; -1: not known
         self._refused: dict[int, HeadraceError] = {}  # batches that the engine does not take
 
     def wait(self, number: int, seconds: float | None) -> abi.Batch | None:
@@ -150,9 +150,9 @@ class Submitted(Arrivals):
             raise self._refused[number]
 
     def submit(self) -> None:
-        """Submits what was chosen since the last time; what is refused is said in its turn."""
+        """Submits what was chosen since. A batch that is refused raises when its turn comes."""
         while (number := self._sent) in self.chosen and number not in self._refused:
-            # Where the call is interrupted, nobody knows whether it was submitted.
+            # If the call is interrupted, nobody knows whether the batch was submitted.
             self._sent = -1
             indices, draws = self.asked(number)
             try:
@@ -166,11 +166,11 @@ class Submitted(Arrivals):
                 self._sent = number + 1
 
     def asked(self, number: int) -> Chosen:
-        """The samples that the engine is asked for as the batch of a number."""
+        """Returns the samples that the engine is asked for as the batch with a number."""
         return self.chosen[number]
 
     def forget(self, handed_out: int) -> None:
-        """Drops what nobody can ask for again."""
+        """Drops batches that nobody can ask for again."""
         forget(self.chosen, handed_out)
 
     def _go_to(self, number: int) -> None:
@@ -179,12 +179,12 @@ class Submitted(Arrivals):
 
 
 def forget(numbered: dict[int, Any], below: int) -> None:
-    """Drops what stands under lower numbers; another thread may drop some meanwhile."""
+    """Drops entries with lower numbers; another thread may drop some meanwhile."""
     for number in list(numbered):
         if number < below:
             numbered.pop(number, None)
 
 
 def _slice_ms(seconds: float | None) -> int:
-    """How long to wait inside the library at once, where so much time is left."""
+    """Returns how long to wait inside the library in one call, if so much time is left."""
     return _lib.SLICE_MS if seconds is None else min(_lib.SLICE_MS, math.ceil(seconds * 1000))

@@ -1,4 +1,4 @@
-"""What ``Loader`` takes for a dataset: one that is open, a path, or several of them."""
+"""What ``Loader`` accepts as a dataset: an open one, a path, or several of them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def opened(
     cache: str | os.PathLike[str] | None,
     cache_size: int | str | None,
 ) -> Dataset:
-    """What ``Loader`` takes for a dataset."""
+    """Opens what ``Loader`` was given as a dataset."""
     cached = cache is not None or cache_size is not None
     if isinstance(dataset, Dataset):
         words.refuse_with("dataset")
@@ -56,5 +56,5 @@ def _path_or_open(name: str, part: Any) -> Any:
 
 
 def _part(path: str, given: Mapping[str, Any], storage: Mapping[str, Any] | None) -> Dataset:
-    """One part at its path or address; what is said of a store is for the latter."""
+    """Opens one part by its path or address; the options of a store apply only to an address."""
     return Dataset(path, storage=storage if away.is_url(path) else None, **given)

@@ -1,16 +1,17 @@
-"""Which batches of an iteration were handed out, whatever exception comes in between.
+"""Which batches of an iteration were handed out, even if exceptions come in between.
 
-A signal may come at any time, and Python then runs its handler between two instructions: behind a
-call, where a function begins, where a loop goes back. What the handler raises, Ctrl-C's
-KeyboardInterrupt or an exception of the program's own, ends whatever the thread was doing; so does
-a MemoryError. None of them may lose a batch, so every iterator of this package does the same:
+A signal may come at any time. Python then runs its handler between two instructions: after a call,
+at the beginning of a function, at the end of a loop's body. What the handler raises, such as
+Ctrl-C's KeyboardInterrupt or an exception of the program's own, ends whatever the thread was doing.
+So does a MemoryError. None of them may lose a batch, so every iterator of this package does the
+same:
 
 1. It reserves the number of the next batch for the thread that asks.
 2. It makes the batch of that number, which can be repeated.
 3. It drops the reservation and returns: two instructions in a row, without a call between them.
 
-An exception before the third step leaves the reservation, so the next call makes the same batch,
-and a saved state is that of before it. After the third step the batch is the caller's.
+An exception before the third step leaves the reservation. So the next call makes the same batch,
+and a saved state is the one before it. After the third step the batch belongs to the caller.
 """
 
 from __future__ import annotations
@@ -26,23 +27,24 @@ class Delivery:
     """The numbers of an iteration's batches: reserved, and handed out."""
 
     def __init__(self) -> None:
-        # By thread. An iterator strikes a number out itself: a call would be one instruction more.
+        # The numbers are kept by thread. An iterator deletes an entry itself, because a call would
+        # be one instruction more.
         self.reserved: dict[int, int] = {}
         self._behind = 0  # the number that nobody has reserved yet
 
     def upcoming(self, thread: int) -> int:
-        """The number that a thread gets next: what it has reserved already, or a new one."""
+        """Returns the number that a thread gets next: the one it has reserved, or a new one."""
         return self.reserved.get(thread, self._behind)
 
     def reserve(self, thread: int, number: int) -> None:
-        """Reserves what ``upcoming`` said."""
+        """Reserves the number that ``upcoming`` returned."""
         behind = max(number + 1, self._behind)
-        # No exception can come between these two, nor another thread.
+        # Neither an exception nor another thread can come between these two.
         self.reserved[thread] = number
         self._behind = behind
 
     def told(self, number: int) -> bool:
-        """Whether a thread has asked for a batch, and has it, or what went wrong with it."""
+        """Whether a thread has asked for a batch and has got it, or the error of it."""
         return number < self._behind
 
     @property
@@ -52,10 +54,10 @@ class Delivery:
 
 
 def is_of_the_batch(error: BaseException) -> bool:
-    """Whether an exception says what is wrong with one batch, so that iterating goes on behind it.
+    """Whether an exception concerns one batch only, so that iterating continues behind that batch.
 
-    That is what a bad file raises, or the program's own function. It is not what comes from
-    outside: what is no ``Exception``, a lack of memory, what a handler of a signal raised, the end
+    A bad file or the program's own function raises such exceptions. Others come from outside:
+    anything that is not an ``Exception``, a lack of memory, what a signal handler raised, the end
     of a wait, a closed loader.
     """
     outside = (MemoryError, StopIteration, ClosedError, ForkedError, WaitTimeoutError)
@@ -65,11 +67,11 @@ def is_of_the_batch(error: BaseException) -> bool:
 
 
 def _handlers() -> set[CodeType]:
-    """The code of the handlers of signals that are written in Python."""
+    """Returns the code of all signal handlers that are written in Python."""
     found = set()
     for number in signal.valid_signals():
         handler: Any = signal.getsignal(number)
-        handler = getattr(handler, "func", handler)  # of a functools.partial
+        handler = getattr(handler, "func", handler)  # the function of a functools.partial
         if not hasattr(handler, "__code__") and callable(handler):
             handler = type(handler).__call__  # an object that can be called
         code = getattr(handler, "__code__", None)

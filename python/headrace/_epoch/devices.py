@@ -1,6 +1,6 @@
 """Batches on a CUDA device: copied ahead, on a stream of their own.
 
-The memory copied from is pinned and lent to the engine again only when the event behind its copies
+The copied memory is pinned. It is lent to the engine again only when the event behind its copies
 has completed (``lending``).
 """
 
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 
 def resolve(device: Any) -> Any:
-    """The ``torch.device`` to copy to; None for none and for the CPU.
+    """Returns the ``torch.device`` to copy to; None for no device and for the CPU.
 
     Raises:
-        UnsupportedError: it is no CUDA device, or PyTorch sees none here.
+        UnsupportedError: it is not a CUDA device, or PyTorch finds none here.
     """
     if device is None or (isinstance(device, str) and device == "cpu"):
         return None
@@ -49,10 +49,10 @@ def resolve(device: Any) -> Any:
 class Copies:
     """The batches of an epoch, on a device.
 
-    While the caller computes with one batch the next one is copied, if it is decoded by then.
+    While the caller computes with one batch, the next one is copied, if it is decoded by then.
 
     Args:
-        epoch: makes them, in memory of ``lender``.
+        epoch: makes the batches, in memory of ``lender``.
         device: the ``torch.device``.
         lender: is told when a batch's memory may be written again.
     """
@@ -63,15 +63,17 @@ class Copies:
         self._torch = torch
         self._epoch, self._device, self._lender = epoch, device, lender
         self._stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
-        # By number, which PyTorch need not look for in a torch.device at each batch.
+        # Asking by number is faster, because PyTorch need not look it up in a torch.device for each
+        # batch.
         self._current_stream = functools.partial(
             torch.cuda.current_stream, self._stream.device_index
         )
-        # Copied ahead, or what that raised: said when the batch is asked for.
+        # A batch that was copied ahead, or the exception of that, which is raised when the batch is
+        # asked for.
         self._ahead: dict[int, tuple[Any, Any] | Exception] = {}
 
     def begin(self) -> Delivery:
-        if self._epoch.superseded:  # it says so itself
+        if self._epoch.superseded:  # the epoch raises that itself
             self._ahead.clear()
         return self._epoch.begin()
 
@@ -86,7 +88,7 @@ class Copies:
         self._ahead[number] = found
         if not isinstance(found, Exception) and number + 1 not in self._ahead:
             self._copy_ahead(number + 1)
-        # If an exception keeps it from being handed out, it is made again.
+        # If an exception keeps the batch from being handed out, it is made again.
         del self._ahead[number]
         if isinstance(found, Exception):
             raise found
@@ -94,7 +96,7 @@ class Copies:
         now = self._current_stream()
         now.wait_event(copied)
         for tensor in _tensors(batch):
-            # Allocated on our stream: without this its memory could go to the next copy while
+            # The memory was allocated on our stream. Without this, the next copy could get it while
             # the caller's kernels still read it.
             tensor.record_stream(now)
         return batch

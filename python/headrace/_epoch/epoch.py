@@ -1,4 +1,4 @@
-"""One pass over a loader: the batches of an epoch by their numbers, and the iterator of them."""
+"""One pass over a loader: the batches of an epoch by number, and their iterator."""
 
 from __future__ import annotations
 
@@ -18,46 +18,46 @@ if TYPE_CHECKING:
 
 
 class Iterated(Protocol):
-    """What is gone over: ``headrace.Loader``."""
+    """What is iterated over: ``headrace.Loader``."""
 
-    dataset: Any  # whose name an error says
+    dataset: Any  # its name is part of errors
     position: Position
     timeout: float | None
 
     def begin(self) -> tuple[Pass, Arrivals, Feed | None]:
-        """The place of the next iteration, its batches, and what submits them."""
+        """Returns the place of the next iteration, its batches, and what submits them."""
 
     def view(self, batch: abi.Batch, left: float | None) -> Any:
-        """What is handed out of a batch that came, within so many seconds."""
+        """Returns what is handed out for a batch that came, within so many seconds."""
 
     def stats(self) -> dict[str, Any]:
-        """What the engine measured."""
+        """Returns what the engine measured."""
 
 
 class Source(Protocol):
     """What makes the batches that an iterator hands out."""
 
     def begin(self) -> Delivery:
-        """Begins where it has not, and says what was handed out."""
+        """Begins if it has not begun yet, and returns what was handed out."""
 
     def has(self, number: int) -> bool:
-        """Whether there is a batch of that number."""
+        """Whether there is a batch with that number."""
 
     def make(self, number: int) -> Any:
-        """The batch of a number, again where it was made before."""
+        """Makes the batch with a number, also if it was made before."""
 
     def ready(self, number: int) -> bool:
-        """Whether a batch is there, so that ``make`` would not wait for one."""
+        """Whether a batch is there, so that ``make`` would not have to wait."""
 
     def note(self, kind: int, number: int, began: int) -> None:
         """Adds to a trace what was done with a batch that was made."""
 
 
 def check_is_latest(begun: Pass, latest: Pass | None) -> None:
-    """Ends an iteration behind which a newer one over the same loader has begun.
+    """Ends an iteration if a newer one over the same loader has begun.
 
     Raises:
-        StopIteration: it had handed out all of its batches.
+        StopIteration: it had handed out all its batches.
         HeadraceError: it had not.
     """
     if begun is latest:
@@ -71,10 +71,10 @@ def check_is_latest(begun: Pass, latest: Pass | None) -> None:
 
 
 class Epoch:
-    """The batches of one iteration over a loader, each made when it is asked for by its number.
+    """The batches of one iteration over a loader; each is made when its number is asked for.
 
-    The engine is not touched before: trainers make an iterator just to see whether they can. A
-    loader has one engine, so a newer iteration ends an older one.
+    The engine is not touched before, because trainers make an iterator just to see whether they
+    can. A loader has one engine, so a newer iteration ends an older one.
     """
 
     def __init__(self, loader: Iterated) -> None:
@@ -87,7 +87,8 @@ class Epoch:
         loader, latest = self._loader, self._loader.position.latest
         if self._pass is None:
             begun, arrivals, feed = loader.begin()
-            # One behind the other, without a call: an exception comes before all or behind all.
+            # These two follow each other without a call, so an exception comes before both or after
+            # both.
             self._arrivals = arrivals
             self._feed = feed
             self._pass = begun
@@ -111,7 +112,7 @@ class Epoch:
                 f"no batch of {self._loader.dataset!r} came within {timeout:g} s; "
                 f"the engine says {self._loader.stats()}"
             )
-        # The fields of its samples may have to come from a store, too.
+        # The fields of its samples may have to come from a store as well.
         left = None if timeout is None else max(0.0, timeout - (time.monotonic() - began))
         return self._loader.view(batch, left)
 
@@ -136,26 +137,26 @@ class Epoch:
 class Batches:
     """The iterator of a loader.
 
-    Several threads may take batches from one iterator, each batch going to one of them. What ends
-    a call from outside takes no batch along (``delivery``); the thread's next call gets it.
+    Several threads may take batches from one iterator; each batch goes to one of them. An exception
+    that ends a call from outside loses no batch (``delivery``): the thread's next call gets it.
 
     Args:
-        source: of the batches.
-        function: what is made of each, by the thread that asks for it; None: nothing.
+        source: makes the batches.
+        function: processes each batch, in the thread that asks for it; None leaves it as it is.
     """
 
     def __init__(self, source: Source, function: Callable[[Any], Any] | None) -> None:
         self._source, self._function = source, function
-        self._delivery: Delivery | None = None  # of the source, once it has begun
-        # hr_next waits without the interpreter's lock, and two threads would share its answer.
-        # Reentrant, for a sampler of the user's own runs under it.
+        self._delivery: Delivery | None = None  # the source's, once it has begun
+        # hr_next waits without the interpreter's lock, and two threads would share its answer. The
+        # lock is reentrant, because a user's own sampler runs while it is held.
         self._turn = threading.RLock()
 
     def __iter__(self) -> Batches:
         return self
 
     def __next__(self) -> Any:
-        _lib.library()  # refuses a forked child, where nobody gives the lock back
+        _lib.library()  # refuses a forked child, where nobody would release the lock
         began, thread = tracing.now(), threading.get_ident()
         reserved: dict[int, int] = {}
         try:
@@ -173,13 +174,13 @@ class Batches:
                 self._source.note(abi.SPAN_NEXT, number, began)
         except Exception as error:
             if is_of_the_batch(error) and thread in reserved:
-                del reserved[thread]  # it was this batch's turn
+                del reserved[thread]  # the error takes the place of this batch
             raise
         del reserved[thread]
         return batch
 
     def ready(self) -> bool:
-        """Whether a batch is there, so that ``next`` would not wait for one."""
+        """Whether a batch is there, so that ``next`` would not have to wait."""
         with self._turn:
             if self._delivery is None:
                 return False
@@ -189,5 +190,5 @@ class Batches:
         assert self._function is not None
         try:
             return self._function(batch)
-        except StopIteration as stop:  # would end the epoch as if there were no more batches
+        except StopIteration as stop:  # it would end the epoch as if there were no more batches
             raise RuntimeError("batch_fn raised StopIteration") from stop

@@ -17,19 +17,20 @@ from headrace.errors import ArgumentError
 # Any iterable of sample numbers, or a function that makes one: a generator function, for instance.
 Sampler = Iterable[Any] | Callable[[], Iterable[Any]]
 
-# Samples under way at least, for storage that is slow: as many as the engine reads ahead by itself.
+# The least number of samples under way, for slow storage: as many as the engine reads ahead by
+# itself.
 _SAMPLES_AHEAD = 64
-SAMPLES_FETCHED = 4096  # and of a store of objects
+SAMPLES_FETCHED = 4096  # the same for an object store
 _REPLAYED_AT_ONCE = 1 << 16
 # How much hr_submit accepts ahead of the consumer.
 _MOST_BATCHES, _MOST_SAMPLES = 4096, 1 << 24
 
 
 def check(sampler: Any) -> None:
-    """Refuses what cannot be iterated once an epoch.
+    """Refuses what cannot be iterated over in every epoch.
 
     Raises:
-        ArgumentError: it is no iterable, or one that is used up after one pass.
+        ArgumentError: it is not iterable, or is used up after one pass.
     """
     if isinstance(sampler, Iterator):
         raise ArgumentError(
@@ -44,15 +45,15 @@ def check(sampler: Any) -> None:
 
 
 def shards_itself(sampler: Any) -> bool:
-    """Whether it gives each rank samples of its own, as ``DistributedSampler`` does."""
+    """Whether it gives each rank its own samples, as ``DistributedSampler`` does."""
     return hasattr(sampler, "num_replicas")
 
 
 def steps(sampler: Any, step_samples: int, drop_last: bool) -> int:
-    """Batches of an epoch.
+    """Returns the number of batches of an epoch.
 
     Raises:
-        TypeError: the sampler has no length, which torch's DataLoader says in this way too.
+        TypeError: the sampler has no length. torch's DataLoader raises the same.
     """
     if not isinstance(sampler, Sized):
         raise TypeError(f"the sampler, a {type(sampler).__name__}, has no length")
@@ -61,15 +62,15 @@ def steps(sampler: Any, step_samples: int, drop_last: bool) -> int:
 
 
 class Feed:
-    """One pass over a sampler, from a place on, cut into this rank's batches.
+    """One pass over a sampler from a place on, cut into this rank's batches.
 
-    The sampler's samples are those of all ranks together, ``step_samples`` a step, of which each
-    rank takes its part as it does of Headrace's own order; one that shards itself has this rank's
-    only, and is split as among one. The number of a sample's draw is its place in the sampler, so
-    that one that comes twice is augmented differently.
+    The sampler gives the samples of all ranks together, ``step_samples`` for each step, and each
+    rank takes its part as in Headrace's own order. A sampler that shards itself gives this rank's
+    samples only, and is split as for a single rank. The number of a sample's draw is its place in
+    the sampler, so a sample that comes twice is augmented differently.
 
-    With ``pad`` the order begins again behind its end, as ``DistributedSampler`` has it, until the
-    last step is equally long on all ranks: ``internal/order`` says the same of Headrace's own.
+    With ``pad``, the order begins again behind its end until the last step is equally long on all
+    ranks, as in ``DistributedSampler``. ``internal/order`` does the same with Headrace's own order.
     """
 
     def __init__(
@@ -86,7 +87,7 @@ class Feed:
         pad: bool,
     ) -> None:
         self._sampler, self._chosen = sampler, chosen
-        self._epoch, self._position = place  # behind what was chosen
+        self._epoch, self._position = place  # the place behind what was chosen
         self._rank, self._world_size = part
         self._batch_size, self._drop_last = batch_size, drop_last
         self._step_samples = batch_size * self._world_size
@@ -94,24 +95,27 @@ class Feed:
         prefetch, samples = ahead
         wanted = prefetch + 2 + -(-max(samples, _SAMPLES_AHEAD) // batch_size)
         self._ahead = max(1, min(wanted, _MOST_BATCHES, _MOST_SAMPLES // batch_size))
-        # The checksum of all that was read: those before the place too, of which a state may tell.
+        # The checksum of everything that was read, also before the place, because a state may have
+        # been saved there.
         self._read_so_far = drawn
-        self.drawn: dict[int, list[int]] = {}  # behind each batch, and whose it is
+        self.drawn: dict[int, list[int]] = {}  # the checksum behind each batch, and whose it is
         self._whose = whose
         self._next: array.array[int] | None = None  # the samples of the next step, once read
         self._failure: Exception | None = None
         self._ended = False
-        # Less than one sample a rank is missing in a last step; of fewer, all are here.
+        # A last step lacks less than one sample per rank. If the epoch has fewer samples than that,
+        # all of them are here.
         self._most_first = self._world_size - 1 if pad else 0
         self._first: list[int] = []
-        self._indices: Iterator[int] | None = None  # of the sampler, behind all that was read
+        self._indices: Iterator[int] | None = None  # the sampler's, behind what was read
 
     def fill(self, number: int, handed_out: int) -> float:
-        """Chooses batches from a number on, and says how many there are in all, if known.
+        """Chooses batches from a number on; returns how many there are in all, if that is known.
 
         Raises:
-            Exception: what the sampler raised, where it did instead of this batch.
-            ArgumentError: it gave what is no sample of the dataset, likewise.
+            Exception: what the sampler raised in place of this batch.
+            ArgumentError: in place of this batch the sampler gave a value that is not a sample of
+            the dataset.
         """
         forget(self._chosen, handed_out)
         forget(self.drawn, handed_out - 1)
@@ -130,14 +134,14 @@ class Feed:
         return math.inf if not self._ended or self._failure is not None else self._count
 
     def head(self) -> list[int]:
-        """The first samples of all ranks from here on, to compare with the other ranks."""
+        """The first samples of all ranks from here on, to compare them with the other ranks."""
         return self._read()[:16].tolist()
 
     def _read(self) -> array.array[int]:
-        """The samples of the next step, all ranks together."""
+        """Returns the samples of the next step, of all ranks together."""
         if self._next is None:
             indices = self._opened() if self._indices is None else self._indices
-            # An exception from outside ends a generator: then it is opened anew.
+            # An exception from outside ends a generator; then it is opened again.
             self._indices = None
             samples = array.array("q", itertools.islice(indices, self._step_samples))
             drawn = rerun.checksum(samples, self._read_so_far or 0)
@@ -147,9 +151,9 @@ class Feed:
         return self._next
 
     def _opened(self) -> Iterator[int]:
-        """The sampler's numbers from the place on.
+        """Yields the sampler's numbers from the place on.
 
-        What a sampler would have drawn before it is known to nobody else, so it is asked again.
+        Only the sampler knows what it drew before the place, so it is asked for that again.
         """
         sampler = self._sampler
         set_epoch = getattr(sampler, "set_epoch", None)
@@ -169,7 +173,7 @@ class Feed:
         return indices
 
     def _numbers(self, made: Iterable[Any]) -> Iterator[int]:
-        """The sampler's numbers, the first of which the padding repeats."""
+        """Yields the sampler's numbers, and keeps the first ones, which the padding repeats."""
         for value in made:
             number = _index(value)
             if len(self._first) < self._most_first:
@@ -177,7 +181,7 @@ class Feed:
             yield number
 
     def _choose(self) -> bool:
-        """Chooses the next step's batch; false where there is none."""
+        """Chooses the next step's batch; returns False if there is none."""
         samples, number = self._read(), self._count
         count = len(samples)
         if count == 0 or (count < self._step_samples and self._drop_last):
@@ -193,7 +197,7 @@ class Feed:
         behind, position, drawn = number + 1, self._position + count, self._read_so_far
         assert drawn is not None
         whose = [drawn, *self._whose]
-        # No exception comes between these.
+        # No exception can come between these two.
         self._chosen[number] = batch
         self.drawn[number] = whose
         self._count = behind
@@ -205,8 +209,8 @@ class Feed:
 def part_of_step(count: int, batch_size: int, rank: int, world_size: int) -> tuple[int, int]:
     """A rank's part of a step of ``count`` samples, as (first, length).
 
-    A whole batch, or of a last step, which has fewer samples, as even a part as can be, lower
-    ranks first: ``internal/order`` says the same of Headrace's own order.
+    A part is a whole batch. A last step with fewer samples is divided as evenly as possible, and
+    lower ranks get the larger parts. ``internal/order`` does the same with Headrace's own order.
     """
     if count == batch_size * world_size:
         return rank * batch_size, batch_size

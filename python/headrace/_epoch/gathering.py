@@ -2,7 +2,7 @@
 
 While torch waits, Python runs no signal handler. So each rank polls whether the others have
 arrived. A rank that is interrupted leaves a note in the store through which the ranks met, so that
-the others need not wait for it.
+the others do not wait for it.
 """
 
 from __future__ import annotations
@@ -13,22 +13,22 @@ import json
 import time
 from typing import Any
 
-_LOOK_S = 0.002  # from look to look, at first
+_LOOK_S = 0.002  # between two looks, at first
 _LONGEST_LOOK_S = 0.05
-_NOTE_S = 0.5  # from look to look at the store, which is one process's
+_NOTE_S = 0.5  # between two looks at the store, which one process serves
 
 _groups: tuple[Any, Any] = (None, None)  # the default group, and ours beside it
-_under_way: Gathering | None = None  # what an exception has ended, for who comes again
-_number = 0  # of the next
-_note = ""  # that this rank left in the store
+_under_way: Gathering | None = None  # one that an exception ended, for the next call
+_number = 0  # the number of the next exchange
+_note = ""  # the note that this rank left in the store
 
 
 class InterruptedElsewhereError(RuntimeError):
-    """A rank left a note that it was interrupted. It may come again, and this one, too."""
+    """A rank left a note that it was interrupted. It may come again, and so may this one."""
 
 
 class Gathering:
-    """The words of all ranks under way: their lengths, and then they themselves."""
+    """An exchange of the words of all ranks: first their lengths, then the words themselves."""
 
     def __init__(self, distributed: Any, group: Any, word: bytes, number: int) -> None:
         import torch
@@ -42,7 +42,7 @@ class Gathering:
         self._work: Any = None
 
     def finished(self) -> bool:
-        """Whether all have come. The first call has this rank say its own."""
+        """Whether all ranks have come. The first call sends this rank's word."""
         import torch
 
         if self._work is None:
@@ -65,7 +65,7 @@ class Gathering:
         return self._distributed.all_gather(into, own, group=self.group, async_op=True)
 
     def words(self) -> list[Any]:
-        """What each rank said, once it is finished."""
+        """Returns what each rank said, once the exchange is finished."""
         lengths = self._lengths.tolist()
         return [
             json.loads(bytes(word[:length].tolist()))
@@ -74,7 +74,7 @@ class Gathering:
 
 
 def everyones(distributed: Any, word: Any, timeout_s: float) -> list[Any]:
-    """What each rank says, by their numbers. All have to come here, with what JSON can hold.
+    """Returns what each rank says, by rank. All ranks have to call this, with what JSON can hold.
 
     Raises:
         RuntimeError: a rank did not come in that time, was interrupted, or is gone.
@@ -89,7 +89,7 @@ def everyones(distributed: Any, word: Any, timeout_s: float) -> list[Any]:
             found = _under_way = Gathering(distributed, group, told, _number)
         key = f"headrace/interrupted/{found.number}"
         if _note and store is not None:
-            with contextlib.suppress(RuntimeError):  # of a store that keeps all
+            with contextlib.suppress(RuntimeError):  # some stores cannot delete
                 store.delete_key(_note)
             _note = ""
         _wait(found, store, key)
@@ -119,7 +119,7 @@ def _wait(found: Gathering, store: Any, key: str) -> None:
 
 
 def _store(distributed: Any) -> Any:
-    """What the ranks met by; None where this torch does not say, or they met in another way."""
+    """The store through which the ranks met; None if torch does not say, or they met otherwise."""
     try:
         return distributed.distributed_c10d._get_default_store()
     except (AttributeError, ValueError, RuntimeError):
@@ -127,7 +127,8 @@ def _store(distributed: Any) -> Any:
 
 
 def _group(distributed: Any, timeout_s: float) -> Any:
-    """A group over CPU sockets: the default one may be NCCL's, which has only a GPU's tensors."""
+    """Returns a group over CPU sockets, because the default one may be NCCL's, which takes only a
+    GPU's tensors."""
     global _groups, _number
     world = distributed.group.WORLD
     if _groups[0] is not world:

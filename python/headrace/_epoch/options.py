@@ -1,4 +1,4 @@
-"""The arguments of ``Loader`` as ``hr_loader_open`` takes them."""
+"""Turns the arguments of ``Loader`` into those of ``hr_loader_open``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from headrace.errors import ArgumentError, ArgumentTypeError
 
 _Init = TypeVar("_Init", bound=Callable[..., None])
 
-# Arguments of torch's loader that ``Loader`` does not have, and what there is in their place.
+# Arguments of torch's loader that ``Loader`` lacks, and what takes their place.
 _OF_TORCH = {
     "num_workers": "num_threads is its number of decode threads, and it starts no processes",
     "prefetch_factor": "prefetch is its number of batches that are made ahead",
@@ -51,7 +51,7 @@ def refuse_torchs(given: Mapping[str, Any]) -> None:
 
 
 def with_torchs_refused(init: _Init) -> _Init:
-    """``Loader.__init__``, which has the same signature, and that sentence before Python's own."""
+    """Wraps ``Loader.__init__``: the same signature, and that sentence before Python's own."""
 
     @functools.wraps(init)
     def checked(*given: Any, **named: Any) -> None:
@@ -62,10 +62,10 @@ def with_torchs_refused(init: _Init) -> _Init:
 
 
 def words(**given: Any) -> dict[str, Any]:
-    """The arguments that are each one of a few words; the engine is not told of ``output``."""
+    """Checks the arguments that allow a few words each; the engine does not get ``output``."""
     for name, value in given.items():
         arguments.choice(name, value, _CHOICES[name])
-    # Channels come last in memory with "channels_last" too: views.viewer turns the tensor.
+    # With "channels_last" channels come last in memory as well: views.viewer permutes the tensor.
     layout = "NCHW" if given["layout"] == "NCHW" else "NHWC"
     return {name: value for name, value in given.items() if name != "output"} | {"layout": layout}
 
@@ -73,7 +73,7 @@ def words(**given: Any) -> dict[str, Any]:
 def transforms(
     transform: Sequence[Any] | Views | None, resolution: Schedule | Mapping[int, Any] | None
 ) -> dict[str, Any]:
-    """What is done to each image."""
+    """Returns what is done to each image."""
     found: dict[str, Any] = {"resolution": schedule.resolution(resolution)}
     if isinstance(transform, Views):
         found["views"] = transform.to_list()
@@ -85,7 +85,7 @@ def transforms(
 
 
 def order(shuffle: Any, window: Any, sampler: Any) -> dict[str, Any]:
-    """The parts of the configuration that say in which order the engine goes."""
+    """Returns the parts of the configuration that determine the order."""
     if isinstance(shuffle, str):
         if shuffle != "window":
             raise arguments.refuse("shuffle", shuffle, "False, True or 'window'")
@@ -100,14 +100,14 @@ def order(shuffle: Any, window: Any, sampler: Any) -> dict[str, Any]:
     chosen = sampler if isinstance(sampler, samplers.Sampler) else None
     drawn = chosen is not None and not isinstance(chosen, samplers.Subset | samplers.Repeated)
     return {
-        "shuffle": bool(shuffle) or drawn,  # a draw has no other order
+        "shuffle": bool(shuffle) or drawn,  # drawn samples are always in random order
         "window": window or 0,
         "sampler": chosen and chosen.to_dict(),
     }
 
 
 def check_own_sampler(sampler: Any, shuffle: Any, drop_last: Any, pad: bool) -> None:
-    """Refuses a sampler of the user's own, or what cannot stand beside it."""
+    """Checks a user's own sampler, and refuses arguments that cannot go with it."""
     feed.check(sampler)
     if shuffle:
         raise ArgumentError("shuffle is not for a sampler of your own, which says the order itself")
@@ -118,7 +118,7 @@ def check_own_sampler(sampler: Any, shuffle: Any, drop_last: Any, pad: bool) -> 
 def amounts(
     num_threads: Any, prefetch: Any, read_ahead: Any, fetch_ahead: Any
 ) -> dict[str, int | None]:
-    """How much is done at once and ahead; 0, and of prefetch None, leaves it to the engine."""
+    """How much is done at once and ahead; 0, and None for prefetch, leaves it to the engine."""
     return {
         "num_threads": optional("num_threads", num_threads),
         "prefetch": None if prefetch is None else arguments.count("prefetch", prefetch, 1),
@@ -128,5 +128,5 @@ def amounts(
 
 
 def optional(name: str, value: Any) -> int:
-    """A checked number; 0, for which the engine chooses, where it is None."""
+    """Returns a checked number; 0 for None, which leaves the choice to the engine."""
     return 0 if value is None else arguments.count(name, value)

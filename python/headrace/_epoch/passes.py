@@ -1,4 +1,4 @@
-"""The engine of a ``Loader``, opened where it is needed, and the passes over it."""
+"""The engine of a ``Loader``, opened when it is needed, and the passes over the loader."""
 
 from __future__ import annotations
 
@@ -15,35 +15,36 @@ from headrace.errors import ArgumentError
 
 
 class Passes:
-    """The base of ``Loader``: what of it concerns the engine and the order, and no tensor."""
+    """The base of ``Loader``: everything about engine and order, and nothing about tensors."""
 
     dataset: Dataset
     batch_size: int
     drop_last: bool
     seed: int
-    sampler: Any  # a user's own, or one of ``headrace.samplers``
-    _config: dict[str, Any]  # as hr_loader_open takes it, but for what is added there
-    _own_order: bool  # the engine draws it; else ``sampler`` says it
+    sampler: Any  # the user's own, or one of ``headrace.samplers``
+    _config: dict[str, Any]  # as hr_loader_open takes it, except for what _open adds
+    _own_order: bool  # the engine draws the order; otherwise ``sampler`` gives it
     _pad: bool
-    _part: tuple[int | None, int | None]  # rank and world size where the user gave them
+    _part: tuple[int | None, int | None]  # rank and world size, if the user gave them
     _mixes: bool
     _lender: lending.Lender | None
 
     def _start(self) -> None:
-        """What changes while the loader lives, and its engine."""
+        """Sets up what changes while the loader lives, and opens its engine."""
         self.position = Position()
-        self._steps = self._length = 0  # of an epoch of Headrace's own order
-        self._stretches: str | None = None  # checksum of the compressed blocks that it goes by
+        self._steps = self._length = 0  # of an epoch in Headrace's own order
+        self._stretches: str | None = None  # checksum of the compressed blocks that the order uses
         self._engine: _lib.Handle | None = None
-        self._trace: str | None = None  # where one is written that was asked for
+        self._trace: str | None = None  # where a requested trace is written
         self._opened_for: tuple[int, int, int] = (0, 0, 0)
-        # Opened now: an impossible transform is refused here, and the first batch is under way.
+        # The engine is opened now, so that an impossible transform is refused here and the first
+        # batch is begun.
         self._open()
 
     def _open(self) -> int:
-        """The engine's handle; opened anew where rank, world size or seed have become others."""
+        """The engine's handle; it is opened again if rank, world size or seed have changed."""
         if self._engine is not None:
-            self._engine.value  # noqa: B018 - raises where the loader was closed
+            self._engine.value  # noqa: B018 - raises if the loader was closed
         wanted = (*ranks.resolve(*self._part), self.seed)
         if self._mixes and not self._own_order:
             mixing.refuse_own_order(wanted[1])
@@ -59,8 +60,8 @@ class Passes:
             self._engine = _lib.opened("hr_loader_open", config, self.dataset.handle)
             living.add(self._engine)
             tracing.opened(self._engine, config.get("trace"))
-            # The engine is not closed at exit, where the process frees everything: closing would
-            # wait for a read that hangs, and raise ClosedError in threads that still iterate.
+            # The engine is not closed at exit, because the process frees everything then. Closing
+            # would wait for a read that hangs, and raise ClosedError in threads that still iterate.
             self.dataset.lend_arrays(self._engine)
             self._engine.close.atexit = False
             self._opened_for = wanted
@@ -79,26 +80,26 @@ class Passes:
 
     @property
     def places(self) -> int:
-        """Samples of an epoch of Headrace's own order, all ranks together."""
+        """Samples of an epoch in Headrace's own order, all ranks together."""
         return self._length
 
     @property
     def step_samples(self) -> int:
-        """Samples that all ranks together take a step."""
+        """Samples that all ranks together take in a step."""
         return self.batch_size * self._opened_for[1]
 
     def _shares(self) -> int:
-        """How many ranks the order is split between."""
+        """Returns how many ranks the order is split between."""
         return 1 if feed.shards_itself(self.sampler) else self._opened_for[1]
 
     def steps_from(self, position: int) -> int:
-        """Batches of an epoch of Headrace's own order that begins behind so many samples."""
+        """The batches of an epoch in Headrace's own order that begins behind so many samples."""
         whole, rest = divmod(max(0, self._length - position), self.step_samples)
         return whole + (rest > 0 and not self.drop_last)
 
     def begin(self) -> tuple[Pass, Arrivals, feed.Feed | None]:
-        """What the next iteration is: its place, its batches, and what submits them where the
-        samples are a user's choice. Nothing of the loader changes.
+        """Returns the next iteration: its place, its batches, and what submits them if a user's
+        sampler chooses the samples. Nothing of the loader changes.
 
         Raises:
             ArgumentError: the ranks do not agree on the order.
@@ -131,7 +132,7 @@ class Passes:
     def _feed(self, origin: Reached, arrivals: Submitted) -> feed.Feed:
         rank, world_size, _ = self._opened_for
         epoch, position, drawn = origin
-        if self._shares() < world_size:  # each rank has a sampler of its own
+        if self._shares() < world_size:  # each rank has its own sampler
             position, rest = divmod(position, world_size)
             if rest:
                 raise ArgumentError(
@@ -154,7 +155,7 @@ class Passes:
         )
 
     def _far(self) -> int:
-        """Samples that a store of objects wants to be told ahead; 0: what the feed takes itself."""
+        """How many samples ahead a store wants to know; 0 leaves that to the feed."""
         return feed.SAMPLES_FETCHED if self.dataset.away else 0
 
     def _whose(self) -> list[int]:
@@ -163,7 +164,7 @@ class Passes:
         return [rank, world_size] if feed.shards_itself(self.sampler) else [0, 1]
 
     def _agreement(self, epoch: int, position: int, chosen: feed.Feed | None) -> dict[str, Any]:
-        """All that the order depends on; scripts that seed each rank differently meet it here."""
+        """All that the order depends on. Scripts that seed each rank differently fail at this."""
         facts = {**self._order(), "seed": self.seed, "epoch": epoch, "position": position}
         facts["batch_size"], facts["drop_last"] = self.batch_size, self.drop_last
         facts["pad"] = self._pad

@@ -1,4 +1,4 @@
-"""Where a loader stands: which epoch, and how many of its samples were handed out."""
+"""Where a loader stands: its epoch, and how many samples of it were handed out."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from headrace._epoch.delivery import Delivery
 
 
 class Reached(NamedTuple):
-    """A position, counted in samples of all ranks together, so that it holds for any batch size."""
+    """A position in samples of all ranks together, so that it is valid for any batch size."""
 
     epoch: int
     samples: int
-    drawn: list[int] | None = None  # of a user's sampler: its rerun.checksum, and whose it is
+    drawn: list[int] | None = None  # for a user's sampler: its rerun.checksum, and whose it is
 
 
 class Pass:
@@ -20,16 +20,16 @@ class Pass:
 
     Args:
         origin: where it begins.
-        before: what the loader's place was before it.
-        step_samples: samples that all ranks together take a batch.
-        steps: how many batches it has; infinity where that is not known yet.
+        before: the loader's place before this iteration.
+        step_samples: samples that all ranks together take for a batch.
+        steps: how many batches it has; infinity if that is not known yet.
     """
 
     def __init__(self, origin: Reached, before: Reached, step_samples: int, steps: float) -> None:
         self.origin, self.before = origin, before
         self.step_samples, self.steps = step_samples, steps
         self.delivery = Delivery()
-        self.drawn: dict[int, list[int]] | None = None  # of a user's sampler, behind each batch
+        self.drawn: dict[int, list[int]] | None = None  # a user's sampler: checksums by batch
 
     @property
     def moved(self) -> int:
@@ -39,7 +39,7 @@ class Pass:
 
     @property
     def reached(self) -> Reached:
-        """The place behind what was handed out; behind the last batch the start of what follows."""
+        """The place behind what was handed out; behind the last batch, that of the next epoch."""
         epoch, begin, _ = self.origin
         handed_out = self.delivery.handed_out
         if handed_out >= self.steps:
@@ -53,20 +53,22 @@ class Pass:
 class Position:
     """The place reached, and the place where the next iteration begins.
 
-    The two differ after an early ``break``: a checkpoint then goes on behind the last batch, while
-    the next ``iter`` is the next epoch. An iteration that has handed nothing out has not begun.
+    The two differ after an early ``break``: a checkpoint then continues behind the last batch,
+    while the next ``iter`` begins the next epoch. An iteration that has handed out nothing has not
+    begun.
     """
 
     def __init__(self) -> None:
         self.latest: Pass | None = None  # the latest iteration
-        # What was said, while which iteration was the latest, and how far that had come.
+        # The place that was set last, with the iteration that was the latest then and how far it
+        # had come.
         self._said = Reached(0, 0)
         self._during: Pass | None = None
         self._moved = 0
 
     @property
     def reached(self) -> Reached:
-        """The place behind the last batch handed out, or what was said since."""
+        """The place behind the last batch that was handed out, or the place that was set since."""
         latest = self.latest
         if latest is None or (latest is self._during and latest.moved == self._moved):
             return self._said
@@ -74,7 +76,7 @@ class Position:
 
     @property
     def place(self) -> tuple[int, int]:
-        """Its epoch and samples."""
+        """Epoch and samples of the place reached."""
         return self.reached[:2]
 
     @property
@@ -91,17 +93,17 @@ class Position:
         return self.upcoming.epoch
 
     def set_epoch(self, epoch: int) -> None:
-        """Makes ``epoch`` the next one; a place already waiting in that epoch is kept."""
+        """Makes ``epoch`` the next one; a place that already waits inside that epoch is kept."""
         latest = self.latest
         waiting = latest is None or latest is self._during or not latest.moved
         if not waiting or self.upcoming.epoch != epoch:
             self.go_to(epoch, 0)
 
     def go_to(self, epoch: int, samples: int, drawn: list[int] | None = None) -> None:
-        """Makes a place the current one, and the start of the next iteration."""
+        """Makes a place the current one and the beginning of the next iteration."""
         said, latest = Reached(epoch, samples, drawn), self.latest
         moved = 0 if latest is None else latest.moved
-        # No exception comes between these.
+        # No exception can come between these lines.
         self._said = said
         self._during = latest
         self._moved = moved

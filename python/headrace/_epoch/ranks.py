@@ -1,4 +1,4 @@
-"""Which part of the work is this process's: torch.distributed's word, else the launcher's."""
+"""Which part of the work this process has: as torch.distributed says, or else the launcher."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ AGREE_TIMEOUT_S = 300
 
 
 def checked(rank: Any, world_size: Any) -> tuple[int | None, int | None]:
-    """The arguments, each an int or left open."""
+    """Checks the arguments; each is an int or None."""
     if rank is not None:
         rank = arguments.count("rank", rank)
     if world_size is not None:
@@ -25,10 +25,10 @@ def checked(rank: Any, world_size: Any) -> tuple[int | None, int | None]:
 
 
 def resolve(rank: int | None, world_size: int | None) -> tuple[int, int]:
-    """The rank and the number of ranks, where the caller left them open.
+    """Returns the rank and the number of ranks, also if the caller left them open.
 
-    Asked for at each iteration and not when a loader is made: programs make their loaders before
-    they call ``init_process_group``.
+    They are determined at each iteration and not when a loader is made, because programs make their
+    loaders before they call ``init_process_group``.
     """
     if rank is None and world_size is None:
         distributed = _distributed()
@@ -45,12 +45,13 @@ def resolve(rank: int | None, world_size: int | None) -> tuple[int, int]:
 
 
 def agree(facts: Mapping[str, Any]) -> None:
-    """Compares what the order depends on with all other ranks; nothing where no group is up.
+    """Compares what the order depends on with all other ranks; does nothing without a process
+    group.
 
-    Every rank has to come here, as they do when all of them begin an epoch.
+    Every rank has to call this, as happens when all of them begin an epoch.
 
     Raises:
-        ArgumentError: two ranks differ, and would have gone over different orders.
+        ArgumentError: two ranks differ, and would have used different orders.
         WaitTimeoutError: another rank did not come within 300 s, was interrupted meanwhile, or is
             gone.
     """
@@ -75,8 +76,8 @@ def agree(facts: Mapping[str, Any]) -> None:
 
 
 def _distributed() -> Any:
-    """torch.distributed where a process group is up, else None."""
-    # Without torch in the process there is none, so it need not be imported.
+    """Returns torch.distributed if a process group exists, otherwise None."""
+    # If torch was not imported there is no process group, so torch need not be imported for this.
     distributed = getattr(sys.modules.get("torch"), "distributed", None)
     if distributed and distributed.is_available() and distributed.is_initialized():
         return distributed
@@ -92,6 +93,6 @@ def _environment(name: str) -> int | None:
 
 
 def allowed_threads() -> int:
-    """Cores that affinity allows, shared with this machine's other ranks."""
+    """Cores that affinity allows, divided by the ranks of this machine."""
     local = os.environ.get("LOCAL_WORLD_SIZE", "1")
     return max(1, len(os.sched_getaffinity(0)) // max(1, int(local) if local.isdecimal() else 1))

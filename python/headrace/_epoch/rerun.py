@@ -15,16 +15,16 @@ from headrace.errors import ArgumentError
 
 
 def checksum(samples: Iterable[int], before: int = 0) -> int:
-    """The CRC-32 of samples that follow those of the checksum ``before``."""
+    """Returns the CRC-32 of samples that follow those with the checksum ``before``."""
     numbers = samples if isinstance(samples, array.array) else array.array("q", samples)
     return zlib.crc32(numbers, before)
 
 
 def compare(expected: int | None, found: int, count: int) -> None:
-    """Refuses ``count`` samples whose checksum is not the state's, if the state has one.
+    """Refuses ``count`` samples if their checksum is not the state's; some states have none.
 
     Raises:
-        ArgumentError: they differ.
+        ArgumentError: the checksums differ.
     """
     if expected is None or expected == found:
         return

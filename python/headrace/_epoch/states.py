@@ -12,16 +12,16 @@ from headrace.dataset import Dataset
 from headrace.errors import ArgumentError
 
 VERSION = 1
-# What each state has, of the order and of the place in it.
+# What each state has: keys of the order, and keys of the place in it.
 _KEYS = ("version", "fingerprint", "samples", "shuffle", "seed", "epoch", "position")
 
 
 def order(dataset: Dataset, config: Mapping[str, Any], stretches: str | None) -> dict[str, Any]:
-    """The order of samples, by which a state is known to belong to a loader.
+    """Returns the order of samples, which tells whether a state belongs to a loader.
 
     Args:
-        config: the loader's.
-        stretches: the checksum of the compressed blocks that a windowed order goes by, if any.
+        config: the loader's configuration.
+        stretches: the checksum of the compressed blocks that a windowed order uses, if any.
     """
     found = {
         "version": VERSION,
@@ -40,14 +40,14 @@ def order(dataset: Dataset, config: Mapping[str, Any], stretches: str | None) ->
 
 
 def read(state: Mapping[str, Any], mine: dict[str, Any], most: int | None) -> tuple[int, Reached]:
-    """The seed and the place of a state.
+    """Returns the seed and the place of a state.
 
     Args:
-        mine: what ``order`` says of the loader that is to go on there.
-        most: samples of an epoch, where they are known.
+        mine: what ``order`` returns for the loader that should continue there.
+        most: samples of an epoch, if they are known.
 
     Raises:
-        ArgumentError: the state is of another dataset or order, or is none.
+        ArgumentError: the state belongs to another dataset or order, or is not a state.
     """
     state = arguments.state(state, _KEYS, "headrace.Loader")
     if state["fingerprint"] != mine["fingerprint"]:
