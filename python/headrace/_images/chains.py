@@ -1,4 +1,4 @@
-"""Chains of functions on one image whose results are added up by weight: how AugMix mixes."""
+"""Chains of functions on one image whose weighted results are added up, as AugMix does."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from headrace._images import ops, pixels, warps
 if TYPE_CHECKING:
     from headrace._images.pixels import Pixels
 
-# What a chain of mix_chains is made of.
+# The functions that a chain of mix_chains may contain.
 _CHAINED = {
     function.__name__: function
     for function in (
@@ -67,7 +67,7 @@ def mix_chains(
     mixed: Pixels = np.clip(total, 0, 255).astype(np.uint8)
     if blend is None:
         return mixed
-    # Pillow's Image.blend: single precision, cut off.
+    # As in Pillow's Image.blend: single precision, truncated.
     apart = (mixed.astype(np.int32) - array.astype(np.int32)).astype(np.float32)
     blended = array.astype(np.float32) + np.float32(_share("blend", blend)) * apart
     result: Pixels = np.clip(blended, 0, 255).astype(np.uint8)
@@ -75,7 +75,7 @@ def mix_chains(
 
 
 def _chained(image: Pixels, chain: Any) -> Pixels:
-    """The image after a chain's functions."""
+    """Returns the image after a chain's functions."""
     for step in chain if isinstance(chain, Sequence) else [chain]:
         named = isinstance(step, Mapping) and isinstance(step.get("arguments"), Mapping)
         if not named or step.get("function") not in _CHAINED:

@@ -53,7 +53,7 @@ def replay(
 
 
 def _replay(encoded: Pixels, config: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
-    """What is done to one view: functions with their arguments."""
+    """Returns what is done to one view: functions with their arguments."""
     config = {"dtype": "float32", "replay": True, **config}
 
     def room(image: abi.Image) -> tuple[Any, Any]:
@@ -65,7 +65,8 @@ def _replay(encoded: Pixels, config: dict[str, Any]) -> list[tuple[str, dict[str
 
 
 def _told(function: str, given: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    """A step as its function takes it: displacements whole, of which the engine tells the key."""
+    """Returns a step as its function takes it. Of displacements the engine reports only the key, so
+    they are computed here."""
     if function != "elastic":
         return function, given
     drawn = {name: given.pop(name) for name in ("size", "alpha", "sigma", "key")}
@@ -73,5 +74,5 @@ def _told(function: str, given: dict[str, Any]) -> tuple[str, dict[str, Any]]:
 
 
 def draw_key(**parts: int) -> dict[str, int]:
-    """What the draws for one image are a function of."""
+    """Returns the numbers that determine the draws for one image."""
     return {name: arguments.seed(name, value) for name, value in parts.items()}

@@ -68,15 +68,15 @@ def move(
     return moved.reshape(-1, array.shape[1]), kept
 
 
-# Numbers of a rotated box.
+# How many numbers a rotated box has.
 _WIDTHS = {"xyxyxyxy": 8, "xywhr": 5, "cxcywhr": 5}
 
 
 def _values(label: Any, values: Any, size: tuple[int, int]) -> Any:
-    """A label's values as the engine reads them."""
+    """Returns a label's values as the engine reads them."""
     try:
         array = np.asarray(values)
-    except (TypeError, ValueError, RuntimeError):  # ragged; or a tensor that NumPy cannot have
+    except (TypeError, ValueError, RuntimeError):  # ragged, or a tensor that NumPy cannot read
         array = np.empty(0, object)
     if isinstance(label, transforms.Mask):
         wanted, fits = f"uint8 of shape {size}", array.shape == size and array.dtype == np.uint8

@@ -76,12 +76,12 @@ def solarize(img: Pixels, threshold: float) -> Pixels:
 
 
 def solarize_add(img: Pixels, add: int, thresh: int = 128) -> Pixels:
-    """Adds ``add`` (0 to 255) to values below ``thresh``, up to 255, as timm's SolarizeAdd."""
+    """Adds ``add`` (0 to 255) to values below ``thresh``, up to 255, like timm's SolarizeAdd."""
     return run(img, "SolarizeAdd", add=add, thresh=thresh)
 
 
 def jpeg(img: Pixels, quality: int) -> Pixels:
-    """Encodes the image as a JPEG of that ``quality`` (1 to 100), as Pillow, and decodes it."""
+    """Encodes the image as a JPEG of that ``quality`` (1 to 100), like Pillow, and decodes it."""
     return run(img, "JPEG", quality=quality)
 
 
@@ -104,7 +104,7 @@ def gaussian_noise(
 
 
 def pillow_blur(img: Pixels, radius: float | Sequence[float]) -> Pixels:
-    """Blurs as Pillow's ``ImageFilter.GaussianBlur`` with that radius, 0 to 1000 pixels, or with
+    """Blurs like Pillow's ``ImageFilter.GaussianBlur`` with that radius, 0 to 1000 pixels, or with
     one radius horizontally and one vertically.
     """
     return run(img, "PillowBlur", radius=radius)
@@ -200,13 +200,13 @@ def resize_box(
     box: Sequence[float],
     interpolation: Any = "bilinear",
 ) -> Pixels:
-    """Resizes a part of the image, as Pillow's ``resize`` with a ``box``.
+    """Resizes a part of the image, like Pillow's ``resize`` with a ``box``.
 
     Args:
         size: height and width of the result in pixels; one number for a square.
-        box: left, top, right and bottom of the part in pixels, also fractions; stored as float32,
-            as in Pillow. The filter also uses pixels outside of the box, as far as the image
-            reaches.
+        box: left, top, right and bottom of the part in pixels, which may be fractions; stored as
+            float32, as in Pillow. The filter also uses pixels outside of the box, as far as the
+            image reaches.
 
     Raises:
         ArgumentError: the box is empty or not inside the image.
@@ -215,7 +215,7 @@ def resize_box(
 
 
 def reduce(img: Pixels, factor: int | Sequence[int]) -> Pixels:
-    """Replaces each box of pixels by its mean, as Pillow's ``reduce``. At the edges boxes are
+    """Replaces each box of pixels by its mean, like Pillow's ``reduce``. At the edges boxes are
     smaller.
 
     Args:

@@ -1,4 +1,4 @@
-"""HWC uint8 arrays through the engine and back: what each function of one image stands on."""
+"""HWC uint8 arrays through the engine and back: the base of each function of one image."""
 
 from __future__ import annotations
 
@@ -20,10 +20,11 @@ if TYPE_CHECKING:
 
 
 def run(img: Pixels, name: str, **given: Any) -> Pixels:
-    """One transform on an image, which the engine reads as a binary PPM file.
+    """Applies one transform to an image, which the engine reads as a binary PPM file.
 
     Raises:
-        ArgumentError: the image or an argument is impossible, by the name it has here.
+        ArgumentError: the image or an argument is impossible; the sentence uses the argument's name
+        here.
     """
     array = of(img)
     encoded = b"P6 %d %d 255\n" % (array.shape[1], array.shape[0]) + array.tobytes()
@@ -36,10 +37,10 @@ def run(img: Pixels, name: str, **given: Any) -> Pixels:
 
 
 def of(image: Any) -> Pixels:
-    """An image of any kind that NumPy knows as an array, or an ArgumentError."""
+    """Returns an image as an array, if NumPy can read it as one; otherwise an ArgumentError."""
     try:
         array = np.asarray(image)
-    except (TypeError, ValueError, RuntimeError):  # ragged; or a tensor that NumPy cannot have
+    except (TypeError, ValueError, RuntimeError):  # ragged, or a tensor that NumPy cannot read
         array = np.empty(0, object)
     if array.ndim != 3 or array.shape[2] != 3 or array.dtype != np.uint8 or array.size == 0:
         raise ArgumentError(
@@ -50,14 +51,14 @@ def of(image: Any) -> Pixels:
 
 
 def room_for(image: abi.Image) -> tuple[Pixels, int]:
-    """An HWC uint8 array for an answer of ``hr_decode``, or one of several, and its address."""
+    """Makes an HWC uint8 array for answers of ``hr_decode``, and returns it with its address."""
     shape = (image.height, image.width, 3)
     count = image.bytes // math.prod(shape)
     pixels = np.empty(shape if count == 1 else (count, *shape), np.uint8)
     return pixels, pixels.ctypes.data
 
 
-# Arguments that torchvision names otherwise than the engine.
+# Arguments that have another name in torchvision than in the engine.
 _ENGINES = {
     "output_size": "size",
     **dict.fromkeys(
@@ -68,7 +69,7 @@ _ENGINES = {
 
 
 def in_its_words(reason: str, name: str, given: Mapping[str, Any]) -> str:
-    """The engine's sentence without its place in a list that the caller has not made."""
+    """The engine's sentence without the position in a list, because the caller has made no list."""
     said = reason.removeprefix(f"transform 0 ({name}): ")
     for argument in given:
         engines = _ENGINES.get(argument, argument)

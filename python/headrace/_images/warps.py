@@ -1,4 +1,4 @@
-"""Maps of the plane, by torchvision's functional names and arguments or by their coefficients."""
+"""Maps of the plane, with torchvision's functional names and arguments or with coefficients."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from headrace._images.pixels import Fill, Pixels
 
 
-_MOST = 1e9  # of a coefficient, docs/limits.md
+_MOST = 1e9  # the largest coefficient, docs/limits.md
 
 
 def affine(
@@ -33,7 +33,7 @@ def affine(
     *,
     version: int = 1,
 ) -> Pixels:
-    """Rotates, translates, scales and shears the image, as torchvision's ``affine``.
+    """Rotates, translates, scales and shears the image, like torchvision's ``affine``.
 
     Args:
         img: uint8 array of shape (height, width, 3).
@@ -111,9 +111,10 @@ def perspective(
         sides += [to_x, to_y]
     try:
         coefficients = _solved(rows, sides)
-    except RuntimeError:  # torch's, where an equation says nothing new
+    except RuntimeError:  # torch raises it if an equation depends on the others
         coefficients = []
-    # Where one almost says nothing new, rounding decides what the solution is: numbers without end.
+    # If an equation almost depends on the others, rounding decides the solution, and its numbers
+    # become huge.
     if not coefficients or not all(abs(number) <= _MOST for number in coefficients):
         allowed = "a sequence of four corners, no three of them on a line,"
         raise arguments.refuse("endpoints", endpoints, allowed)
@@ -134,7 +135,7 @@ def _corners(name: str, value: Any) -> list[list[float]]:
 
 
 def _solved(rows: list[list[float]], sides: list[float]) -> list[float]:
-    """The least-squares solution in single precision, as torchvision keeps it."""
+    """Returns the least-squares solution in single precision, which torchvision uses as well."""
     try:
         import torch
     except ImportError:
@@ -169,7 +170,7 @@ def elastic(
     *,
     version: int = 2,
 ) -> Pixels:
-    """Displaces each pixel, as torchvision's ``elastic`` with the same arguments.
+    """Displaces each pixel, like torchvision's ``elastic`` with the same arguments.
 
     Args:
         img: uint8 array of shape (height, width, 3).
@@ -178,7 +179,7 @@ def elastic(
             point from which it gets its value, in units in which the image reaches from -1 to 1.
         interpolation: "nearest" or "bilinear".
         fill: value of points outside of the image; None: 0.
-        version: 1 rounds a blend with the fill as ``torchvision.transforms.functional``, 2 as
+        version: 1 rounds a blend with the fill like ``torchvision.transforms.functional``, 2 like
             ``torchvision.transforms.v2.functional``.
 
     Raises:
@@ -187,7 +188,7 @@ def elastic(
     image = of(img)
     try:
         field = np.ascontiguousarray(displacement, np.float32)
-    except (TypeError, ValueError, RuntimeError):  # ragged; or a tensor that NumPy cannot have
+    except (TypeError, ValueError, RuntimeError):  # ragged, or a tensor that NumPy cannot read
         field = np.empty(0, np.float32)
     wanted = (1, *image.shape[:2], 2)
     if field.shape != wanted:
