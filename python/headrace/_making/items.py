@@ -1,4 +1,4 @@
-"""What an item of a program's own dataset is: the file of its image, a label and fields."""
+"""What an item of a program's own dataset holds: the file of its image, a label and fields."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from headrace.errors import ArgumentError, UnsupportedError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-# The columns that are taken without a word; the engine's, of internal/scan/columns.go.
+# The columns that are used without being asked for; internal/scan/columns.go has the engine's.
 IMAGE_NAMES = ("image", "img", "jpg", "jpeg", "png", "ppm", "webp", "image/encoded")
 LABEL_NAMES = ("label", "cls", "class", "target", "image/class/label")
 OF_EVERY_SAMPLE = ("index", "path", "key", "image", "label")
@@ -28,16 +28,16 @@ _IMAGES = "bytes of an image file, an image of Pillow, or a uint8 array of shape
 
 
 class Columns(NamedTuple):
-    """Which values of an item are its image, label and fields; None: those of the usual names."""
+    """Which values of an item are its image, label and fields; None: those with the usual names."""
 
     image: str | None = None
     label: str | None = None
     fields: Sequence[str] | None = None
-    lossless: str | None = None  # "png", or None for decoded pixels as they are
+    lossless: str | None = None  # "png", or None to store decoded pixels as they are
 
 
 class Taken(NamedTuple):
-    """An item, ready to be written.
+    """An item that is ready to be written.
 
     Attributes:
         image: a file: the item's own, or its pixels as PPM or PNG.
@@ -51,10 +51,10 @@ class Taken(NamedTuple):
 
 
 def take(item: Any, columns: Columns, with_image: bool = True) -> Taken:
-    """What an item holds.
+    """Returns what an item holds.
 
     Raises:
-        ArgumentError, UnsupportedError: it is none of a dataset of images.
+        ArgumentError, UnsupportedError: it is not an item of a dataset of images.
     """
     image, label, key, rest = _parts(item, columns)
     taken = {} if columns.fields == [] else {name: plain(name, rest[name]) for name in rest}
@@ -64,7 +64,7 @@ def take(item: Any, columns: Columns, with_image: bool = True) -> Taken:
 
 
 def _parts(item: Any, columns: Columns) -> tuple[Any, Any, str | None, dict[str, Any]]:
-    """Image, label, key and the values beside them."""
+    """Returns image, label, key and the other values."""
     if isinstance(item, Mapping) and not _is_undecoded(item):
         return _of_mapping(item, columns)
     if columns.image or columns.label or columns.fields:
@@ -104,7 +104,7 @@ def _of_mapping(
 def _column(
     what: str, item: Mapping[Any, Any], asked: str | None, usual: tuple[str, ...]
 ) -> str | None:
-    """The name of the value that is the image or the label; None where there is none."""
+    """Returns the name of the value that is the image or the label; None if there is none."""
     if asked is not None:
         for name in asked.split(";"):
             if name in item:
@@ -129,7 +129,7 @@ def _is_undecoded(item: Mapping[Any, Any]) -> bool:
 
 
 def _named(fields: Mapping[Any, Any]) -> dict[str, Any]:
-    """The fields, none of a name that every sample has a value of."""
+    """Returns the fields, without names that every sample has anyway."""
     found: dict[str, Any] = {}
     for given, value in fields.items():
         name = arguments.name("the name of a field", given)
@@ -140,7 +140,7 @@ def _named(fields: Mapping[Any, Any]) -> dict[str, Any]:
 
 
 def plain(name: str, value: Any) -> Any:
-    """A value without torch, and objects and lists of other things than numbers as JSON."""
+    """A value without torch. Objects, and lists of things other than numbers, become JSON."""
     if type(value).__module__.startswith("torch"):
         return _array(value)
     if isinstance(value, Mapping) or (isinstance(value, list | tuple) and not _numeric(value)):
@@ -159,15 +159,15 @@ def _numeric(values: Sequence[Any]) -> bool:
 
 
 def _array(value: Any) -> NDArray[Any]:
-    """An array, of whatever NumPy knows as one."""
+    """Returns an array of anything that NumPy reads as one."""
     try:
         return np.asarray(value.detach().cpu() if hasattr(value, "detach") else value)
-    except (TypeError, ValueError, RuntimeError):  # ragged; or a tensor that NumPy cannot have
+    except (TypeError, ValueError, RuntimeError):  # ragged, or a tensor that NumPy cannot read
         return np.empty(0, object)
 
 
 def _label(value: Any) -> Any:
-    """A label as an int, a text, a field, or None: a number is kept, a whole float becomes one."""
+    """A label as an int, a text, a field or None: a number stays, a whole float becomes an int."""
     if value is None or isinstance(value, str):
         return value or None
     if isinstance(value, bytes):
@@ -185,10 +185,10 @@ def _label(value: Any) -> Any:
 
 
 def encoded(image: Any, lossless: str | None) -> bytes:
-    """The file of an image: its own bytes, or else its pixels, of which none is changed.
+    """Returns the file of an image: its own bytes, or else its pixels without any change.
 
     Raises:
-        ArgumentError, UnsupportedError: it is no image.
+        ArgumentError, UnsupportedError: it is not an image.
     """
     if isinstance(image, Mapping) and _is_undecoded(image):
         if image["bytes"] is None and isinstance(image["path"], str):
@@ -215,12 +215,12 @@ def encoded(image: Any, lossless: str | None) -> bytes:
             f"the image is an array of shape {np.shape(image)} (expected (H, W), or (H, W, C) with "
             "1, 3 or 4 channels)"
         )
-    # Of RGBA the last is left out, as by Pillow's convert("RGB").
+    # The fourth channel of RGBA is left out, as by Pillow's convert("RGB").
     return _file(pixels[..., :3] if pixels.shape[2] == 4 else pixels, lossless)
 
 
 def _of_pillow(image: Any) -> NDArray[np.uint8]:
-    """The pixels as the engine's decoder would give them: grey, or RGB as convert makes it."""
+    """Returns the pixels as the engine's decoder would: grey, or RGB as convert makes it."""
     if image.mode not in ("L", "RGB"):
         if image.mode in ("F", "I") or image.mode.startswith("I;"):
             raise UnsupportedError(f"the image has Pillow's mode {image.mode}, of more than 8 bits")
@@ -242,7 +242,7 @@ def _file(pixels: NDArray[np.uint8], lossless: str | None) -> bytes:
 
 
 def classes_of(dataset: Any, label: str | None) -> list[str] | None:
-    """The names of the classes that a dataset has itself: torchvision's, or Hugging Face's."""
+    """The names of the classes that a dataset of torchvision or Hugging Face states itself."""
     features = getattr(dataset, "features", None)
     if isinstance(features, Mapping):
         for name in (label,) if label else LABEL_NAMES:

@@ -1,4 +1,4 @@
-"""Jobs of the engine: what they are told alike, and how one is waited for."""
+"""Jobs of the engine: what all of them are told, and how one is waited for."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     Path = str | os.PathLike[str]
     OnProgress = Callable[[int, int, int, int], None]
 
-LONGEST_SIDE = 65500  # of a JPEG (docs/limits.md)
-LEAST_SHARD = 10_240  # bytes, the engine's own bound (docs/format.md)
+LONGEST_SIDE = 65500  # the longest side of a JPEG (docs/limits.md)
+LEAST_SHARD = 10_240  # bytes: the engine's own limit (docs/format.md)
 ON_FAULT = ("keep", "raise")
 
 
@@ -24,7 +24,7 @@ def run(
     num_threads: int | None,
     on_progress: OnProgress | None,
 ) -> dict[str, Any]:
-    """Has the engine do a job, and says what came of it."""
+    """Makes the engine do a job, and returns its result."""
     arguments.callback("on_progress", on_progress)
     config["job"] = job
     config["threads"] = threads(num_threads)
@@ -33,7 +33,7 @@ def run(
     progress, error = abi.Progress(), abi.Error()
     wait = _lib.library().hr_job_wait
     try:
-        code, slice_ms = abi.TIMEOUT, 0  # the first answer at once, for a bar to begin with
+        code, slice_ms = abi.TIMEOUT, 0  # answers at once, so that a bar can begin
         while code == abi.TIMEOUT:
             code = wait(handle.value, slice_ms, byref(progress), byref(error))
             slice_ms = _lib.SLICE_MS
@@ -46,7 +46,7 @@ def run(
         containers.warn_of(made)
         return made
     finally:
-        _lib.end(handle)  # cancels, where an exception (Ctrl-C) ended the wait
+        _lib.end(handle)  # cancels the job if an exception (Ctrl-C) ended the wait
 
 
 def threads(num_threads: int | None) -> int | None:
@@ -54,7 +54,7 @@ def threads(num_threads: int | None) -> int | None:
 
 
 def limits(given: Mapping[str, int] | None) -> dict[str, Any]:
-    """What a job is told of limits."""
+    """Returns what a job is told of limits."""
     return {} if given is None else {"limits": arguments.limits(given)}
 
 
@@ -67,7 +67,7 @@ def output(
     storage: Mapping[str, Any] | None,
     timeout: float | None,
 ) -> dict[str, Any]:
-    """What ``pack`` and ``Writer`` say alike of what they make."""
+    """Returns what ``pack`` and ``Writer`` have in common."""
     shard_bytes = parse_size(shard_size)
     if shard_bytes < LEAST_SHARD:
         raise arguments.refuse("shard_size", shard_size, f"at least {LEAST_SHARD:,} bytes")
@@ -82,7 +82,7 @@ def output(
 
 
 def of_store(storage: Mapping[str, Any] | None, timeout: float | None) -> dict[str, Any]:
-    """What a job is told of a store of objects."""
+    """Returns what a job is told of an object store."""
     return {
         "storage": None if storage is None else away.storage(storage),
         "timeout": away.timeout(timeout),
@@ -90,7 +90,7 @@ def of_store(storage: Mapping[str, Any] | None, timeout: float | None) -> dict[s
 
 
 def recoding(resize: int | None, quality: int | None, baseline: bool, raw: bool) -> dict[str, Any]:
-    """Which bytes images are to have in place of their own."""
+    """Returns which bytes images should have in place of their own."""
     return {
         "resize": None if resize is None else arguments.integer("resize", resize, 1, LONGEST_SIDE),
         "quality": None if quality is None else arguments.integer("quality", quality, 1, 100),
@@ -100,7 +100,7 @@ def recoding(resize: int | None, quality: int | None, baseline: bool, raw: bool)
 
 
 def parse_size(size: int | str) -> int:
-    """Bytes, of a number or of text such as "256MB" (10**6) or "256MiB" (2**20).
+    """Returns bytes, given a number or text such as "256MB" (10**6) or "256MiB" (2**20).
 
     Raises:
         ArgumentError: it is neither, or not positive.

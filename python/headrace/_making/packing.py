@@ -1,4 +1,4 @@
-"""A program's own samples, one after the other, into a writer."""
+"""Writes a program's own samples, one after the other."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from headrace._making.items import Taken
     from headrace._making.jobs import OnProgress
 
-# Fractions and vectors as labels: a field cannot be called as what every sample has.
+# The field for labels that are fractions or vectors: "label" itself is a name that every sample
+# has.
 LABEL_FIELD = "label_"
 
 
@@ -25,8 +26,8 @@ class Samples(NamedTuple):
     """What is to be packed.
 
     Attributes:
-        read: a pass over it, with the images or without.
-        classes: the names of its classes, where they are known beforehand.
+        read: makes a pass over it, with the images or without.
+        classes: the names of its classes, if they are known beforehand.
     """
 
     length: int
@@ -37,7 +38,7 @@ class Samples(NamedTuple):
 def pack(
     samples: Samples, open_writer: Callable[[list[str] | None], Any], on_progress: OnProgress | None
 ) -> dict[str, Any]:
-    """Writes all samples, and says what was written.
+    """Writes all samples; returns what was written.
 
     Args:
         open_writer: called with the names of the classes.
@@ -46,7 +47,8 @@ def pack(
         ArgumentError: a sample cannot be written; the sentence says its index.
     """
     with closing(samples.read(True)) as taken:
-        # Workers start now: the engine, once loaded, is of no use to processes forked later.
+        # Workers start now, because a process that is forked after the engine was loaded cannot use
+        # it.
         first = next(taken, None)
         if first is None:
             raise EmptyDatasetError("source holds no item")
@@ -76,7 +78,8 @@ def _add(writer: Any, index: int, one: Taken) -> None:
 
 
 class _Labels:
-    """What labels are: the first one says whether they are numbers, texts or measured values.
+    """The meaning of labels: the first one tells whether they are numbers, texts or measured
+    values.
 
     Attributes:
         classes: their names in the order of their numbers, or None.
@@ -87,14 +90,15 @@ class _Labels:
         self.classes = None if samples.classes is None else list(samples.classes)
         self._texts = isinstance(first, str) and self.classes is None
         if self._texts:
-            # Labels are numbers in the shards, so all names have to be known before the first.
+            # Labels are numbers in the shards, so all names have to be known before the first
+            # sample is written.
             with closing(samples.read(False)) as all_of_them:
                 self.classes = sorted(
                     {str(one.label) for one in all_of_them if one.label is not None}
                 )
 
     def settled(self, index: int, one: Taken) -> Taken:
-        """The sample with its label as the writer takes it."""
+        """Returns the sample with its label as the writer takes it."""
         label = one.label
         if self._measured:
             value = np.nan if label is None else label

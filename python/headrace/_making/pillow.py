@@ -1,8 +1,8 @@
-"""A process of ``pack`` in which Pillow decodes what the engine does not.
+"""A process of ``pack`` in which Pillow decodes what the engine does not decode.
 
-The engine starts this file by its path, so that the package is not loaded once more. It sends
-files, each behind its length, and has of each a PNG of the pixels that torchvision's loader gives,
-or a sentence (internal/pack/pillow.go).
+The engine starts this file by its path, so that the package is not loaded once more. The engine
+sends files, each after its length. For each it gets a PNG of the pixels that torchvision's loader
+gives, or a sentence (internal/pack/pillow.go).
 """
 
 from __future__ import annotations
@@ -19,13 +19,14 @@ import warnings
 from typing import Any, BinaryIO
 
 IMAGE, REFUSAL = 0, 1
-_LONGEST = 1000  # of a sentence, in characters
-# Of photographs that torchvision's ImageFolder does not list and the engine does not decode.
+_LONGEST = 1000  # characters of a sentence
+# Extensions of photographs that torchvision's ImageFolder does not list and the engine does not
+# decode.
 _EXTENSIONS = (".avif", ".avifs", ".heic", ".heif", ".j2k", ".jp2", ".jpc", ".jpx", ".jxl")
 
 
 def command() -> list[str] | None:
-    """How the engine starts such a process, with this one's modules and Pillow's switches."""
+    """The command that starts such a process with this one's modules and Pillow's switches."""
     if not sys.executable:
         return None
     image, file = sys.modules.get("PIL.Image"), sys.modules.get("PIL.ImageFile")
@@ -40,8 +41,8 @@ def command() -> list[str] | None:
 
 
 def extensions() -> list[str]:
-    """What the names of files end with that Pillow opens, and the plugins that the program has
-    registered there, and nobody lists otherwise."""
+    """Returns file extensions that Pillow opens, also by plugins that the program has registered,
+    and that no other list has."""
     try:
         from PIL import Image
     except ImportError:
@@ -51,8 +52,8 @@ def extensions() -> list[str]:
 
 
 def _openers(image: Any) -> list[tuple[str, str, str | None]]:
-    """Plugins that are not Pillow's own, which the program has registered: a format's name, where
-    its class is, and where the function that knows its first bytes, which Pillow can do without."""
+    """Returns plugins that the program has registered with Pillow: a format's name, where its class
+    is, and where the function is that recognises its first bytes, if there is one."""
     return [
         (name, place, _place(accept))
         for name, (factory, accept) in image.OPEN.items()
@@ -61,14 +62,14 @@ def _openers(image: Any) -> list[tuple[str, str, str | None]]:
 
 
 def _place(found: Any) -> str | None:
-    """Where another process finds it; None of what has no name there, as a lambda or a partial."""
+    """Where another process finds it; None if it has no name there, like a lambda or a partial."""
     module, name = (getattr(found, of, None) for of in ("__module__", "__qualname__"))
     known = isinstance(module, str) and isinstance(name, str) and "<" not in name
     return f"{module}:{name}" if known else None
 
 
 def _register(openers: list[tuple[str, str, str | None]]) -> None:
-    """Gives Pillow here the plugins that it has there. One that cannot be had decodes nothing."""
+    """Registers the program's plugins with Pillow. One that cannot be found decodes nothing."""
     from PIL import Image
 
     def at(place: str) -> Any:
@@ -76,16 +77,16 @@ def _register(openers: list[tuple[str, str, str | None]]) -> None:
         return operator.attrgetter(name)(importlib.import_module(module))
 
     for name, factory, accept in openers:
-        with contextlib.suppress(Exception):  # whatever its module does, its files are refused
+        with contextlib.suppress(Exception):  # whatever its module raises, its files are refused
             Image.register_open(name, at(factory), None if accept is None else at(accept))
 
 
 def main() -> None:
-    """Answers until the engine closes its end."""
+    """Answers until the engine closes its end of the pipe."""
     told = json.loads(sys.argv[1])
     sys.path[:] = told["path"]
     source = sys.stdin.buffer
-    # What a codec prints must not get among the answers.
+    # What a codec prints must not get between the answers.
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     while head := source.read(8):
@@ -115,7 +116,7 @@ def _answer(data: bytes, told: dict[str, Any]) -> tuple[int, bytes]:
         image.info.clear()  # pixels and nothing else
         into = io.BytesIO()
         image.save(into, "PNG")
-    except Exception as failure:  # plugins raise whatever they like, and the job goes on
+    except Exception as failure:  # plugins may raise anything, and the job continues
         said = " ".join(f"{type(failure).__name__}: {failure}".split())[:_LONGEST]
         return REFUSAL, f"nor does Pillow read it: {said}".encode(errors="replace")
     return IMAGE, into.getvalue()

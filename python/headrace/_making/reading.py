@@ -10,12 +10,12 @@ from headrace._engine import arguments
 from headrace._making.items import Columns, Taken, take
 from headrace.errors import ArgumentError, HeadraceError
 
-# Items that a worker sends at once: pipes cost the less of an item, and little memory waits.
+# Items that a worker sends at once: more of them cost less time per item, but more memory waits.
 _AT_ONCE = 8
 
 
 def is_dataset(source: Any) -> bool:
-    """Whether it is a map-style dataset, and no path or list of paths."""
+    """Whether it is a map-style dataset, and not a path or a list of paths."""
     if isinstance(source, list | tuple):
         return bool(source) and isinstance(source[0], tuple | Mapping)
     if isinstance(source, str | bytes | bytearray | memoryview | Mapping):
@@ -25,10 +25,11 @@ def is_dataset(source: Any) -> bool:
 
 
 def chosen(source: Any, split: str | None) -> Any:
-    """The dataset of a split, where there are several; else what was given.
+    """Chooses the dataset of a split, if there are several splits; otherwise returns what was
+    given.
 
     Raises:
-        ArgumentError: ``split`` is missing, or names none.
+        ArgumentError: ``split`` is missing, or names no split.
     """
     if not isinstance(source, Mapping):
         return source
@@ -41,11 +42,11 @@ def chosen(source: Any, split: str | None) -> Any:
 def read(
     dataset: Any, columns: Columns, num_workers: int, with_images: bool = True
 ) -> Generator[Taken, None, None]:
-    """The items of a dataset in its order.
+    """Yields the items of a dataset in its order.
 
     Raises:
-        ArgumentError, UnsupportedError: an item is none of a dataset of images.
-        RuntimeError: the dataset raised, which the sentence says, and at which index.
+        ArgumentError, UnsupportedError: an item does not belong to a dataset of images.
+        RuntimeError: the dataset raised; the sentence says what, and at which index.
     """
     items = _Items(dataset, columns, with_images)
     if num_workers:
@@ -54,7 +55,7 @@ def read(
 
 
 class _Items:
-    """A dataset of what is to be written, or of what went wrong, which a worker can send."""
+    """A dataset of what is to be written, or of what went wrong, as a worker can send it."""
 
     def __init__(self, dataset: Any, columns: Columns, with_images: bool) -> None:
         self._dataset, self._columns, self._with_images = dataset, columns, with_images
@@ -68,7 +69,7 @@ class _Items:
         except HeadraceError as failure:
             return failure
         except Exception as failure:
-            # Another process may not know its class.
+            # The reading process may not know the failure's class, so only its text is kept.
             said = "".join(traceback.format_exception_only(failure)).strip()
             found = RuntimeError(f"source[{index}]: {said}")
             found.__cause__ = failure
@@ -95,9 +96,9 @@ def _read_by_workers(items: _Items, num_workers: int) -> Generator[Taken, None, 
         raise ArgumentError(
             f"num_workers={num_workers}: torch, whose DataLoader starts them, is not installed"
         ) from None
-    # torch's own, also where headrace.install has given its name to another.
+    # This finds torch's own class, even if headrace.install has given its name to another.
     kind: Any = next(base for base in torchs.DataLoader.__mro__ if type(base) is type)
-    own = torch.Generator()  # the program's is left as it is
+    own = torch.Generator()  # leaves the program's generator unchanged
     loader = kind(items, _AT_ONCE, num_workers=num_workers, collate_fn=_as_they_are, generator=own)
     index = 0
     for batch in loader:

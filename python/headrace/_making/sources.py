@@ -1,4 +1,4 @@
-"""What a job reads: files and containers, which the engine opens, or samples that Python reads."""
+"""What a job reads: files and containers that the engine opens, or samples that Python reads."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def samples(
     source: Any, words: containers.Words, lossless: str | None, num_workers: int
 ) -> packing.Samples | None:
-    """The samples of what Python reads; None for what the engine does."""
+    """Returns the samples if Python reads them; None if the engine does."""
     format, image, label, fields, classes, split, root = words
     if lossless is not None:
         arguments.choice("lossless", lossless, ("png",))
@@ -63,7 +63,7 @@ def _of_headrace(dataset: Dataset) -> Generator[items.Taken, None, None]:
 def containers_of(
     source: Path | Sequence[Path] | Dataset, words: containers.Words
 ) -> dict[str, Any]:
-    """The source of a job, with what is said of its containers."""
+    """Returns the source of a job, with the words about its containers."""
     if isinstance(source, Dataset):
         found = source.source_config()
         if found is None:

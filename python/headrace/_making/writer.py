@@ -78,7 +78,7 @@ class Writer:
 
     @classmethod
     def begun(cls, config: dict[str, Any], classes: list[str] | None) -> Writer:
-        """One that also encodes images anew, as ``pack`` may be asked to."""
+        """Makes a writer that also encodes images again, as ``pack`` may be asked to."""
         made = cls.__new__(cls)
         made._open({**config, "classes": classes})
         return made
@@ -137,7 +137,7 @@ class Writer:
             scarce.warn_of(self._waiting(finish, lambda _: None))
             self.result = _lib.info("hr_job_result", self._handle.value)
         finally:
-            _lib.end(self._handle)  # the writer is closed whatever comes of it
+            _lib.end(self._handle)  # the writer is closed in any case
         containers.warn_of(self.result)
         return self.result
 
@@ -150,7 +150,7 @@ class Writer:
                 f"{faults['total']:,} of {self.result['rows']:,} samples are damaged or "
                 f"unsupported images, and were stored unchanged; the first is record "
                 f"{first['record']}: {first['reason']}",
-                stacklevel=3,  # whoever called finish, or ends the block
+                stacklevel=3,  # the caller of finish, or the end of the block
             )
         return self.result
 
@@ -184,7 +184,7 @@ def _class_number(name: str, label: Any) -> int:
 
 
 def _encoded(image: Any) -> bytes:
-    """The bytes of an encoded file, from anything that holds bytes and is no picture already."""
+    """The bytes of an encoded file, from any object that holds bytes and is not decoded pixels."""
     try:
         view = memoryview(image)
     except TypeError:
