@@ -1,7 +1,7 @@
-"""Installs Headrace as soon as a process has imported torch, and in none that does not.
+"""Installs Headrace as soon as a process has imported torch, and never in one that does not.
 
-This module imports nothing more of Headrace's before: a process without torch pays for one look at
-each import.
+Until then this module imports nothing else of Headrace. So a process without torch pays only one
+look for each import.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ _arranged = False
 
 
 def arrange(table: bool = False) -> None:
-    """Has Headrace installed once torch is there.
+    """Arranges that Headrace is installed once torch has been imported.
 
     Args:
-        table: the loaders that are made are listed at the end of the process.
+        table: whether the process lists the loaders that it made when it ends.
     """
     global _arranged
     if _arranged:
@@ -43,10 +43,11 @@ def _install(table: bool) -> None:
 
 
 class _Finder(threading.local):
-    """Finds torch and Headrace's modules as the finders behind it do, and sees them imported.
+    """Finds torch and Headrace's modules as the finders after it do, and notices when they are
+    imported.
 
-    It waits for the outermost of them: torch may be imported by a module of Headrace's, of which
-    half is there then.
+    It waits until the outermost of them is imported: a module of Headrace may import torch, and
+    then only half of that module exists.
     """
 
     def __init__(self, table: bool) -> None:
@@ -67,7 +68,7 @@ class _Finder(threading.local):
 
     def _watch(self, loader: Any) -> None:
         def exec_module(module: ModuleType) -> None:
-            del loader.exec_module  # of the object: that of its class is there again
+            del loader.exec_module  # the object's; the one of its class is visible again
             self._depth += 1
             try:
                 loader.exec_module(module)

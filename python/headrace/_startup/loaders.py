@@ -1,4 +1,4 @@
-"""The table of a program's loaders, on stderr when it ends."""
+"""The table of a program's loaders, printed on stderr when the program ends."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _MOST = 50  # rows
 
 
 def list_at_the_end() -> None:
-    """Begins to note loaders, and has them listed when this process ends."""
+    """Begins to note loaders, and lists them when this process ends."""
     record.kept = []
-    # A process that is forked inherits the notes and the function, and is not the program.
+    # A forked process inherits the notes and the function, but it is not the program.
     atexit.register(_say, os.getpid())
 
 
@@ -26,9 +26,9 @@ def _say(process: int) -> None:
 
 
 def table(records: list[record.Record]) -> list[str]:
-    """A heading and a line for each kind of loader, and what would make it native, said once.
+    """Returns a heading, a line for each kind of loader, and what would make it native, said once.
 
-    Nothing where there were no loaders.
+    It is empty if there were no loaders.
     """
     rows = Counter((r.place, r.dataset, r.how, r.because, r.cure) for r in records if r.main)
     if not rows:
@@ -40,7 +40,7 @@ def table(records: list[record.Record]) -> list[str]:
     ]
     wide = [max(len(row[column]) for row in shown) for column in range(3)]
     lines = [f"headrace: {total} {'loader' if total == 1 else 'loaders'}"]
-    cures = {""}  # that were said already
+    cures = {""}  # cures that were already said
     for *cells, why, cure in shown:
         padded = [cell.ljust(width) for cell, width in zip(cells, wide, strict=True)]
         lines.append("  ".join(["", *padded, " ".join(_short(why).split())]).rstrip())
@@ -53,6 +53,6 @@ def table(records: list[record.Record]) -> list[str]:
 
 
 def _short(place: str) -> str:
-    """A sentence with paths as the program's user would write them."""
+    """Shortens the paths in a sentence to what the program's user would write."""
     folder = os.path.join(os.getcwd(), "")
     return place.replace(folder, "")

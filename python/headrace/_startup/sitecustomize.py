@@ -1,8 +1,8 @@
-"""What Python runs first in a program that ``headrace run`` started, and in the program's children.
+"""What Python runs first in a program started by ``headrace run``, and in the program's children.
 
-Python's ``site`` imports the module of this name that comes first on ``sys.path``. ``headrace run``
-puts this folder there through the environment; ddtrace and OpenTelemetry begin programs in the same
-way. Another module of this name, of the user or of the system, is imported behind it.
+Python's ``site`` imports the first module of this name on ``sys.path``. ``headrace run`` puts this
+folder there through the environment; ddtrace and OpenTelemetry begin programs in the same way.
+Afterwards this module imports the other module of this name, of the user or of the system.
 """
 
 import os
@@ -11,9 +11,10 @@ import sys
 
 def begin():  # type: ignore[no-untyped-def]
     folder = os.path.dirname(os.path.abspath(__file__))
-    # The program's sys.path is what it would be; PYTHONPATH stays, for the processes it starts.
+    # The program's sys.path becomes what it would be otherwise. PYTHONPATH stays, for the processes
+    # that the program starts.
     sys.path[:] = [place for place in sys.path if place != folder]
-    # Other Pythons, as of scripts that the program starts, are left alone.
+    # Other Pythons, such as those of scripts that the program starts, are left alone.
     if os.environ.get("HEADRACE_RUN") == sys.prefix:
         try:
             from headrace._startup import hook
@@ -28,7 +29,7 @@ def begin():  # type: ignore[no-untyped-def]
         if getattr(failure, "name", "sitecustomize") != "sitecustomize":
             raise
     finally:
-        if own is not None:  # there is no other; who imports this one expects to find it
+        if own is not None:  # there is no other; the import of this one expects to find it
             sys.modules.setdefault("sitecustomize", own)
 
 
