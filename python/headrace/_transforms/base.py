@@ -18,7 +18,7 @@ Raises:
 
 
 def plain(name: str, value: Any) -> Any:
-    """What JSON can carry: enums by value, arrays, tensors and tuples as lists."""
+    """Returns a form that JSON can carry: enums by value; arrays, tensors and tuples as lists."""
     if hasattr(value, "tolist"):
         value = value.tolist()
     if isinstance(value, Sequence) and not isinstance(value, str | bytes | bytearray):
@@ -47,12 +47,12 @@ class Label(Transform):
 
 
 def publish(kind: type, module: str) -> None:
-    """Makes a public module the home of a class, and says in its docstring what all of them raise.
+    """Makes a public module the home of a class, and adds to its docstring what all of them raise.
 
-    Pickles name the home, and help() and typing.get_type_hints go by it.
+    Pickles contain the home's name; help() and typing.get_type_hints use it.
     """
     kind.__module__ = module
-    # In front of where it comes from. Without docstrings (python -OO) there is nothing to complete.
+    # The text goes before "Source:". Without docstrings (python -OO) there is nothing to complete.
     said, source, name = inspect.cleandoc(kind.__doc__ or "").rpartition("Source: ")
     if source and "Raises:" not in said:
         kind.__doc__ = said + _RAISES + source + name

@@ -14,7 +14,8 @@ class Views:
     """Several views of each sample; every batch has one tensor for each view.
 
     The file is read, checked and parsed once, and parts that views have in common are decoded once.
-    Each view has its own draws; the first view has those that its list would have alone.
+    Each view has its own draws; those of the first view are the ones that its list would have
+    alone.
 
         Views([RandomResizedCrop(224), ...], repeat=2)              # SimCLR: two views of a recipe
         Views(global_1, global_2, local, repeat=(1, 1, 6))          # DINO: multi-crop
@@ -27,8 +28,8 @@ class Views:
     Args:
         views: lists of ``headrace.transforms``. All images of one list must have the same size;
             different lists may have different sizes.
-        repeat: how many views each list makes: one number for all lists, or one for each; for
-            views with names a dict by name, where 1 is the default.
+        repeat: how many views each list makes: one number for all lists, or one for each list. For
+            views with names it is a dict by name, and the default is 1.
         named: views by name, instead of ``views``.
 
     Raises:
