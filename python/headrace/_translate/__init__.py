@@ -1,1 +1,1 @@
-"""torchvision's and timm's transforms as those of ``headrace.transforms``."""
+"""Translates transforms of torchvision, timm and open_clip into ``headrace.transforms``."""

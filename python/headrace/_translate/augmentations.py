@@ -1,10 +1,10 @@
-"""torchvision's augmentations, v1 and v2, that table.py tells how to read, groups and erasings.
+"""Augmentations, groups and erasings of torchvision's v1 and v2; table.py says how they are read.
 
-All but RandomErasing, GaussianNoise and ElasticTransform are translated where the image is still a
-PIL image, for there torchvision gives the bytes that the engine gives. GaussianBlur's differ by one
-in a few of ten million, v2's in a hundred: torchvision blurs PIL images as tensors, and its own
-bytes depend as much on the CPU. AugMix's, which are v1's, differ from v2's by one now and then, and
-chains may enlarge that.
+All but RandomErasing, GaussianNoise and ElasticTransform are translated only while the image is
+still a PIL image, because there torchvision gives the same bytes as the engine. GaussianBlur's
+bytes differ by one in a few of ten million values, and v2's in a hundred of them. torchvision blurs
+PIL images as tensors, and its own bytes differ as much between CPUs. AugMix gives v1's bytes; v2's
+differ from them by one now and then, and chains may enlarge that.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from headrace._translate.table import TRANSLATED
 from headrace._translate.values import bounds, read
 
 _NO_PIL_IMAGE = "here it works on a tensor; in front of ToImage or ToTensor it has a PIL image"
-# The same of what pads.
+# The same reason for ops that pad.
 NOT_ON_TENSORS = "it pads a tensor, whose fill is on another scale than a PIL image's"
 
 
 def _at_odds(name: str, op: Any, version: int) -> str:
-    """Why arguments that may stand alone have no equal together, or ""."""
+    """Says why arguments that are allowed alone have no equal together; "" if they have one."""
     if name == "RandomRotation" and op.expand and op.center is not None and version == 2:
         return "v2 leaves the centre out where it expands"
     if name == "RandomResize" and op.min_size >= op.max_size:
@@ -35,13 +35,13 @@ def _at_odds(name: str, op: Any, version: int) -> str:
 
 
 class Augmentations:
-    """What ``Reader`` inherits for these; it has ``made`` and ``_stage``."""
+    """A base class of ``Reader`` for augmentations; it has ``made`` and ``_stage``."""
 
     made: Any
     _stage: str
     _version: int
     _normalize: Any
-    _erasings: list[tuple[Any, bool]]  # with whether Normalize stands before
+    _erasings: list[tuple[Any, bool]]  # and whether Normalize comes before
 
     @staticmethod
     def is_augmentation(name: str) -> bool:
@@ -49,7 +49,7 @@ class Augmentations:
         return name in TRANSLATED
 
     def augmentation(self, name: str, op: Any) -> str:
-        """Appends the step for a torchvision object, and answers "" or why it has none."""
+        """Appends the step for a torchvision object; returns "" or why there is none."""
         stage, arguments = TRANSLATED[name]
         given: dict[str, Any] = {}
         if stage == "PIL image" and self._stage != "PIL":
@@ -72,7 +72,7 @@ class Augmentations:
         except ValueError as failure:
             return str(failure)
         reason = _at_odds(name, op, self._version)
-        # Such a jitter gives torchvision's very image.
+        # With such a jitter torchvision returns the very same image.
         if not reason and not (name == "ColorJitter" and not any(given.values())):
             self.made.add(getattr(transforms, name)(**given))
         return reason
@@ -97,13 +97,13 @@ class Augmentations:
         return reason
 
     def _alternatives(self, op: Any) -> tuple[list[Any], str]:
-        """Each of a group's transforms as one step; those of a Compose together are one."""
+        """Returns each of a group's transforms as one step; a Compose becomes one step."""
         inner, reason = self._members([[part] for part in op.transforms])
         steps = [part[0] if len(part) == 1 else transforms.RandomApply(part, 1.0) for part in inner]
         return steps, reason
 
     def _members(self, lists: Sequence[Any]) -> tuple[list[list[Any]], str]:
-        """Each list of transforms by a reader of its own."""
+        """Reads each list of transforms with a reader of its own."""
         if self._stage != "PIL":
             return [], _NO_PIL_IMAGE
         found = []

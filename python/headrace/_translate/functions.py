@@ -1,4 +1,4 @@
-"""Functions and classes that are recognised by their code: those that only make an image RGB, and
+"""Recognises functions and classes by their code: those that only convert an image to RGB, and
 classes that do what torchvision's ToTensor does, but leave tensors unchanged.
 """
 
@@ -11,7 +11,8 @@ import sys
 from types import CodeType, FunctionType
 from typing import Any
 
-# What counts for how it is called and what it returns; that it stands within another one does not.
+# The flags that matter for how code is called and what it returns. Being nested in other code does
+# not matter.
 _KINDS = (
     inspect.CO_VARARGS
     | inspect.CO_VARKEYWORDS
@@ -23,18 +24,18 @@ _KINDS = (
 
 
 def makes_rgb(op: Any) -> bool:
-    """Whether it is a function whose whole work is that of Pillow's ``convert("RGB")``, or an
-    object whose call is, as a class ToRGB's.
+    """Whether it is a function that only does what Pillow's ``convert("RGB")`` does, or an object
+    whose call is such a function, like an object of a class ToRGB.
 
-    Its compiled code is compared with that of functions which do this: the same instructions, the
-    same attributes and constants, in whatever file, under whatever names. Such code asks for
-    nothing but its argument, no global name and no variable of a function around it, so that
-    nothing else can change what it does. Code that the compiler writes otherwise is not recognised,
-    and the function runs in Python.
+    Its compiled code is compared with that of functions which do this: it has the same
+    instructions, attributes and constants, in whatever file and under whatever names. Such code
+    uses nothing but its argument, no global name and no variable of an enclosing function, so
+    nothing else can change what it does. Code that the compiler writes differently is not
+    recognised, and the function runs in Python.
     """
     if type(op) is FunctionType:
         return _told(op.__code__) in _MAKING_RGB
-    # Python looks for it in the class alone, never in the object.
+    # Python looks for __call__ in the class alone, never in the object.
     call = inspect.getattr_static(type(op), "__call__", None)
     return type(call) is FunctionType and _told(call.__code__, 2) in _MAKING_RGB_BY_CALL
 
@@ -43,8 +44,8 @@ def is_to_tensor(op: Any) -> bool:
     """Whether an object of another class does what torchvision's ToTensor does with an image, and
     returns a tensor as it is: the MaybeToTensor that many programs have a copy of.
 
-    The class has to be ToTensor's child, with no more than a call of its own, whose compiled code
-    is that of one of the forms below; and the names in it have to be what they are there.
+    The class has to be a child of ToTensor that adds only a call, whose compiled code equals one of
+    the forms below. The names in the code have to stand for the same things as there.
     """
     kind = type(op)
     parent = getattr(sys.modules.get("torchvision.transforms"), "ToTensor", None)
@@ -53,7 +54,7 @@ def is_to_tensor(op: Any) -> bool:
     call = vars(kind).get("__call__")
     if type(call) is not FunctionType or _told(call.__code__, 2) not in _LEAVING_TENSORS:
         return False
-    around = call.__closure__ or ()  # of super() the class, and else nothing
+    around = call.__closure__ or ()  # for super() the class, otherwise nothing
     if any(cell.cell_contents is not kind for cell in around):
         return False
     meant = {
@@ -69,18 +70,18 @@ def is_to_tensor(op: Any) -> bool:
 
 
 def _told(code: CodeType, arguments: int = 1) -> Any:
-    """All that a function does, for comparison, or None where it is of another kind."""
+    """Returns everything that a function does, for comparison; None if it is of another kind."""
     if code.co_argcount != arguments or code.co_kwonlyargcount or code.co_flags & _KINDS:
         return None
     handlers: bytes = getattr(code, "co_exceptiontable", b"")  # from Python 3.11 on
-    # In a method super() asks for the class around it.
+    # In a method, super() uses the class around it.
     if code.co_freevars not in ((), ("__class__",)) or code.co_cellvars or handlers:
         return None
     told: list[tuple[Any, ...]] = []
     for step in dis.get_instructions(code):
-        if step.opcode in dis.hasconst:  # its place moves where there is a docstring
+        if step.opcode in dis.hasconst:  # its number depends on whether there is a docstring
             told.append((step.opname, type(step.argval), step.argval))
-        elif step.opcode in dis.hasname:  # the number may say more than the name
+        elif step.opcode in dis.hasname:  # the number may contain more than the name
             told.append((step.opname, step.arg, step.argval))
         else:
             told.append((step.opname, step.arg))
@@ -133,8 +134,8 @@ _MAKING_RGB_BY_CALL = {
 } - {None}
 
 
-# The forms of a MaybeToTensor's call. They are compiled and never run. Calls of a function of a
-# module are compiled otherwise where the module is imported in the file.
+# The forms of the call of a MaybeToTensor. They are compiled and never run. Calls of a module's
+# function are compiled differently if the file imports the module.
 _FORMS = """{imported}
 class MaybeToTensor(ToTensor):
     def __call__(self, pic):
@@ -156,7 +157,7 @@ _LEAVING_TENSORS = {
     _form("", "F.to_tensor(pic)"),
     _form("import torchvision.transforms.functional as F", "F.to_tensor(pic)"),
 } - {None}
-# What the statement class puts there, and what does not run when an object is called.
+# Names that the class statement adds, and names that do not run when an object is called.
 _OF_ANY_CLASS = {
     *("__call__", "__init__", "__repr__", "__doc__", "__module__", "__qualname__"),
     *("__annotations__", "__annotate__", "__annotate_func__", "__annotations_cache__"),

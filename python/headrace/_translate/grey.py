@@ -1,4 +1,4 @@
-"""Grayscale, and the transforms that may follow it where it leaves one channel."""
+"""Grayscale, and the transforms that may follow it if it leaves one channel."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from typing import Any
 
 from headrace import transforms
 
-# What gives an image of one channel the values that it gives three equal ones, each by itself.
+# Transforms that treat each channel by itself, so an image of one channel gets the values that
+# three equal channels would get.
 OF_ONE_CHANNEL = {
     *("Resize", "CenterCrop", "RandomCrop", "RandomResizedCrop", "Pad"),
     *("RandomHorizontalFlip", "RandomVerticalFlip"),
@@ -25,7 +26,7 @@ def has_three_numbers(op: Any) -> bool:
 
 
 class Grey:
-    """What ``Reader`` inherits for it; it has ``made`` and ``_stage``."""
+    """A base class of ``Reader`` for Grayscale; it has ``made`` and ``_stage``."""
 
     made: Any
     _stage: str
@@ -40,7 +41,7 @@ class Grey:
         return self.grey()
 
     def grey(self) -> str:
-        """Appends a step that leaves one channel, and answers "" or why it may not stand here."""
+        """Appends a step that leaves one channel; returns "" or why it may not stand here."""
         if not self._takes_grey:
             return "some images would have one channel and others three"
         self.made.add(transforms.Grayscale(1))

@@ -9,13 +9,13 @@ from headrace import transforms
 
 
 class OpenClip:
-    """What ``Reader`` inherits for these; it has ``made`` and ``_stage``."""
+    """A base class of ``Reader`` for these; it has ``made`` and ``_stage``."""
 
     made: Any
     _stage: str
 
     def _OpenClipMaybeConvertMode(self, op: Any) -> str:
-        # Tensors it leaves alone, and of an RGB image convert makes a copy.
+        # It leaves tensors alone, and convert only copies an RGB image.
         return "" if self._stage != "PIL" or op.mode == "RGB" else f"mode={op.mode!r}"
 
     def _OpenClipMaybeToTensor(self, op: Any) -> str:
@@ -28,7 +28,7 @@ class OpenClip:
         return self._sometimes(op)
 
     def _sometimes(self, op: Any) -> str:
-        """Appends one transform that is done with the probability p."""
+        """Appends one transform that is applied with the probability p."""
         inner, reason = self._members([[op.transf]])
         if not reason:
             self.made.add(transforms.RandomApply(inner[0], float(op.p)))

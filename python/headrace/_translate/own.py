@@ -1,6 +1,6 @@
-"""``headrace.transforms`` themselves, in what a program has registered as equal to its own.
+"""``headrace.transforms`` themselves, in lists that a program has registered as equal to its own.
 
-Elsewhere they have no place in a pipeline, for Python cannot call them.
+They have no place elsewhere in a pipeline, because Python cannot call them.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ def is_own(op: Any) -> bool:
 
 
 class Own:
-    """What ``Reader`` inherits for these; it has ``made`` and ``_stage``."""
+    """A base class of ``Reader`` for these; it has ``made`` and ``_stage``."""
 
     made: Any
     _stage: str
     _grey: bool
     _normalize: Any
-    _erasings: list[tuple[Any, bool]]  # with whether Normalize stands before
+    _erasings: list[tuple[Any, bool]]  # and whether Normalize comes before
 
     def own(self, op: Any) -> str:
-        """Appends the step, and answers "" or why there is no place for it here."""
+        """Appends the step; returns "" or why it has no place here."""
         reason = _misplaced(op)
         if reason:
             return reason
@@ -50,7 +50,7 @@ class Own:
         raise NotImplementedError
 
     def _finished(self, op: Any) -> str:
-        if self._stage == "PIL":  # a Loader makes the same of bytes
+        if self._stage == "PIL":  # a Loader does the same with bytes
             self._stage, self.made.gives, self.made.scale = "float32", "tensor", "div"
         if self._stage != "float32":
             return f"the image is {self._stage} here, not float32"
@@ -64,7 +64,7 @@ class Own:
 
 
 def _misplaced(op: Any) -> str:
-    """Why the step makes something else than one image of one, or ""."""
+    """Says why the step makes something other than one image of one image; "" if it does not."""
     if isinstance(op, mixing.MixUp | mixing.CutMix | mixing.Mixup):
         return "it takes batches"
     if isinstance(op, crops.FiveCrop | crops.TenCrop):

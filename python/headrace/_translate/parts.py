@@ -1,4 +1,4 @@
-"""A pipeline as the single transforms that it consists of, in the order in which they run."""
+"""Takes a pipeline apart into single transforms, in the order in which they run."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from typing import Any, NamedTuple
 
 from headrace._translate import registered
 
-# The public modules whose classes of a name are known; a subclass may do anything.
+# The public modules whose classes are known by name. A subclass is not known, because it may do
+# anything.
 _VERSIONS = {"torchvision.transforms": 1, "torchvision.transforms.v2": 2}
-# Those of others, whose names are read with this before them, for some are torchvision's too.
+# Modules of others. This prefix goes before their classes' names, because torchvision has some of
+# the same names.
 _OF_OTHERS = {
     "timm.data.transforms": "Timm",
     "timm.data.auto_augment": "Timm",
@@ -19,18 +21,19 @@ _OF_OTHERS = {
     "open_clip.transform": "OpenClip",
 }
 _LIBRARIES = ("torchvision", "timm", "open_clip")
-# What weights.transforms() makes: pipelines in one class each.
+# The module of the objects that weights.transforms() makes: each is a whole pipeline in one class.
 _PRESETS = "torchvision.transforms._presets"
-# A Compose may hold itself, and what a program says of an object others of its class.
+# A Compose may contain itself, and the list that a program gives for an object may contain others
+# of its class.
 _DEEPEST = 16
 
 
 class Whole:
-    """One object of a pipeline that is read as what it equals.
+    """One object of a pipeline that is read as the transforms that it equals.
 
     Attributes:
-        op: the object, which Python can run where the engine cannot run what it equals.
-        divisible: the engine may run a beginning of that, and Python the rest.
+        op: the object; Python can run it if the engine cannot run what it equals.
+        divisible: whether the engine may run a beginning of that, and Python the rest.
     """
 
     def __init__(self, op: Any, divisible: bool) -> None:
@@ -41,12 +44,12 @@ class Part(NamedTuple):
     """One transform of a pipeline."""
 
     op: Any
-    whole: Whole | None  # of which it is a part; the outermost one
-    reason: str = ""  # why what it should consist of is not known
+    whole: Whole | None  # the outermost object that it is a part of
+    reason: str = ""  # why its parts are not known
 
 
 def known(op: Any) -> tuple[str, int]:
-    """The name and version of a class that may be read, or ("", 0) for anything else."""
+    """Returns the name and version of a class that may be read; ("", 0) for anything else."""
     kind = type(op)
     if altered(op):
         return "", 0
@@ -60,10 +63,10 @@ def known(op: Any) -> tuple[str, int]:
 
 
 def altered(op: Any) -> bool:
-    """Whether an object does something else than its library's class: a method of its own or of
-    the program's, or a hook."""
+    """Whether an object does something other than its library's class: it has its own method or one
+    of the program, or a hook."""
     own = getattr(op, "__dict__", {})
-    hooks = ("_forward_hooks", "_forward_pre_hooks")  # torch.nn.Module's, which v2's all are
+    hooks = ("_forward_hooks", "_forward_pre_hooks")  # of torch.nn.Module, the base of all of v2's
     return (
         any(own.get(name) for name in hooks)
         or any(callable(getattr(type(op), name, None)) for name in own)
@@ -72,31 +75,33 @@ def altered(op: Any) -> bool:
 
 
 def _patched(kind: type) -> bool:
-    """Whether a program has put functions of its own into a library's class."""
+    """Whether a program has put its own functions into a library's class."""
     library = kind.__module__.partition(".")[0]
     if library not in _LIBRARIES:
         return False
     functions = (getattr(value, "__func__", value) for value in vars(kind).values())
-    # Their globals tell where they were written; a wrapper takes the module's name of another.
+    # A function's globals tell where it was written; a wrapper copies the module's name from the
+    # function that it wraps.
     homes = {
         str(function.__globals__.get("__name__")).partition(".")[0]
         for function in functions
         if isinstance(function, FunctionType)
     }
-    # torch's and Python's decorators are around some of the library's own.
+    # Some of the library's own functions have decorators of torch and Python.
     return not homes - sys.stdlib_module_names <= {library, "torch"}
 
 
 def parts(op: Any) -> Iterator[Part]:
-    """The transforms of a pipeline; None has none."""
+    """Yields the transforms of a pipeline; None has none."""
     return iter(()) if op is None else _parts(op, None, ())
 
 
 def divide(found: list[Part], number: int) -> tuple[int, list[Any]]:
-    """Where Python takes over if the part of that number has no translation.
+    """Returns where Python takes over if the part with this number has no translation.
 
     Returns:
-        the number of the first part that the engine does not run, and what Python calls instead.
+        the number of the first part that the engine does not run, and what Python calls instead of
+        it and the rest.
     """
     whole = found[number].whole
     if whole is None:
@@ -109,7 +114,7 @@ def divide(found: list[Part], number: int) -> tuple[int, list[Any]]:
 
 
 def _objects(found: list[Part]) -> list[Any]:
-    """The objects of a pipeline that consist of these parts: each whole once."""
+    """Returns the objects of a pipeline that these parts make up, each whole object once."""
     made, last = [], None
     for part in found:
         if part.whole is None:
@@ -121,7 +126,7 @@ def _objects(found: list[Part]) -> list[Any]:
 
 
 def _parts(op: Any, whole: Whole | None, around: tuple[Any, ...]) -> Iterator[Part]:
-    """The same of what lies within others, of which the outermost stands first."""
+    """Yields the parts of an object inside others; ``around`` begins with the outermost one."""
     if any(outer is op for outer in around):
         yield Part(op, whole, "it is a part of itself")
     elif len(around) > _DEEPEST:
@@ -138,14 +143,14 @@ def _parts(op: Any, whole: Whole | None, around: tuple[Any, ...]) -> Iterator[Pa
             return
         if equal is not None:
             whole = whole or Whole(op, divisible=True)
-            # A preset does to a tensor something else than its parts in a row.
+            # With a tensor, a preset does something other than its parts in a row.
             whole.divisible = whole.divisible and registered.is_spoken_of(op)
         for part in inner:
             yield from _parts(part, whole, (*around, op))
 
 
 def _composed(op: Any) -> list[Any] | None:
-    """What a list of transforms holds, or None for a transform."""
+    """Returns what a list of transforms holds; None for a single transform."""
     if known(op)[0] == "Compose":
         return list(op.transforms)
     of_torch = getattr(sys.modules.get("torch.nn"), "Sequential", None)
@@ -153,10 +158,10 @@ def _composed(op: Any) -> list[Any] | None:
 
 
 def _equal_of(op: Any) -> list[Any] | None:
-    """The transforms that an object equals, or None where nobody says so.
+    """Returns the transforms that an object equals; None if nobody says so.
 
     Raises:
-        Unclear: the program says so, but not how.
+        Unclear: the program says that there are such, but not which.
     """
     if registered.is_spoken_of(op):
         if altered(op):
@@ -185,11 +190,11 @@ def _segmentation(v1: Any, op: Any) -> list[Any]:
 
 
 def _detection(v1: Any, op: Any) -> list[Any]:
-    # What converts is ConvertImageDtype to torch.float, which is its default.
+    # The preset converts with ConvertImageDtype to torch.float, which is its default.
     return [v1.PILToTensor(), v1.ConvertImageDtype(sys.modules["torch"].float32)]
 
 
-# Of a torchvision preset, by its class's name: what its forward does to a PIL image.
+# For each torchvision preset, by the name of its class: what its forward does to a PIL image.
 PRESETS: dict[str, Callable[[Any, Any], list[Any]]] = {
     "ImageClassification": _classification,
     "ObjectDetection": _detection,

@@ -1,4 +1,4 @@
-"""Which of Headrace's transforms stands for one of torchvision's, by what it is given there."""
+"""Finds the transforms of Headrace that do what torchvision's do with what they are given."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from headrace._translate.values import integers, name_of, numbers, pair, short
 
 _MOST_STEPS = 64  # the engine's own limits, docs/limits.md
 
-# What would move the values that RandomErasing has replaced.
+# Ops that would move the values which RandomErasing has replaced.
 _MOVES_PIXELS = (
     "CenterCrop",
     "RandomCrop",
@@ -28,7 +28,7 @@ _MOVES_PIXELS = (
     "RandomVerticalFlip",
 )
 
-# What Headrace has, but not as torchvision composes it.
+# Headrace has these as well, but torchvision composes them in another way.
 _TUPLE = "it gives a tuple of images; headrace.transforms has one of the name, for Loader"
 _BATCHES = "it takes batches: it belongs into collate_fn, or last into a Loader's transform"
 _INSTEAD = {
@@ -48,9 +48,9 @@ _INSTEAD = {
 
 
 class Reader(Augmentations, Grey, OpenClip, Own, Timm):
-    """Follows what an image is at each transform, and notes the steps that do the same.
+    """Follows what the image is before each transform, and notes the steps that do the same.
 
-    The methods are named as the transforms; each answers "" or why it has no translation.
+    The methods have the names of the transforms. Each returns "" or why there is no translation.
     """
 
     def __init__(self, inside: bool = False) -> None:
@@ -64,14 +64,14 @@ class Reader(Augmentations, Grey, OpenClip, Own, Timm):
         self._erasings = []
 
     def of(self, grey: bool, size: tuple[int, int] | None) -> Reader:
-        """The reader for images of one channel (``grey``) or three, and of a size if known."""
+        """Sets up the reader for images of one channel (``grey``) or three, and of a known size."""
         self.made.size = size
         if grey:
             self.grey()
         return self
 
     def read(self, part: Part) -> str:
-        """Notes what stands for a part of a pipeline, and answers "" or why nothing does."""
+        """Notes what stands for a part of a pipeline; returns "" or why nothing does."""
         if part.reason:
             return part.reason
         op = part.op
@@ -137,7 +137,7 @@ class Reader(Augmentations, Grey, OpenClip, Own, Timm):
 
     def _CenterCrop(self, op: Any) -> str:
         size, now = pair(op.size), self.made.size
-        # It pads an image that is too small with 0, and 0 is black only before Normalize.
+        # torchvision pads a small image with 0, and 0 is black only before Normalize.
         if self._normalize and not (now and now[0] >= size[0] and now[1] >= size[1]):
             return "it may pad with 0, which is not black behind Normalize"
         self.made.add(transforms.CenterCrop(short(size)))
@@ -162,14 +162,15 @@ class Reader(Augmentations, Grey, OpenClip, Own, Timm):
         return ""
 
     def _padding(self, op: Any) -> str:
-        """Why the padding of a RandomCrop has no equal, or ""."""
+        """Says why the padding of a RandomCrop has no equal; "" if it has one."""
         fill, mode = op.fill, op.padding_mode
         if self._stage != "PIL":
             return NOT_ON_TENSORS
         if mode not in CHOICES["padding_mode"]:
             return f"padding_mode={mode!r}"
         if self._version == 2 and op.pad_if_needed and mode != "constant":
-            # v2 pads once by both amounts, v1 and the engine twice: mirrored, that differs.
+            # v2 pads once by both amounts; v1 and the engine pad twice, which gives other mirrored
+            # pixels.
             return f"pad_if_needed with padding_mode={mode!r} in v2"
         one = type(fill) is int and 0 <= fill <= 255
         three = self._version == 1 and isinstance(fill, tuple) and len(fill) == 3
@@ -181,7 +182,7 @@ class Reader(Augmentations, Grey, OpenClip, Own, Timm):
         return ""
 
     def _RGB(self, op: Any) -> str:
-        return ""  # what it makes of other images the engine has made of them
+        return ""  # the engine has already made RGB of all images
 
     def _Lambda(self, op: Any) -> str:
         return self._convert(op) if makes_rgb(op.lambd) else "it calls a function of the program's"
@@ -189,7 +190,7 @@ class Reader(Augmentations, Grey, OpenClip, Own, Timm):
     def _convert(self, op: Any) -> str:
         if self._grey:
             return "behind Grayscale(1) it makes three channels again"
-        # Of an RGB image Pillow's convert("RGB") makes a copy.
+        # Pillow's convert("RGB") only copies an RGB image.
         return "" if self._stage == "PIL" else "here it has a tensor"
 
     # ---- what a pixel is ---------------------------------------------------------------------
@@ -224,11 +225,12 @@ class Reader(Augmentations, Grey, OpenClip, Own, Timm):
         return self._cast(op.dtype, "mul" if op.scale else "")
 
     def _ConvertImageDtype(self, op: Any) -> str:
-        # v1 divides by 255, v2 multiplies by its inverse: they differ in half of all values.
+        # v1 divides by 255, and v2 multiplies by the inverse: half of all values differ.
         return self._cast(op.dtype, "div" if self._version == 1 else "mul")
 
     def _cast(self, dtype: Any, scale: str) -> str:
-        """To another dtype; `scale` says how bytes become 0 to 1, "" that they do not."""
+        """Converts to another dtype; `scale` says how bytes become 0 to 1, and "" that they do
+        not."""
         wanted = str(dtype).removeprefix("torch.")
         if self._stage == "PIL":
             return "the image is no tensor yet"
@@ -257,6 +259,7 @@ class Reader(Augmentations, Grey, OpenClip, Own, Timm):
             return f"mean={op.mean!r}, std={op.std!r}"
         if any(abs(n) < 1e-30 for n in std):
             return f"std={op.std!r}"
-        # Last in the engine. Flips and crops behind it move finished pixels, so they may go first.
+        # The engine normalizes last. Later flips and crops only move finished pixels, so they may
+        # go first.
         self._normalize = transforms.Normalize(mean, std)
         return ""

@@ -1,4 +1,4 @@
-"""What a program says that its own transforms equal: ``hr.register`` and ``__headrace__``."""
+"""What a program says its own transforms equal: ``hr.register`` and ``__headrace__``."""
 
 from __future__ import annotations
 
@@ -56,30 +56,30 @@ def register(cls: type, fn: Callable[[Any], Sequence[Any]] | None) -> None:
 
 
 def kinds() -> list[type]:
-    """The classes that are registered."""
+    """Returns the classes that are registered."""
     return [*_functions]
 
 
 def is_spoken_of(op: Any) -> bool:
-    """Whether the program says what the class of an object equals, or one of its parents'."""
+    """Whether the program says what an object's class, or a parent of the class, equals."""
     return type(op) in _functions or hasattr(type(op), _METHOD)
 
 
 def is_akin(kind: type) -> bool:
-    """Whether the program says it of a class, or of one of its parents."""
+    """Whether the program says what a class, or one of its parents, equals."""
     return hasattr(kind, _METHOD) or any(parent in _functions for parent in kind.__mro__)
 
 
 def equal_of(op: Any) -> list[Any]:
-    """What the program says that an object equals.
+    """Returns what the program says an object equals.
 
     Raises:
-        Unclear: it is no list, the call of it failed, or the class only inherits the method.
+        Unclear: it is not a list, the call failed, or the class only inherits the method.
     """
     kind = type(op)
     function, asked = _functions.get(kind), "the function that is registered for it"
     if function is None:
-        # A child's forward would be ignored if its parent's word were taken for it.
+        # If the parent's word were used, the child's own forward would be ignored.
         if _METHOD not in vars(kind):
             parent = next(base for base in kind.__mro__ if _METHOD in vars(base))
             raise Unclear(
@@ -88,10 +88,11 @@ def equal_of(op: Any) -> list[Any]:
         function, asked = getattr(kind, _METHOD), f"its {_METHOD}"
     try:
         found: Any = function(op)
-    except Exception as failure:  # whatever a program's own code may raise
+    except Exception as failure:  # a program's own code may raise anything
         said = one_line(f"{type(failure).__name__}: {failure}")
         raise Unclear(f"{asked} raised {said}") from failure
-    # A list with more to it, such as a Translation's dtype, is not taken for less.
+    # A list with more attributes, such as a Translation with its dtype, is refused, because they
+    # would be lost.
     if type(found) not in (list, tuple):
         raise Unclear(f"{asked} gave {arguments.shown(found)} (expected a list of transforms)")
     return list(found)

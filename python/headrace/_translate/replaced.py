@@ -1,6 +1,6 @@
 """Functions and methods of Pillow and torchvision that the program has replaced by its own.
 
-What they do then is the program's affair: neither the engine nor a recording stands in for them.
+What these do is the program's business, so neither the engine nor a recording stands in for them.
 """
 
 from __future__ import annotations
@@ -10,10 +10,11 @@ from collections.abc import Iterable
 from types import FunctionType
 from typing import Any
 
-# Their modules have functions of one another's, too.
+# Their modules contain functions of one another as well.
 _LIBRARIES = frozenset(["PIL", "torchvision", "timm", "open_clip", "torch", "numpy"])
 
-# Those that transforms call. The classes of transforms are looked at one by one (parts.py).
+# Modules whose functions transforms call. The classes of transforms are checked one by one
+# (parts.py).
 _FUNCTIONAL = (
     "PIL.ImageOps",
     "torchvision.transforms.functional",
@@ -28,7 +29,7 @@ _FUNCTIONAL = (
     "torchvision.transforms.v2.functional._type_conversion",
     "torchvision.transforms.v2.functional._utils",
 )
-# Of PIL.Image.Image. Those that a program adds are its own.
+# Methods of PIL.Image.Image. Those that a program adds do not matter.
 _METHODS = (
     *("convert", "copy", "crop", "draft", "filter", "load", "paste", "point", "reduce", "resize"),
     *("rotate", "split", "thumbnail", "tobytes", "transform", "transpose"),
@@ -36,9 +37,9 @@ _METHODS = (
 
 
 def is_replaced(function: Any) -> bool:
-    """Whether what stands in the place of a library's function was written elsewhere.
+    """Whether the function in the place of a library's function was written elsewhere.
 
-    Its globals tell where; a wrapper takes the module's name of the function that it is around.
+    Its globals tell where; a wrapper copies the module's name of the function that it wraps.
     """
     if not isinstance(function, FunctionType):
         return False
@@ -47,7 +48,7 @@ def is_replaced(function: Any) -> bool:
 
 
 def function() -> str:
-    """The name of a function that transforms call and the program has replaced; "": of none."""
+    """The name of a function that transforms call and that the program has replaced; "" if none."""
     for module in _FUNCTIONAL:
         names = vars(sys.modules[module]) if module in sys.modules else {}
         if name := _first(names, list(names)):
@@ -56,23 +57,24 @@ def function() -> str:
 
 
 def method() -> str:
-    """The name of a method of Pillow's images that the program has replaced; "": of none."""
+    """The name of a method of Pillow's images that the program has replaced; "" if none."""
     image = getattr(sys.modules.get("PIL.Image"), "Image", None)
     name = "" if image is None else _first(vars(image), _METHODS)
     return name and f"PIL.Image.Image.{name}"
 
 
 def opening() -> str:
-    """The name of what opens an image file, where the program has replaced it; else ""."""
+    """The name of the function that opens an image file, if the program has replaced it; otherwise
+    ""."""
     names = vars(sys.modules["PIL.Image"]) if "PIL.Image" in sys.modules else {}
     return "PIL.Image.open" if _first(names, ["open"]) else ""
 
 
 def said(name: str) -> str:
-    """The sentence about one of them."""
+    """Returns the sentence about a replaced function."""
     return f"{name} is a function of the program's own"
 
 
 def _first(names: Any, wanted: Iterable[str]) -> str:
-    """The first of some names that leads to a program's function."""
+    """Returns the first of some names that stands for a function of the program."""
     return next((name for name in wanted if is_replaced(names.get(name))), "")

@@ -1,4 +1,4 @@
-"""What a pipeline is translated into: a list of ``headrace.transforms``, and what comes of it."""
+"""The result of a translation: a list of ``headrace.transforms``, and what comes out of it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from headrace._translate import registered
 from headrace._translate.parts import known
 from headrace._translate.values import integers
 
-# What leaves the size of its result to chance.
+# Transforms whose result has a random size.
 _SIZES_OF_THEIR_OWN = ("RandomShortestSize", "RandomResize", "ScaleJitter", "RandomZoomOut")
 
 
@@ -16,16 +16,16 @@ class Translation(list[Any]):
     """The ``headrace.transforms`` that stand for a torchvision pipeline, in order.
 
     Attributes:
-        dtype: of the result: "float32", "float16", "bfloat16" or "uint8".
-        scale: "div" where bytes were divided by 255 (ToTensor), "mul" where they were multiplied
-            by 1/255 (v2.ToDtype).
-        gives: what torchvision has in hand at this place: "PIL image", "tensor" or
-            "tv_tensors.Image".
-        size: height and width of every result, or None where they follow from the image.
-        rest: the transforms behind that have no translation; empty for ``from_torchvision``.
-        reason: why the first of them has none.
-        taken: the program's transforms before those, of which this is the translation.
-        alone: the first of them is nothing that Headrace could be expected to know.
+        dtype: the dtype of the result: "float32", "float16", "bfloat16" or "uint8".
+        scale: "div" if bytes were divided by 255 (ToTensor), "mul" if they were multiplied by 1/255
+            (v2.ToDtype).
+        gives: what torchvision has at this place: "PIL image", "tensor" or "tv_tensors.Image".
+        size: height and width of every result; None if they depend on the image.
+        rest: the transforms from the first one without a translation on; empty for
+        ``from_torchvision``.
+        reason: why that first one has no translation.
+        taken: the program's transforms before ``rest``, of which this is the translation.
+        alone: whether the first of ``rest`` is nothing that Headrace could be expected to know.
     """
 
     def __init__(self) -> None:
@@ -41,11 +41,11 @@ class Translation(list[Any]):
 
     @property
     def keywords(self) -> dict[str, Any]:
-        """The arguments of ``hr.Loader`` that say the same: transform, dtype and scale."""
+        """The arguments of ``hr.Loader`` that do the same: transform, dtype and scale."""
         return {"transform": list(self), "dtype": self.dtype, "scale": self.scale}
 
     def add(self, step: Any) -> None:
-        """Appends a step, and follows the size."""
+        """Appends a step, and updates the size."""
         self.append(step)
         told = step if isinstance(step, dict) else step.to_dict()
         if told.get("name") in _SIZES_OF_THEIR_OWN or told.get("expand"):
@@ -65,7 +65,7 @@ class Translation(list[Any]):
             self._follow_group(told)
 
     def _follow_group(self, told: dict[str, Any]) -> None:
-        """A size counts as known only if every way through a group leads to it."""
+        """Updates the size after a group: it is known only if all ways through have that result."""
         for step in told["transforms"]:
             inner = Translation()
             inner.size = self.size
@@ -76,18 +76,18 @@ class Translation(list[Any]):
 
     @property
     def anew(self) -> bool:
-        """Whether torchvision makes a new PIL image, without the ``info`` of the one before, of
-        every image, whatever is drawn."""
+        """Whether torchvision makes a new PIL image of every image, whatever is drawn. A new image
+        lacks the ``info`` of the one before."""
         return any(map(_anew, self))
 
     @property
     def obstacle(self) -> str:
-        """The first transform without translation, and why, as a clause."""
+        """Names the first transform without a translation, and why it has none, as a clause."""
         return f"{called(self.rest[0])} has no translation: {self.reason}"
 
     @property
     def goes_on(self) -> bool:
-        """Whether known transforms follow the first one without translation, which stands alone."""
+        """Whether known transforms follow the first one without a translation, and it is alone."""
         behind = self.rest[1:]
         return self.alone and any(known(op)[0] or registered.is_spoken_of(op) for op in behind)
 
@@ -99,7 +99,7 @@ class Translation(list[Any]):
 
 
 def called(op: Any) -> str:
-    """A transform's class for a sentence; of a function its name and where it stands."""
+    """Names a transform's class for a sentence; for a function, its name and where it is."""
     code = getattr(op, "__code__", None)
     if code is None:
         return type(op).__name__
@@ -122,30 +122,30 @@ def _anew(step: Any) -> bool:
     return name in _ALWAYS_ANEW or told.get("num_output_channels") == 3
 
 
-# What torchvision makes by Image.new, Image.fromarray or Image.open.
+# Transforms whose result torchvision makes by Image.new, Image.fromarray or Image.open.
 _ALWAYS_ANEW = (
     *("GaussianBlur", "JPEG", "Pad", "RandomChannelPermutation", "RandomGrayscale"),
     "RandomZoomOut",
 )
-# Of these `p` is the probability of all.
+# For these, `p` is the probability of the whole transform.
 _BY_CHANCE = ("RandomApply", "RandomGrayscale", "RandomZoomOut")
 
 
 def _four(padding: Any) -> list[int]:
-    """Padding by one, two or four numbers as left, top, right, bottom."""
+    """Returns padding of one, two or four numbers as left, top, right, bottom."""
     sides = integers(padding)
     return [sides[side % len(sides)] for side in range(4)]
 
 
 def _longer_side(now: tuple[int, int], longest: int) -> tuple[int, int]:
-    """What Resize(None, max_size) makes of a height and width, by torchvision's rounding."""
+    """What Resize(None, max_size) makes of a height and width, with torchvision's rounding."""
     shorter = int(longest * min(now) / max(1, *now))
     return (longest, shorter) if now[0] >= now[1] else (shorter, longest)
 
 
 def _shorter_side(now: tuple[int, int], shorter: int, longest: int | None) -> tuple[int, int]:
-    """What Resize with one number makes of a height and width, by torchvision's rounding."""
-    low, high = max(1, min(now)), max(now)  # of an image without pixels none is made
+    """What Resize with one number makes of a height and width, with torchvision's rounding."""
+    low, high = max(1, min(now)), max(now)  # an image without pixels cannot be resized
     new_low, new_high = shorter, int(shorter * high / low)
     if longest is not None and new_high > longest:
         new_low, new_high = int(longest * new_low / new_high), longest

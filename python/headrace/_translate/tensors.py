@@ -1,9 +1,9 @@
-"""How torchvision resizes a tensor of bytes: the filter of the engine that gives the same bytes.
+"""How torchvision resizes a tensor of bytes, and the engine's filter that gives the same bytes.
 
-torch has two ways. With whole numbers it multiplies bytes by weights of 16 bits, as the filters
-"tensor-bilinear" and "tensor-bicubic" do (native/resize); in floats, which it rounds in the end, it
-adds up in an order that depends on the CPU. torchvision's v2 chooses by filter, version and CPU;
-its v1 takes floats. What it chose is seen in what it makes of a small image.
+torch has two ways. With whole numbers it multiplies bytes by weights of 16 bits, like the filters
+"tensor-bilinear" and "tensor-bicubic" (native/resize). With floats, which it rounds at the end, it
+adds up in an order that depends on the CPU. torchvision's v2 chooses by filter, version and CPU; v1
+uses floats. What v2 chose is seen in what it makes of a small image.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import Any
 
 from headrace._translate.values import name_of
 
-# 24 pixels, 97 times their number modulo 256, in 6 rows; and what becomes of them in whole numbers,
-# as 2 rows of 3. In floats four of bilinear's six differ, and two of bicubic's.
+# 24 pixels in 6 rows: 97 times their number, modulo 256. Below is what whole numbers make of them,
+# as 2 rows of 3. With floats, four of bilinear's six values differ, and two of bicubic's.
 _ROWS, _COLUMNS = 6, 4
 _IN_WHOLE_NUMBERS = {
     "bilinear": bytes.fromhex("6297726ca17c"),
@@ -42,7 +42,7 @@ def read_filter(op: Any, stage: str, version: int) -> tuple[str, str]:
 
 @cache
 def in_whole_numbers(name: str) -> bool:
-    """Whether torchvision's v2 resizes bytes so with a filter, here."""
+    """Whether torchvision's v2 resizes bytes with whole numbers here, for a filter."""
     if name not in _IN_WHOLE_NUMBERS:
         return False
     torch = sys.modules["torch"]

@@ -1,7 +1,7 @@
 """timm's transforms of PIL images, as ``timm.data.create_transform`` composes them.
 
-timm's augmentations keep no configuration string. One is written from what they hold, timm builds
-an augmentation from it, and only where that holds the same is it translated.
+timm's augmentations keep no configuration string. So a string is written from what they hold, and
+timm builds an augmentation from it. They are translated only if that one holds the same.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ def _name(value: Any) -> Any:
 
 
 def _held(ops: Any) -> list[tuple[Any, ...]]:
-    """All that timm's ops do, for comparison."""
+    """Returns everything that timm's ops do, for comparison."""
     names = ("name", "prob", "magnitude", "magnitude_std", "magnitude_max", "kwargs")
     return [tuple(getattr(op, name) for name in names) for op in ops]
 
 
 class Timm:
-    """What ``Reader`` inherits for these; it has ``made`` and ``_stage``."""
+    """A base class of ``Reader`` for these; it has ``made`` and ``_stage``."""
 
     made: Any
     _stage: str
     _normalize: Any
-    _erasings: list[tuple[Any, bool]]  # with whether Normalize stands before
+    _erasings: list[tuple[Any, bool]]  # and whether Normalize comes before
 
     def _TimmRandomResizedCropAndInterpolation(self, op: Any) -> str:
         if self._stage != "PIL":
@@ -103,7 +103,7 @@ class Timm:
         return self._augment(config, first)
 
     def _augment(self, config: str, op: Any) -> str:
-        """Appends what stands for ops that are all as `op`, with a configuration that says so."""
+        """Appends the step for ops that are all like `op`, given by a configuration string."""
         if self._stage != "PIL":
             return "here it has a tensor"
         filters = op.kwargs["resample"]
@@ -142,6 +142,6 @@ class Timm:
 
 
 def _parameters(op: Any) -> dict[str, Any]:
-    """What an augmentation like that of `op` is built with, beside its configuration."""
+    """Returns what an augmentation like that of `op` is built with, beside its configuration."""
     spoken = ("magnitude_std", "magnitude_max")
     return {name: value for name, value in op.hparams.items() if name not in spoken}

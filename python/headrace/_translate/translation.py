@@ -1,11 +1,11 @@
-"""torchvision's transforms, v1 and v2, timm's and open_clip's, as ``headrace.transforms``.
+"""Translates transforms of torchvision v1 and v2, timm and open_clip to ``headrace.transforms``.
 
-A transform is translated only where equal parameters give equal bytes (GaussianBlur, whose bytes in
-torchvision depend on the CPU: within one). Whatever is not known to do
-so (another class, a subclass, an argument that the engine has no equal for, an op on a tensor that
-rounds otherwise than on a PIL image) ends the translation there and is left to Python.
+A transform is translated only if equal parameters give equal bytes (GaussianBlur: within one,
+because its bytes in torchvision depend on the CPU). Anything else ends the translation there and is
+left to Python: another class, a subclass, an argument without an equal in the engine, an op that
+rounds otherwise on a tensor than on a PIL image.
 
-None of the three is ever imported: whoever has one of their transforms has imported it.
+None of the three is ever imported: a program that has one of their transforms has imported it.
 """
 
 from __future__ import annotations
@@ -48,10 +48,11 @@ def from_torchvision(compose: Any) -> Translation:
 def translate(
     pipeline: Any, grey: bool = False, size: tuple[int, int] | None = None
 ) -> Translation:
-    """As ``from_torchvision``, but what follows the last known transform is left in ``rest``.
+    """Does what ``from_torchvision`` does, but leaves what follows the last known transform in
+    ``rest``.
 
-    Args:
-        grey: the images have one channel, and the first step says so.
+    grey: whether the images have one channel, which the first step then says.
+        size: height and width of all images, if they are equal.
         size: height and width of all images, where they are alike.
     """
     if isinstance(pipeline, Translation):
@@ -67,7 +68,7 @@ def translate(
 
 
 def _begun(found: list[Part], number: int, reason: str, reader: Reader) -> Translation:
-    """A pipeline whose part of that number has no translation, as far as the engine takes it."""
+    """Translates a pipeline as far as the engine takes it, if a part has no translation."""
     first, rest = divide(found, number)
     failed = found[number].op
     for part in found[:first]:
@@ -82,9 +83,9 @@ def _begun(found: list[Part], number: int, reason: str, reader: Reader) -> Trans
 
 
 def _stands_alone(part: Part) -> bool:
-    """Whether a part is neither said to equal something, nor a child or a change of what is known.
+    """Whether a part is not related to anything known: by registration, as a child or as a change.
 
-    Why such a one is not taken, its sentence says, which is to be seen.
+    The sentence about such a part says why it is not translated, and the user should see it.
     """
     kind = type(part.op)
     if part.whole is not None or part.reason or altered(part.op) or registered.is_akin(kind):
@@ -95,10 +96,11 @@ def _stands_alone(part: Part) -> bool:
 
 
 def of_transforms(steps: Sequence[Any]) -> Translation:
-    """A list that is in Headrace's terms already, as ``hr.Loader`` takes it: float32.
+    """Returns a list that is already in Headrace's terms, as ``hr.Loader`` takes it: float32.
 
     Raises:
-        ArgumentError: something in it is none of ``headrace.transforms``, or takes whole batches.
+        ArgumentError: something in it is not one of ``headrace.transforms``, or takes whole
+        batches.
     """
     made = Translation()
     made.dtype, made.gives = "float32", "tensor"

@@ -1,5 +1,5 @@
-"""What torchvision's objects hold, as arguments of ``headrace.transforms``: a reader for each type
-of the table (table.py). A ValueError is an argument without equal.
+"""Turns attributes of torchvision's objects into arguments of ``headrace.transforms``: a reader for
+each type of the table (table.py). A ValueError means that an argument has no equal.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _LARGEST_ALPHA, _LARGEST_SIGMA = 1e6, 127
 
 
 def numbers(value: Any) -> tuple[float, ...]:
-    """A number or any sequence, array or tensor of numbers as a tuple."""
+    """Returns a number, or a sequence, array or tensor of numbers, as a tuple."""
     if hasattr(value, "tolist"):
         value = value.tolist()
     listed = value if isinstance(value, Sequence) else [value]
@@ -26,13 +26,13 @@ def numbers(value: Any) -> tuple[float, ...]:
 
 
 def integers(value: Any) -> list[int]:
-    """An integer or a sequence of them as a list; empty where something else is in it."""
+    """An integer or a sequence of integers as a list; empty if it contains anything else."""
     listed = [value] if isinstance(value, int) else list(value)
     return listed if all(type(number) is int for number in listed) else []
 
 
 def pair(value: Any) -> tuple[int, int]:
-    """A height and a width, both at least 1."""
+    """Returns a height and a width, both at least 1."""
     size = integers(value)
     size = size * 2 if len(size) == 1 else size
     if len(size) != 2 or min(size) < 1:
@@ -41,23 +41,23 @@ def pair(value: Any) -> tuple[int, int]:
 
 
 def short(size: tuple[int, int]) -> Any:
-    """A square as the one number that people write."""
+    """Returns a square size as the one number that people write."""
     return size[0] if size[0] == size[1] else size
 
 
 def name_of(value: Any) -> Any:
-    """The name of a filter or policy, from a name, torchvision's enum or Pillow's number."""
+    """The name of a filter or policy, given a name, torchvision's enum or Pillow's number."""
     return plain("interpolation", value)
 
 
 def bounds(value: Any) -> tuple[float, ...]:
-    """Some numbers, as an interval is."""
+    """Returns the numbers of an interval."""
     return tuple(float(number) for number in value)
 
 
 def drawn_between(value: Any) -> tuple[float, ...]:
-    """Pairs of numbers between which torch draws one, in single precision. Where both are the same
-    it draws that, rounded."""
+    """Returns pairs of numbers between which torch draws one, in single precision. If both are
+    equal, it draws that number, rounded."""
     numbers = bounds(value)
     pairs = zip(numbers[::2], numbers[1::2], strict=True)
     return tuple(
@@ -80,7 +80,7 @@ def _one_of(kind: str) -> Callable[[Any], Any]:
 
 
 def _fill(value: Any) -> Any:
-    """One number or three, from 0 to 255."""
+    """Returns one number or three, from 0 to 255."""
     listed = [value] if isinstance(value, int | float) else list(value)
     if len(listed) not in (1, 3) or not all(n == int(n) and 0 <= n <= 255 for n in listed):
         raise ValueError(value)
@@ -179,15 +179,15 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "grey_channels": _grey_channels,
 }
 
-_SAY_MORE = ("kernel", "grey_channels")  # readers whose errors are sentences of their own
+_SAY_MORE = ("kernel", "grey_channels")  # readers whose errors are whole sentences
 
-# The value that None stands for in an attribute. A jitter that changes nothing is None in
-# torchvision; a fill that is not given is black in a PIL image.
+# What None stands for in an attribute. A jitter that changes nothing is None in torchvision; a fill
+# that is not given is black in a PIL image.
 _OF_NONE = {"jitter": 0, "hue_jitter": 0, "fill": 0}
 
 
 def read(name: str, kind: str, value: Any) -> Any:
-    """An attribute as the argument of that name and type of the table."""
+    """Returns an attribute as the argument with that name and type in the table."""
     if value is None:
         return _OF_NONE.get(kind)
     try:
