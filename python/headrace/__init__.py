@@ -52,10 +52,10 @@ __all__ = [
     "verify",
 ]
 
-# Pickles of before name modules that have moved since; those are looked for behind all others.
+# Old pickles name modules that have moved since. Those names are looked for last.
 __path__.append(f"{__path__[0]}/_former")
 
-# pyproject.toml reads it from here, so that a source tree knows it as well.
+# pyproject.toml reads the version from here, so that a source tree knows it as well.
 __version__ = "0.1.0"
 
 _HOMES = {

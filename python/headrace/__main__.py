@@ -4,7 +4,7 @@ import sys
 
 
 def main() -> None:
-    """Runs the command line. Ctrl-C while its modules are still being loaded ends it as quietly."""
+    """Runs the command line. Ctrl-C ends it quietly even while its modules are being loaded."""
     try:
         from headrace._command.cli import main as run
     except KeyboardInterrupt:

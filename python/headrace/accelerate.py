@@ -1,11 +1,11 @@
 """``headrace.DataLoader`` under Hugging Face Accelerate.
 
 ``Accelerator.prepare`` replaces every ``DataLoader`` by a loader of its own over torch's class, and
-that class cannot be chosen. Its loader keeps the one that it iterates in its attribute
-``base_dataloader``, and expects a ``state_dict`` of that. So ``prepare`` here lets Accelerate
-prepare as usual, and then replaces the inner loader by Headrace's, with the batch sampler that
-Accelerate made. So Accelerate still decides which samples a process gets, how often they are
-repeated and what is gathered.
+that class cannot be chosen. Its loader keeps the inner loader in its attribute ``base_dataloader``,
+and expects it to have a ``state_dict``. So ``prepare`` here lets Accelerate prepare as usual, and
+then replaces the inner loader by Headrace's, with the batch sampler that Accelerate made. So
+Accelerate still decides which samples a process gets, how often they are repeated and what is
+gathered.
 
     model, optimizer = accelerator.prepare(model, optimizer)
     loader = headrace.accelerate.prepare(accelerator, loader)
@@ -70,7 +70,7 @@ def prepare(accelerator: Any, loader: DataLoader[Any], device_placement: bool | 
 
     Returns:
         Accelerate's loader, which Accelerate also keeps in its list of loaders. If only torch's
-        loader can read the dataset, it is over that one, with a warning.
+        loader can read the dataset, Accelerate's loader uses that one, with a warning.
 
     Raises:
         ArgumentError: ``loader`` is not a ``headrace.DataLoader``.
@@ -88,7 +88,7 @@ def prepare(accelerator: Any, loader: DataLoader[Any], device_placement: bool | 
 
 
 def skip_first_batches(accelerator: Any, loader: Any, num_batches: int = 0) -> Any:
-    """As ``accelerator.skip_first_batches(loader, num_batches)``, without decoding skipped batches.
+    """Does what ``accelerator.skip_first_batches`` does, without decoding the skipped batches.
 
     Args:
         accelerator: an ``accelerate.Accelerator``.
@@ -112,7 +112,7 @@ def skip_first_batches(accelerator: Any, loader: Any, num_batches: int = 0) -> A
 
 
 def _over(outer: Any, loader: DataLoader[Any]) -> Any:
-    """Puts a loader of Headrace's where one of Accelerate's has torch's."""
+    """Puts a loader of Headrace into a loader of Accelerate, in place of torch's."""
     base = getattr(outer, "base_dataloader", None)
     kept = {name: getattr(loader, name) for name in _KEPT}
     if base is None:

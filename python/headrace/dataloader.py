@@ -127,8 +127,8 @@ class DataLoader(TorchDataLoader[_T_co], metaclass=Kind):
             torch's.
     """
 
-    # Of ``State``; there while the loader is native, and not where torch's loader, which has none,
-    # reads.
+    # Methods of ``State``. They exist while the loader is native, and not if torch's loader reads,
+    # which has none.
     state_dict: Callable[[], dict[str, Any]]
     load_state_dict: Callable[[Mapping[str, Any]], None]
 
@@ -183,16 +183,16 @@ class DataLoader(TorchDataLoader[_T_co], metaclass=Kind):
         self.standing = Standing()
         self.base_seed: int | None = None
         self.tracker = Tracker()
-        self._expects_it = False  # a framework to make another loader of this one
-        self._native = True  # not left to torch's loader, as far as is known
-        self._advised = False  # on the number of processes
+        self._expects_it = False  # that a framework makes another loader of this one
+        self._native = True  # not left to torch's loader, as far as known
+        self._advised = False  # whether it advised on the number of processes
         given: Any = (
             *(dataset, batch_size, shuffle, sampler, batch_sampler, num_workers, collate_fn),
             *(pin_memory, drop_last, timeout, worker_init_fn, multiprocessing_context, generator),
         )
         super().__init__(*given, **options)
-        self._stateful: Any = None  # torchdata's loader, where it is the one that reads
-        # What that one is made of, where its argument is given.
+        self._stateful: Any = None  # torchdata's loader, if that one reads
+        # The arguments from which that loader is made, if its own argument is given.
         snapshots = self.snapshot_every_n_steps and not has_own_iterator(type(self))
         self._given = (given, options) if snapshots else None
         self.state = State(
@@ -202,13 +202,13 @@ class DataLoader(TorchDataLoader[_T_co], metaclass=Kind):
         self._becomes(native=native and not has_own_iterator(type(self)))
 
     def check_worker_number_rationality(self) -> None:
-        """torch's advice on processes, once, and only where its own loader will start them."""
+        """Gives torch's advice on processes, once, and only if torch's loader will start them."""
         if not self._native and not self._advised and self._given is None:
             self._advised = True
             super().check_worker_number_rationality()
 
     def _becomes(self, native: bool) -> None:
-        """Has a state, or none as torch's loader; its advice on processes, if it starts some."""
+        """Gets a state, or loses it like torch's loader, and gives the advice on processes."""
         self._native = native
         if not native and self._given is not None and self._stateful is None:
             self._stateful = stateful.loader(*self._given, self.snapshot_every_n_steps)
@@ -226,14 +226,14 @@ class DataLoader(TorchDataLoader[_T_co], metaclass=Kind):
         return ways.recipe(self, self._reading, self._deferred)
 
     def __len__(self) -> int:
-        """Batches an epoch; of one that goes on from a state, those before and those behind it."""
+        """Batches an epoch; one that continues from a state counts those before and after it."""
         return self.state.length(super().__len__())
 
     def recipe(self) -> Recipe | None:
-        """What the engine reads itself; None where the dataset's own code runs.
+        """Returns what the engine reads itself; None if the dataset's own code runs.
 
         Raises:
-            UnsupportedError: ``strict`` is set, and Python would have a part of it.
+            UnsupportedError: ``strict`` is set, and Python would have to do a part.
         """
         try:
             made = self._recipe()
@@ -250,7 +250,7 @@ class DataLoader(TorchDataLoader[_T_co], metaclass=Kind):
         return made
 
     def _deferred(self) -> Deferring | None:
-        """What runs the dataset's own code so that its images are the engine's all the same."""
+        """Returns what runs the dataset's own code while the engine still makes the images."""
         if self._deferring is None and self._given is None:
             self._deferring = ways.deferring(self, self._reading)
         return self._deferring
@@ -283,14 +283,14 @@ class DataLoader(TorchDataLoader[_T_co], metaclass=Kind):
         return Iteration(self, recipe)
 
     def _get_iterator(self) -> Any:
-        # Of torch's ``__iter__``, and of subclasses that keep an iterator of their own.
+        # torch's ``__iter__`` calls this, and so do subclasses that keep an iterator of their own.
         cause = deciding.obstacle(self.dataset) or deciding.asked(type(self))
         ways.left_to(self, "torch's loader", cause)
         return super()._get_iterator()
 
     @property
     def _iterator(self) -> Any:
-        """torch's iterator whose workers persist: frameworks end those, and set it to None."""
+        """torch's iterator with persistent workers; frameworks end these and set it to None."""
         if (inner := self.__dict__.get("_stateful")) is not None:
             return inner._iterator
         behind = self.__dict__.get("_deferring")
@@ -331,7 +331,7 @@ class DataLoader(TorchDataLoader[_T_co], metaclass=Kind):
 
     @contextlib.contextmanager
     def made_anew(self) -> Iterator[None]:
-        """While a framework that asks first makes a loader of its own of this one, as it should."""
+        """Expects that a framework makes its own loader of this one, which it may do here."""
         self._expects_it = True
         try:
             yield
@@ -340,9 +340,9 @@ class DataLoader(TorchDataLoader[_T_co], metaclass=Kind):
 
     @property
     def _is_accelerate_prepared(self) -> bool:
-        """What Accelerate asks before it puts torch's loader in the place of this one.
+        """Accelerate asks for this before it puts torch's loader in the place of this one.
 
-        It then has the dataset, but nothing that belongs to Headrace.
+        Accelerate then gets the dataset, but nothing that belongs to Headrace.
         """
         if not self._expects_it and not is_accelerates(DataLoader):
             text = "Accelerator.prepare replaces this loader by torch's own DataLoader; "
@@ -353,11 +353,11 @@ class DataLoader(TorchDataLoader[_T_co], metaclass=Kind):
         return False
 
     def take(self, recipe: Recipe) -> Engine | Pool:
-        """Something that makes batches."""
+        """Returns something that makes batches."""
         return self._engines.take(recipe)
 
     def give_back(self, engine: Engine | Pool) -> None:
-        """Takes it back behind the last batch."""
+        """Takes the engine back after the last batch."""
         self._engines.give_back(engine)
 
     def trace(self, path: str | os.PathLike[str] | None) -> str | None:
@@ -408,7 +408,7 @@ class DataLoader(TorchDataLoader[_T_co], metaclass=Kind):
             self._deferring.close()
 
     def __getstate__(self) -> dict[str, Any]:
-        # To another process go the arguments and the place, not the engine.
+        # Only the arguments and the place go to another process, not the engine.
         left = self.__dict__ | dict.fromkeys(("_engines", "tracker", "_deferring"))
         left["standing"], left["state"] = copy.copy(self.standing), copy.copy(self.state)
         left["state"].standing = left["standing"]
@@ -417,7 +417,7 @@ class DataLoader(TorchDataLoader[_T_co], metaclass=Kind):
         return left
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        if "standing" not in state:  # pickled when its class was torch's
+        if "standing" not in state:  # it was pickled as torch's class
             DataLoader.__init__(self, **attributes(state))
             return
         self.__dict__.update(state)

@@ -1,4 +1,4 @@
-"""Datasets: which samples there are, and any one of them by its number."""
+"""Datasets: which samples there are, and access to each of them by its number."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Dataset", "Sample"]
 
-_MANY_IMAGES = 1 << 17  # bytes that most encoded images fit in; others are asked for again
+_MANY_IMAGES = 1 << 17  # bytes: most encoded images fit in; larger ones are asked for again
 
 
 class Dataset(Configured):
@@ -83,7 +83,7 @@ class Dataset(Configured):
             processes of the machine; None: nothing touches the disk.
         cache_size: bytes that the cache may have, as a number or as text such as "200GB".
         timeout: seconds that opening a dataset in a store may take, and afterwards reading each
-            sample; None: without end. A loader has a ``timeout`` of its own.
+            sample; None: no limit. A loader has its own ``timeout``.
 
     Raises:
         MissingFileError: the path does not exist.
@@ -294,7 +294,7 @@ class Dataset(Configured):
         Args:
             datasets: each a ``Dataset`` or the path of one. They are opened again, so they may be
                 closed. ``backend``, ``verify_crc`` and ``limits`` must be the same in all. The
-                smallest ``timeout`` holds.
+                smallest ``timeout`` is used.
             classes: the names of all labels in the order of their numbers; None: those of the
                 parts, which must be the same in all parts that have any. An empty list: labels
                 have no names, and the parts may have different classes.
@@ -348,7 +348,7 @@ class Dataset(Configured):
         return found
 
     def _number(self, index: Any) -> int:
-        """The sample's number from the front, as lists count."""
+        """Returns the sample's number counted from the front; negative ones count as in lists."""
         try:
             number = operator.index(index)
         except TypeError:
@@ -387,7 +387,7 @@ class Dataset(Configured):
         return self._sample(self._number(index))
 
     def _sample(self, number: int) -> Sample:
-        with away.within(self._timeout):  # of what is known of it and its bytes together
+        with away.within(self._timeout):  # bounds reading its facts and its bytes together
             found = self.facts(number)
             try:
                 image = functional.decode(self.read(number), limits=self._config.get("limits"))

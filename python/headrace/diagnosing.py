@@ -50,8 +50,8 @@ def doctor(
 
     Args:
         source: the dataset, as ``Dataset`` accepts it, or a ``Dataset``; with ``step``, a loader.
-        step: the training's own step. It is called with what the loader yields. It must wait for
-            work that it starts on a GPU only if PyTorch does not know of that work.
+        step: the training's own step. It is called with what the loader yields. If it starts work
+            on a GPU of which PyTorch does not know, it must wait for that work.
         rate: images a second that the training needs, at most 10^12; None: the slowest stage is
             the limit.
         transform: for a dataset: "train" (RandomResizedCrop, flip, Normalize), "eval" (Resize,
@@ -100,7 +100,7 @@ def doctor(
             f"source is a loader ({kind}), and its step is missing: doctor(loader, step)"
         )
     if isinstance(source, str | os.PathLike):
-        arguments.path("source", source)  # which Dataset calls path
+        arguments.path("source", source)  # checked here, because Dataset calls it path
     batch_size = arguments.count("batch_size", 128 if batch_size is None else batch_size, 1)
     size = arguments.count("size", 224 if size is None else size, 1)
     transform = "train" if transform is None else transform
@@ -119,7 +119,7 @@ def doctor(
         )
         return _of_dataset(source, asked, steps, seconds)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of containers' columns, which info says
+        warnings.simplefilter("ignore")  # warnings about containers' columns; info has them
         dataset = Dataset(
             source,
             storage=storage,
@@ -139,7 +139,7 @@ def _refuse_beside_a_step(**given: Any) -> None:
 
 
 def _may_be_a_loader(source: Any) -> bool:
-    """Whether it yields batches: paths, one or several, are a dataset."""
+    """Whether it yields batches. Paths, one or several, are a dataset."""
     if isinstance(source, str | bytes | os.PathLike | Dataset) or not hasattr(source, "__iter__"):
         return False
     several = isinstance(source, list | tuple) and len(source) > 0
@@ -154,7 +154,7 @@ def _seconds(value: Any) -> float:
 
 
 def _steps(transform: Any, size: int) -> list[Any]:
-    """The transforms of a recipe by its name, of a JSON file, or as they are."""
+    """Returns the transforms of a named recipe, those of a JSON file, or the given list."""
     if not isinstance(transform, str | os.PathLike):
         return arguments.transforms("transform", transform)
     crop = [{"name": "RandomResizedCrop", "size": size}, {"name": "RandomHorizontalFlip"}]

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import re
 
-# Unicode's control characters, its two separators of lines, and what it has no characters for.
+# Unicode's control characters, its two line separators, and code points that are not characters.
 _BREAKS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 
 def one_line(text: str) -> str:
-    """Text that can be printed in one line: a name may have control characters, and any bytes."""
+    """Makes text printable in one line: a name may have control characters and any bytes."""
     return _BREAKS.sub(lambda found: _escape(found[0]), text)
 
 
 def _escape(character: str) -> str:
-    if "\udc80" <= character <= "\udcff":  # a byte that is no UTF-8, as os.fsdecode has it
+    if "\udc80" <= character <= "\udcff":  # a byte that is not UTF-8, as os.fsdecode returns it
         return f"\\x{ord(character) - 0xDC00:02x}"
     return character.encode("unicode_escape").decode()
 
@@ -50,7 +50,8 @@ class HeadraceError(Exception):
         return one_line(self.reason)
 
     def __reduce__(self) -> tuple[object, ...]:
-        # The default would lose the keyword-only parts on the way back from a worker process.
+        # The default would lose the keyword-only parts when the error comes back from a worker
+        # process.
         return (type(self), (self.reason,), self.__dict__)
 
 

@@ -19,7 +19,7 @@ from headrace.loader import Loader
 if TYPE_CHECKING:
     from headrace._deferred.explaining import Explanation
 
-# What frameworks put around a loader, and the attribute that holds it: Accelerate's, Fabric's.
+# Attributes in which the loaders of frameworks hold the loader inside: Accelerate's, Fabric's.
 _AROUND = ("base_dataloader", "_dataloader")
 
 
@@ -33,7 +33,8 @@ def explain(loader: Any, index: Any = None) -> Explanation:
 
     Args:
         loader: a ``headrace.DataLoader``; or torch's, and then the answer is what
-            ``headrace.DataLoader`` would do; or the loader that Accelerate or Fabric made of one.
+            ``headrace.DataLoader`` would do; or the loader that Accelerate or Fabric made of
+            either.
         index: the sample's index in the dataset; None: 0.
 
     Returns:
@@ -75,7 +76,7 @@ def explain(loader: Any, index: Any = None) -> Explanation:
 
 
 def _inside(loader: Any) -> Any:
-    """The loader that frameworks have put theirs around."""
+    """Returns the loader inside the loaders of frameworks."""
     for _ in range(8):
         inner = next((vars(loader)[name] for name in _AROUND if name in _names(loader)), None)
         if inner is None:

@@ -1,6 +1,6 @@
 """Functions on single images: NumPy arrays of uint8, shape (height, width, 3), RGB.
 
-``decode`` and ``resized_crop`` make them of encoded bytes; the others take and return them.
+``decode`` and ``resized_crop`` make them from encoded bytes; the others take and return them.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ def resized_crop(
     hflip: bool = False,
     mode: str = "exact",
 ) -> NDArray[np.uint8]:
-    """Decodes a crop of an image and resizes it, as torchvision's ``resized_crop`` on PIL images.
+    """Decodes a crop of an image and resizes it, like torchvision's ``resized_crop`` on PIL images.
 
     Args:
         data: the encoded file; or a decoded image, uint8 of shape (height, width, 3).
@@ -190,7 +190,7 @@ def resized_crop(
 
 
 def _size(name: str, value: Any) -> list[int]:
-    """Height and width, or the length of the shorter side alone."""
+    """Returns height and width, or only the length of the shorter side."""
     if hasattr(value, "__index__") and not np.ndim(value):
         return [arguments.count(name, value, 1)]
     if isinstance(value, list | tuple) and len(value) == 1:
@@ -203,6 +203,6 @@ def _decode(data: Encoded, config: dict[str, Any]) -> NDArray[np.uint8]:
     return _lib.decode(encoded.ctypes.data, encoded.size, config, room_for)
 
 
-# All of them are at home here for users, and so for pickles and help().
+# This module is the home of all of them for users, and so for pickles and help().
 for _name in __all__:
     globals()[_name].__module__ = __name__

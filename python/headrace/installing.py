@@ -18,9 +18,9 @@ from headrace._torch.kind import Kind, TorchDataLoader
 from headrace.dataloader import DataLoader
 
 _MODULES: tuple[Any, ...] = (torch.utils.data, torch.utils.data.dataloader)
-# Where pickle finds a class. Under torch's names it would find Headrace's while that has them, and
-# pickle refuses a class that is not found under its name. So torch's is then called by its name
-# here, which is there for good: such a pickle is loaded wherever Headrace is installed.
+# Where pickle finds torch's class. While Headrace's class has torch's names, pickle would find it
+# there, and refuse a class that is not found under its name. So torch's class is called by its name
+# in this module, which always exists. Such a pickle can be loaded wherever Headrace is installed.
 _OWN = (TorchDataLoader.__module__, TorchDataLoader.__qualname__)
 _HERE = (__name__, "TorchDataLoader")
 
@@ -80,7 +80,7 @@ def uninstall() -> None:
 
 def _take() -> None:
     for module in _MODULES:
-        if module.DataLoader is TorchDataLoader:  # and not what somebody else put there
+        if module.DataLoader is TorchDataLoader:  # unless other code replaced it
             module.DataLoader = DataLoader
     Kind.stands_in = True
     TorchDataLoader.__module__, TorchDataLoader.__qualname__ = _HERE
@@ -103,10 +103,11 @@ _pythons_preparation_data = multiprocessing.spawn.get_preparation_data
 
 
 class _Arrangement:
-    """What a spawned process unpickles before it imports the program's main module."""
+    """A spawned process unpickles this before it imports the program's main module."""
 
     def __reduce__(self) -> Any:
-        # Not a function of Headrace's: the process does not have this one's sys.path yet.
+        # This does not name a function of Headrace, because the process lacks this one's sys.path
+        # at that time.
         return exec, (
             "try:\n"
             "    from headrace._startup import hook\n"
@@ -118,5 +119,5 @@ class _Arrangement:
 
 
 def _preparation_data(name: str) -> dict[str, Any]:
-    """As ``multiprocessing``'s own, which looks its function up at each start of a process."""
+    """Adds to ``multiprocessing``'s own data; each start of a process looks this function up."""
     return {**_pythons_preparation_data(name), "headrace": _Arrangement()}

@@ -20,7 +20,7 @@ from headrace.loader import Loader
 
 
 def _base() -> Any:
-    """The ``Callback`` of the package that the program uses: it has two names."""
+    """Returns the ``Callback`` of the package that the program uses; the package has two names."""
     for name in ("lightning.pytorch", "pytorch_lightning"):
         if name in sys.modules:
             return sys.modules[name].Callback
@@ -57,7 +57,7 @@ def _ask(trainer: Any) -> None:
     done = loop.epoch_loop.batch_progress.current.ready
     combined.limits = [_length(loader, done) for loader in loaders]
     combined._iterator.limits = combined.limits
-    # Not len(combined), which takes the lesser of a limit and a loader's own length.
+    # len(combined) would not do: it takes the smaller of a limit and a loader's own length.
     choose = min if combined._mode == "min_size" else max
     loop.max_batches = fetcher.length = choose(combined.limits)
     if isinstance(trainer.val_check_interval, float):
@@ -65,7 +65,7 @@ def _ask(trainer: Any) -> None:
 
 
 def _length(loader: DataLoader[Any] | Loader, done: int) -> int:
-    """Batches of the epoch that a loader's next iteration goes on with, those done included."""
+    """Batches of the epoch in which a loader's next iteration continues, including those done."""
     if isinstance(loader, Loader) and loader.sampler is None:
         position = loader.state_dict()["position"]
         if position:

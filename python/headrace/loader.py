@@ -199,7 +199,7 @@ class Loader(Passes):
         self._mixes = mixing.mixes_any(transform)
         last = layout == "channels_last"
         with_fields = self._take_fields(fields, labels, output, last)
-        lent = pin_memory or self._device  # in memory that PyTorch lends, else in the engine's own
+        lent = pin_memory or self._device  # in memory of PyTorch, else the engine's
         self._lender = lending.lender(output, own=self._device is None) if lent else None
         self._config["nice"] = lending.niceness(self._lender)
         arrange = transform.arrange if isinstance(transform, Views) else None
@@ -215,7 +215,7 @@ class Loader(Passes):
         output: str,
         channels_last: bool,
     ) -> bool:
-        """Looks for what a batch has besides images and labels; whether that is anything."""
+        """Looks for what a batch has besides images and labels; returns whether it has any."""
         beside = tuple(mixing.FIELDS) if self._mixes else ()
         self._fields = columns.known(self.dataset, () if fields is None else fields, beside)
         self._moved = Moved(self.dataset, labels, self._fields, output, channels_last)
@@ -249,7 +249,7 @@ class Loader(Passes):
         """The tensors of a batch that was received.
 
         Args:
-            left: seconds that reading its fields may take; None: as long as it takes.
+            left: seconds that reading its fields may take; None for no limit.
         """
         if not self._fields and not self._moved:
             return self._view(batch)
@@ -310,7 +310,7 @@ class Loader(Passes):
         return dict(self._info()["stats"])
 
     def _warn_of_cache(self) -> None:
-        """Warns once where the cache of a store of objects is not used any more."""
+        """Warns once if the cache of an object store is no longer used."""
         if self._engine is not None and self._engine.close.alive and self.dataset.cached:
             scarce.warn_of(self._info().get("cache_warning", "").encode())
 

@@ -15,11 +15,11 @@ from headrace._engine import arguments, containers
 from headrace.dataset import Dataset
 from headrace.errors import ArgumentError, HeadraceError
 
-# Of docs/performance.md: 3,293 images/s on two cores, RandomResizedCrop 224 of packed photographs
+# From docs/performance.md: 3,293 images/s on two cores, RandomResizedCrop 224 of packed photographs
 # of 111 kB with seek points, an Intel Xeon at 2.1 GHz.
 IMAGES_PER_CORE = 1647.0
-# What `headrace pack` makes of 300 photographs of ImageNet, 110,814 bytes each: bytes of the whole
-# dataset, index and seek points with it, by the bytes of the files.
+# What `headrace pack` makes of 300 photographs of ImageNet, 110,814 bytes each: the bytes of the
+# whole dataset with index and seek points, divided by the bytes of the files.
 FORMS = {"packed": 1.036, "baseline": 1.036, "resized": 0.272, "raw": 2.367}
 _HOW: dict[str, dict[str, Any]] = {
     "packed": {},
@@ -39,7 +39,8 @@ _OF_IMAGENET = "the storage of each form is that of 300 photographs of ImageNet,
 WINDOW_RUN = 16
 _HITS = (0.25, 0.5, 0.75, 1.0)
 _SAMPLES, _SAMPLE_BYTES = 128, 64 << 20
-# Batches that the loader has memory for beside those made ahead (internal/pipeline/config.go).
+# Batches that the loader has memory for in addition to those made ahead
+# (internal/pipeline/config.go).
 _MORE_SLOTS = 2
 
 
@@ -134,7 +135,7 @@ def plan(
         },
         "images_per_second": total,
         "megabytes_per_second": total * mean / 1e6,
-        # A file is opened first; in a shard 16 neighbours of a window are one read.
+        # A file is opened before it is read; in a shard, 16 neighbours of a window are one read.
         "iops": {"files": total, "shards": total, "shards_window": total / WINDOW_RUN},
         "cores": math.ceil(total / per_core),
         "images_per_core": per_core,
@@ -153,7 +154,7 @@ def plan(
 
 
 def _rate(rate: float | None, step_seconds: float | None, batch_size: int) -> float:
-    """Images a second of one GPU."""
+    """Images a second that one GPU takes."""
     if (rate is None) == (step_seconds is None):
         raise ArgumentError("a plan needs one of rate and step_seconds")
     if step_seconds is not None:
@@ -178,20 +179,20 @@ def _batches(batch_size: int, side: int) -> int:
 
 
 def _named(source: Any) -> Any:
-    """A source as JSON has it."""
+    """Returns a source as JSON can express it."""
     if source is None or isinstance(source, list | tuple):
         return source and [os.fsdecode(one) for one in source]
     return repr(source) if isinstance(source, Dataset) else os.fsdecode(source)
 
 
 def _opened(source: Any, words: containers.Words, of_store: Mapping[str, Any]) -> Any:
-    """A context that has the dataset; it leaves open what was open before."""
+    """Returns a context that holds the dataset; a dataset that was open before stays open."""
     if isinstance(source, Dataset):
         return nullcontext(source)
     if isinstance(source, str | os.PathLike):
-        arguments.path("source", source)  # which Dataset calls path
+        arguments.path("source", source)  # checked here, because Dataset calls it path
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of containers' columns, which info says
+        warnings.simplefilter("ignore")  # warnings about containers' columns; info has them
         return Dataset(source, **of_store, **words._asdict())
 
 
@@ -202,7 +203,7 @@ def _told(
     image_bytes: float | None,
     assumed: list[str],
 ) -> tuple[int, float, Mapping[str, float]]:
-    """Number and mean size of images that there is no source of, and each form's share of that."""
+    """Returns number and mean size of images if there is no source, and the size of each form."""
     for name, value in words._asdict().items():
         if value is not None:
             raise ArgumentError(f"{name}={value!r} is for a plan with a source, and none is given")
@@ -225,7 +226,7 @@ def _seen(
     image_bytes: float | None,
     assumed: list[str],
 ) -> tuple[int, float, Mapping[str, float]]:
-    """The same of a source."""
+    """Returns the same for a source."""
     if isinstance(source, Dataset):
         words.refuse_with("source")
         containers.refuse_of_address("a headrace.Dataset", **of_store)
@@ -242,14 +243,14 @@ def _measured(
     given: float | None,
     assumed: list[str],
 ) -> tuple[int, float, dict[str, float]]:
-    """Images, mean bytes of one, and the bytes of each form by those of the files.
+    """Returns the images, the mean bytes of one, and the size of each form relative to the files.
 
-    ``given`` are the mean bytes of images that are not bytes in files, or lie in a store.
+    ``given`` is the mean size of images that are not bytes in files, or that lie in a store.
     """
     with _opened(source, words, of_store) as dataset:
         count = len(dataset)
         chosen = choosing.numbers(count, 2048)
-        # Of what lies in a store with its size given nothing is fetched.
+        # Nothing is fetched for a dataset in a store if the size is given.
         told = given is not None and dataset.away
         found = [] if told else choosing.lengths(dataset, chosen)
         if found and given is not None:
@@ -262,7 +263,7 @@ def _measured(
             return count, given, FORMS
         if not found:
             if dataset.kind != "memory":
-                dataset.read(chosen[0])  # which says what is wrong with the file
+                dataset.read(chosen[0])  # it raises what is wrong with the file
             raise ArgumentError(f"no sample of {dataset} is bytes in a file; give image_bytes=")
         mean = sum(found) / len(found)
         if len(chosen) < count:

@@ -30,13 +30,13 @@ class Subset:
     indices: Samples
 
     def to_dict(self) -> dict[str, Any]:
-        """As ``hr_loader_open`` takes it."""
+        """Returns it as ``hr_loader_open`` takes it."""
         return {"kind": "subset", **_part(self.indices)}
 
 
 @dataclass(frozen=True)
 class _Drawn:
-    """Each sample comes as often as its share of the draws says, rounded up or down.
+    """Each sample comes as often as its share of the draws demands, rounded up or down.
 
     The order is always shuffled. A sample that comes twice in an epoch is augmented differently,
     because its position in the epoch is part of what its augmentations are drawn from.
@@ -59,7 +59,7 @@ class Weighted(_Drawn):
     length: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """As ``hr_loader_open`` takes it."""
+        """Returns it as ``hr_loader_open`` takes it."""
         return {"kind": "weighted", "weights": _floats(self.weights), **_length(self.length)}
 
 
@@ -74,7 +74,7 @@ class ClassBalanced(_Drawn):
     length: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """As ``hr_loader_open`` takes it."""
+        """Returns it as ``hr_loader_open`` takes it."""
         return {"kind": "class_balanced", **_length(self.length)}
 
 
@@ -106,7 +106,7 @@ class Mix(_Drawn):
             )
 
     def to_dict(self) -> dict[str, Any]:
-        """As ``hr_loader_open`` takes it."""
+        """Returns it as ``hr_loader_open`` takes it."""
         parts = {}
         if self.parts is not None:
             parts["parts"] = arguments.each("sampler.parts", self.parts, lambda _, p: _part(p))
@@ -136,7 +136,7 @@ class Repeated:
     length: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """As ``hr_loader_open`` takes it."""
+        """Returns it as ``hr_loader_open`` takes it."""
         times = arguments.count("sampler.times", self.times, 1)
         return {"kind": "repeated", "times": times, **_length(self.length)}
 

@@ -32,8 +32,8 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
         options.refuse_torchs(kwargs)
         self._arguments = inspect.signature(Loader).bind(*args, **kwargs).arguments
         self._loader: Loader | Share | None = None
-        self._state: dict[str, Any] | None = None  # for the loader, when it is made
-        self._next_epoch = Epochs()  # -1: the one of the state
+        self._state: dict[str, Any] | None = None  # a state for the loader once it is made
+        self._next_epoch = Epochs()  # -1: the epoch of the state
 
     @property
     def loader(self) -> Loader | Share:
@@ -65,7 +65,7 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
     def __getstate__(self) -> dict[str, Any]:
         given, state = dict(self._arguments), self._state
         if torch.utils.data.get_worker_info() is None:
-            # torch.distributed is not up in a spawned worker.
+            # torch.distributed is not set up in a spawned worker.
             part = ranks.checked(given.get("rank"), given.get("world_size"))
             given["rank"], given["world_size"] = ranks.resolve(*part)
         if self._loader is not None:
@@ -73,18 +73,18 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
         return {**self.__dict__, "_arguments": given, "_loader": None, "_state": state}
 
     def set_epoch(self, epoch: int) -> None:
-        """As ``Loader.set_epoch``."""
+        """Does what ``Loader.set_epoch`` does."""
         epoch = arguments.epoch("epoch", epoch)
         self._next_epoch.fill(epoch)
         if self._loader is not None:
             self._loader.set_epoch(epoch)
 
     def state_dict(self) -> dict[str, Any]:
-        """As ``Loader.state_dict``; in a worker process, for the worker's part."""
+        """The state like ``Loader.state_dict``; in a worker process, that of the worker's part."""
         return self.loader.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """As ``Loader.load_state_dict``; in a worker process, for the worker's part."""
+        """Loads a state like ``Loader.load_state_dict``; in a worker process, for its part."""
         self._state = arguments.mapping("state", state)
         worker = torch.utils.data.get_worker_info()
         if worker is not None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Writer", "index", "pack", "parse_size", "verify"]
 
-Writer.__module__ = __name__  # its home for users, and so for pickles and help()
+Writer.__module__ = __name__  # its home for users, and for pickles and help()
 
 
 def pack(
@@ -142,8 +142,8 @@ def pack(
 
 
 def _of_folder(source: Any, split: str | None, made: dict[str, Any]) -> dict[str, Any]:
-    """What was made, with what ``Dataset`` warns of where it is given the same folder."""
-    if split is None:  # else its folders are those of splits of containers
+    """Returns what was made, with the warning that ``Dataset`` gives for the same folder."""
+    if split is None:  # with a split, its folders hold splits of containers
         containers.warn_of_splits(source, containers.class_folders(source, made["classes"]))
     return _warned(made)
 
@@ -152,7 +152,7 @@ KEPT = "kept with that verdict in the index"
 
 
 def _warned(made: dict[str, Any]) -> dict[str, Any]:
-    """What was made, with a warning of images that a loader will refuse."""
+    """Returns what was made, and warns of images that a loader will refuse."""
     if total := made["faults"]["total"]:
         images = "1 image is" if total == 1 else f"{total:,} images are"
         first = made["faults"]["listed"][0]
@@ -165,7 +165,7 @@ def _warned(made: dict[str, Any]) -> dict[str, Any]:
 
 
 def _listed(allow_empty: bool, path_column: str | None, label_column: str | None) -> dict[str, Any]:
-    """What is said of a folder and of a list of files alone."""
+    """Returns the words that apply only to a folder and to a list of files."""
     return {
         "allow_empty": arguments.flag("allow_empty", allow_empty),
         **{
