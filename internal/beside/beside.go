@@ -13,50 +13,50 @@ import (
 )
 
 const (
-	// levels is how many directories above that of a file are looked into. Classes may lie in folders: in
-	// root/class/folder/file.jpg the index is two above.
+	// levels is how many folders above a file's own folder are searched. Class folders may lie in other folders: in
+	// root/class/folder/file.jpg the index is two levels above the file's folder.
 	levels = 4
-	// mostDirectories of images are remembered, about 200 bytes each, and mostIndexes are open. Of images in
-	// any others nothing is asked.
+	// mostDirectories is how many folders of images are remembered, about 200 bytes each, and mostIndexes how many
+	// indexes are open. Images in any further folder are decoded without points.
 	mostDirectories = 1 << 16
 	mostIndexes     = 64
-	// mostPoints is the largest record of points that is read. A photograph of 100 megapixels has 400 kB.
+	// mostPoints bounds a record of points that is read. That of a photograph of 100 megapixels has 400 kB.
 	mostPoints = 4 << 20
 )
 
-// Indexes are those that were found. The methods may be called from any goroutine.
+// Indexes are the indexes that were found. The methods may be called from any goroutine.
 type Indexes struct {
 	current string // the working directory, for paths that begin there
-	// mostDirectories and mostPoints, and less in tests.
+	// These are mostDirectories and mostPoints, and smaller in tests.
 	most       int
 	mostPoints int64
 
 	mu          sync.RWMutex
-	directories map[string]directory // of images, as their paths have them
-	roots       map[string]*index    // that were looked into; nil without an index
+	directories map[string]directory // folders of images, by path as the files' paths have it
+	roots       map[string]*index    // folders that were searched; nil: no index there
 	open        int
 }
 
-// index is one that is open. One of whose rows some cannot be read is used no more: each try would read them
-// all anew.
+// index is an open index. An index that has a row that cannot be read is no longer used, because each try would read
+// its rows again.
 type index struct {
 	*catalog.Dataset
 	broken atomic.Bool
 }
 
-// directory is one of images. Without an index above it, that is nil.
+// directory is a folder of images. index is nil if no folder above it has one.
 type directory struct {
 	index *index
-	below string // its path below the index's folder, with a slash behind
+	below string // its path below the index's folder, ending with a slash
 }
 
-// New has found nothing yet.
+// New returns an empty Indexes.
 func New(current string) *Indexes {
 	return &Indexes{current: current, most: mostDirectories, mostPoints: mostPoints,
 		directories: make(map[string]directory), roots: make(map[string]*index)}
 }
 
-// Close closes the indexes. No Points that were had may be read afterwards.
+// Close closes the indexes. Afterwards no Points that came from them may be read.
 func (x *Indexes) Close() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -68,17 +68,18 @@ func (x *Indexes) Close() {
 	x.directories, x.roots = nil, nil
 }
 
-// Points are where the seek points of an image lie. The zero value is that of an image without any.
+// Points say where the seek points of an image lie. The zero value means that the image has none.
 type Points struct {
 	index *index
 	place catalog.SeekPlace
-	Image uint32 // CRC-32C of the bytes that they are of
+	Image uint32 // CRC-32C of the image's bytes that they belong to
 }
 
-// CRC32C is that of the points.
+// CRC32C returns the checksum of the points.
 func (p Points) CRC32C() uint32 { return p.place.CRC32C }
 
-// Read makes the points readable until b is used again; empty where there are none, or they cannot be read.
+// Read makes the points readable until b is used again. It returns an empty view if there are none, or if they cannot
+// be read.
 func (p Points) Read(b *mmap.Buffer) mmap.View {
 	if p.index == nil {
 		return mmap.View{}
@@ -90,7 +91,7 @@ func (p Points) Read(b *mmap.Buffer) mmap.View {
 	return view
 }
 
-// Find is the points of a version of a file.
+// Find returns the points of a version of a file.
 func (x *Indexes) Find(path string, stamp mmap.Stamp) Points {
 	slash := strings.LastIndexByte(path, '/')
 	at := x.directory(path[:max(slash, 0)], slash == 0)
@@ -112,7 +113,7 @@ func (x *Indexes) Find(path string, stamp mmap.Stamp) Points {
 	return Points{index: at.index, place: sample.Seek, Image: sample.CRC32C}
 }
 
-// directory is what is known of a directory of images, named by its path as it stands before a file's name.
+// directory returns what is known of a folder of images, named by its path as it stands before a file's name.
 func (x *Indexes) directory(path string, top bool) directory {
 	if top {
 		return directory{} // nothing lies above it
@@ -133,13 +134,13 @@ func (x *Indexes) directory(path string, top bool) directory {
 	return at
 }
 
-// look looks for an index above a directory, the nearest one first. With the lock held.
+// look searches for an index above a directory, the nearest one first. The lock is held.
 func (x *Indexes) look(path string) directory {
 	if !filepath.IsAbs(path) {
 		path = x.current + "/" + path
 	}
-	// A link on the way may make this another directory than the system's. What is found there then says
-	// nothing of a file, or is of a file with this one's size, time and bytes.
+	// A link on the way may make this another directory than the system's. What is found there then either says nothing
+	// of a file, or belongs to a file with the same size, time and bytes.
 	root := filepath.Clean(path)
 	below := ""
 	for range levels {
@@ -155,7 +156,7 @@ func (x *Indexes) look(path string) directory {
 	return directory{}
 }
 
-// root is the index that lies in a directory, or nil. With the lock held.
+// root returns the index in a directory, or nil. The lock is held.
 func (x *Indexes) root(path string) *index {
 	found, known := x.roots[path]
 	if known || len(x.roots) >= x.most {
@@ -173,8 +174,9 @@ func (x *Indexes) root(path string) *index {
 	return found
 }
 
-// ours: in a directory like /tmp everybody may put an index above other users' images, and points decide
-// which bytes become pixels. Whoever may write to any other directory may replace the images as well.
+// ours is true if only this user may have put an index there. In a directory like /tmp everybody may put one above
+// other users' images, and points decide which bytes become pixels. In any other directory, a user who may write there
+// may replace the images as well.
 func ours(path string) bool {
 	var status unix.Stat_t
 	if unix.Lstat(filepath.Join(path, catalog.ManifestName), &status) != nil || status.Mode&unix.S_IFMT != unix.S_IFREG {
