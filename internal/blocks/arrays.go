@@ -11,11 +11,11 @@ import (
 	"github.com/klauspost/compress/zlib"
 )
 
-// What chunks of HDF5 and Zarr go through beside the codecs that everybody has.
+// What chunks of HDF5 and Zarr go through in addition to the common codecs.
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// summed compares the sum behind a block, and returns what stands before it.
+// summed compares the checksum behind a block, and returns the bytes before it.
 func summed(codec uint8, from []byte) ([]byte, error) {
 	if codec&sums == 0 {
 		return from, nil
@@ -36,12 +36,12 @@ func summed(codec uint8, from []byte) ([]byte, error) {
 	return data, nil
 }
 
-// fletcher32 is HDF5's: of words whose first byte is the high one (H5checksum.c, H5_checksum_fletcher32).
+// fletcher32 is HDF5's checksum, over words whose first byte is the high one (H5checksum.c, H5_checksum_fletcher32).
 func fletcher32(data []byte) uint32 {
 	const most = 360 // words before a sum could overflow
 	one, two := uint32(0), uint32(0)
 	fold := func() { one, two = one&0xFFFF+one>>16, two&0xFFFF+two>>16 }
-	// Big-endian, also where the machine is little-endian: HDF5 sums bytes and not numbers.
+	// Words are big-endian on little-endian machines as well, because HDF5 sums bytes and not numbers.
 	for len(data) > 1 {
 		part := data[:min(len(data)&^1, 2*most)]
 		data = data[len(part):]
@@ -51,7 +51,7 @@ func fletcher32(data []byte) uint32 {
 		}
 		fold()
 	}
-	// An odd byte is the high one of a word.
+	// A last odd byte is the high byte of a word.
 	if len(data) == 1 {
 		one += uint32(data[0]) << 8
 		two += one
@@ -76,20 +76,20 @@ func inflate(to, from []byte) error {
 	return fill(to, r)
 }
 
-// sizedLZ4 decodes what numcodecs writes: the length in four bytes, and a block.
+// sizedLZ4 decodes what numcodecs writes: the length in four bytes, then a block.
 func sizedLZ4(to, from []byte) error {
 	if len(from) < 4 {
 		return errors.New("the LZ4 block has no length")
 	}
-	// Python's lz4 stores it so (store_size=True), which numcodecs.LZ4 does in C.
+	// Python's lz4 stores the length like this (store_size=True), and numcodecs.LZ4 does the same in C.
 	if said := binary.LittleEndian.Uint32(from); int64(said) != int64(len(to)) {
 		return differs(int(said), len(to))
 	}
 	return Decode(LZ4, to, from[4:])
 }
 
-// piecesOfLZ4 decodes what HDF5's filter 32004 writes: the length in eight bytes and that of a piece in
-// four, then each piece behind its stored length; one that did not become smaller is as it was.
+// piecesOfLZ4 decodes what HDF5's filter 32004 writes: the length in eight bytes, the length of a piece in four, then
+// each piece behind its stored length. A piece that did not become smaller is stored as it was.
 func piecesOfLZ4(to, from []byte) error {
 	if len(from) < 12 {
 		return errors.New("the LZ4 block has no header")
@@ -101,7 +101,7 @@ func piecesOfLZ4(to, from []byte) error {
 	from = from[12:]
 	for len(to) > 0 {
 		length := min(piece, int64(len(to)))
-		// A piece of no bytes would never come to an end.
+		// A piece without bytes would make this loop endless.
 		if length == 0 || len(from) < 4 {
 			return fmt.Errorf("the LZ4 block ends %d bytes early", len(to))
 		}

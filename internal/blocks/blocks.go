@@ -1,6 +1,6 @@
-// Package blocks decompresses stretches of containers that are compressed as a whole, and keeps those used
-// last. It allocates no more than a block's decoded length, which the caller has compared with a limit. It
-// knows nothing of containers.
+// Package blocks decompresses stretches of containers that are compressed as a whole, and keeps those that were used
+// last. It allocates no more than a block's decoded length, which the caller has compared with a limit. It knows
+// nothing of containers.
 package blocks
 
 import (
@@ -19,7 +19,7 @@ import (
 	"github.com/pierrec/lz4/v4"
 )
 
-// Codecs stand in indexes: they never change their number. None is for a stretch that is no block.
+// Codecs stand in indexes, so their numbers never change. None stands for a stretch that is not a block.
 const (
 	None uint8 = iota
 	Snappy
@@ -27,20 +27,20 @@ const (
 	Zstd
 	LZ4 // a block without a frame
 	LZ4Frame
-	Deflate  // as members of a zip have it, without a head
-	RecordIO // parts of a record of RecordIO, not compressed
-	ZstdRaw  // blocks of a frame of zstd that are not compressed
+	Deflate  // as in members of a zip, without a header
+	RecordIO // parts of a RecordIO record, not compressed
+	ZstdRaw  // blocks of a zstd frame that are not compressed
 	Zlib
 	LZ4Sized  // numcodecs': four bytes of length, and a block
 	LZ4Pieces // HDF5's filter 32004: blocks with their lengths
 	Blosc     // a frame of C-Blosc 1, of values of one byte
-	Plain     // as it is, for a stretch that has a sum
+	Plain     // stored as it is, for a stretch that has a checksum
 	Brotli
 	Bzip2
 	codecs
 )
 
-// Two bits of a codec say that four bytes behind what is stored are its sum.
+// Two bits of a codec say that the four bytes behind the stored bytes are their checksum.
 const (
 	CRC32C     uint8 = 1 << 6
 	Fletcher32 uint8 = 1 << 7
@@ -50,16 +50,17 @@ const (
 // MostBytes bounds a block, stored and decoded.
 const MostBytes = 256 << 20
 
-// Known is true of a codec that is decoded here.
+// Known is true for a codec that is decoded here.
 func Known(codec uint8) bool {
 	plain := codec &^ sums
 	return plain > None && plain < codecs && codec&sums != sums && codec != Plain
 }
 
-// zstds, gzips and zlibs are decoders with buffers of their own, which take longer to make than a small block to
-// decode. A decoder of zstd is told not to grow what it is given.
+// zstds, gzips and zlibs hold decoders with their own buffers, because making one takes longer than decoding a small
+// block. A zstd decoder is told not to grow what it is given.
 var (
-	// One thread each: blocks are decoded on the threads of a loader, which are as many as there are cores.
+	// Each uses one thread, because blocks are decoded on the threads of a loader, and there are as many of these as
+	// cores.
 	zstds = sync.Pool{New: func() any {
 		d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecodeAllCapLimit(true), zstd.WithDecoderMaxWindow(MostBytes))
 		if err != nil {
@@ -69,17 +70,18 @@ var (
 	}}
 	gzips    = sync.Pool{New: func() any { return new(gzip.Reader) }}
 	deflates = sync.Pool{New: func() any { return flate.NewReader(nil) }}
-	zlibs    sync.Pool // of io.ReadCloser: a reader of zlib is made of a stream
+	zlibs    sync.Pool // holds io.ReadCloser: a zlib reader can only be made with a stream
 )
 
-// Decode fills to with what from holds, which must be exactly as much.
+// Decode fills to with what from holds. The lengths must be equal.
 func Decode(codec uint8, to, from []byte) (err error) {
-	defer func() { // a library's panic over hostile bytes is theirs
+	defer func() { // hostile bytes may make a library panic
 		if r := recover(); r != nil {
 			err = fmt.Errorf("the block is malformed: %v", r)
 		}
 	}()
-	// The sum is of what is stored, so a changed byte is told as such and not as one that does not decode.
+	// The checksum covers the stored bytes. It is compared first, so that a changed byte is reported as such, and not
+	// as a block that does not decode.
 	if from, err = summed(codec, from); err != nil {
 		return err
 	}
@@ -128,7 +130,7 @@ func unsnap(to, from []byte) error {
 	if n != len(to) {
 		return differs(n, len(to))
 	}
-	// Into the memory that is there: with the length right the library allocates nothing.
+	// This decodes into the given memory: if the length is right, the library allocates nothing.
 	_, err = snappy.Decode(to, from)
 	return err
 }
@@ -157,7 +159,7 @@ func unzstd(to, from []byte) error {
 		return errors.New("no decoder of zstd can be made")
 	}
 	defer zstds.Put(d)
-	// A capacity of the length that was said, which the decoder may not grow: a bomb ends as an error.
+	// The capacity is the stated length, and the decoder may not grow it, so a decompression bomb ends as an error.
 	out, err := d.DecodeAll(from, to[:0:len(to)])
 	if err != nil {
 		return fmt.Errorf("the zstd block: %w", err)
@@ -179,7 +181,7 @@ func unLZ4(to, from []byte) error {
 	return nil
 }
 
-// fill reads exactly as much as there is room for.
+// fill reads exactly as many bytes as there is room for.
 func fill(to []byte, r io.Reader) error {
 	if n, err := io.ReadFull(r, to); err != nil {
 		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
@@ -187,7 +189,8 @@ func fill(to []byte, r io.Reader) error {
 		}
 		return err
 	}
-	// A stream that goes on decodes to another length than was said; to read past it also has its checksum compared.
+	// A stream that goes on decodes to another length than was stated. Reading past the end also makes the library
+	// compare the checksum.
 	var more [1]byte
 	switch n, err := io.ReadFull(r, more[:]); {
 	case n > 0:
@@ -202,15 +205,15 @@ func differs(found, expected int) error {
 	return fmt.Errorf("the block decodes to %d bytes (expected %d)", found, expected)
 }
 
-// Length is how many bytes a block decodes to where nothing says so: it is decoded for that, piece by piece, and not
-// beyond most + 1.
+// Length returns how many bytes a block decodes to if nothing states it. It decodes the block piece by piece for that,
+// and stops beyond most + 1 bytes.
 func Length(codec uint8, from []byte, most int64) (length int64, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("the block is malformed: %v", r)
 		}
 	}()
-	if codec == Snappy { // which says so itself
+	if codec == Snappy { // a snappy block states its length
 		n, err := snappy.DecodedLen(from)
 		if err != nil {
 			err = fmt.Errorf("the snappy block: %w", err)
@@ -225,7 +228,7 @@ func Length(codec uint8, from []byte, most int64) (length int64, err error) {
 	return io.Copy(io.Discard, io.LimitReader(r, most+1))
 }
 
-// Reader decodes a stream piece by piece. Snappy's blocks are no streams.
+// Reader decodes a stream piece by piece. Snappy's blocks are not streams.
 func Reader(codec uint8, from io.Reader) (io.ReadCloser, error) {
 	var r io.ReadCloser
 	var err error
@@ -252,7 +255,7 @@ func Reader(codec uint8, from io.Reader) (io.ReadCloser, error) {
 
 var streams = map[uint8]string{Zstd: "zstd", Gzip: "gzip", Brotli: "brotli", Bzip2: "bzip2"}
 
-// named says of an error which codec met it.
+// named adds to an error which codec met it.
 type named struct {
 	io.ReadCloser
 	codec string

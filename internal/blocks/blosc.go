@@ -6,22 +6,22 @@ import (
 	"fmt"
 )
 
-// ErrUnknown says of a block that it may be right, and is written in a way that is not read here.
+// ErrUnknown says that a block may be right but is written in a way that is not read here.
 var ErrUnknown = errors.New("not read")
 
-// What the header of a Blosc frame says (c-blosc/README_CHUNK_FORMAT.rst): versions, flags, the bytes
-// of a value, and the lengths of all, of a block and of the frame.
+// The header of a Blosc frame (c-blosc/README_CHUNK_FORMAT.rst) has versions, flags, the bytes of a value, and the
+// lengths of the data, of a block and of the frame.
 const (
 	bloscHeader     = 16
-	bloscStored     = 1 << 1 // the bytes are as they were
+	bloscStored     = 1 << 1 // the bytes are stored as they were
 	bloscBits       = 1 << 2 // the bits of eight values are shuffled
 	bloscMostFormat = 2
 )
 
-// bloscCodecs are by the number in the flags; BloscLZ is its own and is not read.
+// bloscCodecs are the codecs by their number in the flags. BloscLZ exists only in Blosc and is not read.
 var bloscCodecs = []uint8{None, LZ4, Snappy, Zlib, Zstd}
 
-// unblosc decodes a frame of C-Blosc 1. Shuffling the bytes of values of one byte leaves them as they are.
+// unblosc decodes a frame of C-Blosc 1. Byte shuffling does not change values of one byte.
 func unblosc(to, from []byte) error {
 	if len(from) < bloscHeader {
 		return fmt.Errorf("the Blosc frame has %d bytes (expected %d at least)", len(from), bloscHeader)
@@ -33,10 +33,10 @@ func unblosc(to, from []byte) error {
 		return fmt.Errorf("a Blosc frame of version %d is %w (expected 1 or 2)", version, ErrUnknown)
 	case int64(size) != int64(len(to)):
 		return differs(int(size), len(to))
-	// cbytes counts the header too.
+	// cbytes includes the header.
 	case int64(stored) != int64(len(from)):
 		return fmt.Errorf("the Blosc frame says that it has %d bytes (expected %d)", stored, len(from))
-	// A frame of memcpy has no places of blocks, whatever the codec in its flags.
+	// A frame stored by memcpy has no list of blocks, whatever codec its flags name.
 	case flags&bloscStored != 0:
 		if len(from)-bloscHeader != len(to) {
 			return differs(len(from)-bloscHeader, len(to))
@@ -53,15 +53,15 @@ func unblosc(to, from []byte) error {
 	var shuffled []byte
 	for number := int64(0); number*block < int64(size); number++ {
 		whole := to[number*block : min((number+1)*block, int64(size))]
-		// Behind the header stands where each block begins (bstarts).
+		// The offsets of the blocks (bstarts) follow the header.
 		at := bloscHeader + 4*number
 		if at+4 > int64(len(from)) {
 			return errors.New("the Blosc frame ends among the places of its blocks")
 		}
 		room := whole
 		if flags&bloscBits != 0 && len(whole)%8 == 0 {
-			// C-Blosc shuffles bits of whole groups of eight values only, and copies a block that is none (bitshuffle
-			// in shuffle.c).
+			// C-Blosc shuffles bits only in whole groups of eight values, and copies a block that has no such group
+			// (bitshuffle in shuffle.c).
 			if shuffled == nil {
 				shuffled = make([]byte, len(whole))
 			}
@@ -77,8 +77,8 @@ func unblosc(to, from []byte) error {
 	return nil
 }
 
-// unbloscBlock decodes one block: its stored length, and one stream, which is as it was where it did not
-// become smaller.
+// unbloscBlock decodes one block: its stored length, then one stream. A stream that did not become smaller is stored as
+// it was.
 func unbloscBlock(codec uint8, to, from []byte, at int64) error {
 	if at < bloscHeader || at > int64(len(from))-4 {
 		return fmt.Errorf("a block of the Blosc frame begins at byte %d of %d", at, len(from))
@@ -94,9 +94,9 @@ func unbloscBlock(codec uint8, to, from []byte, at int64) error {
 	return Decode(codec, to, from[:stored])
 }
 
-// unshuffleBits brings the eight bits of a value together, which lie in as many rows of one bit a value
-// (bitshuffle's, of elements of one byte). It transposes eight rows of eight bits at a time (Hacker's
-// Delight 7-3).
+// unshuffleBits brings together the eight bits of a value, which lie in eight rows with one bit for each value
+// (bitshuffle's layout for elements of one byte). It transposes eight rows of eight bits at a time (Hacker's Delight
+// 7-3).
 func unshuffleBits(to, from []byte) {
 	row := len(from) / 8
 	for j := range row {

@@ -9,7 +9,7 @@ import (
 	"github.com/headrace/headrace/internal/headroom"
 )
 
-// Block is a compressed stretch of a container: of one of several, by its number.
+// Block is a compressed stretch of a container. There may be several containers, which have numbers.
 type Block struct {
 	Container uint32
 	Offset    int64
@@ -24,7 +24,7 @@ type Cache struct {
 	mu      sync.Mutex
 	changed sync.Cond
 	entries map[Block]*entry
-	recent  *list.List // of *entry, the last used in front
+	recent  *list.List // of *entry, the last used one in front
 	used    int64      // bytes of all entries that have memory
 	limits  Limits
 	decoded int64
@@ -36,20 +36,21 @@ type entry struct {
 	data  []byte
 	err   error
 	ready bool  // decoded, or failed
-	users int   // threads that copy out of it or wait for it; it is not dropped meanwhile
-	bytes int64 // of its memory, which may be more than the block has
+	users int   // threads that copy from it or wait for it; it is not dropped meanwhile
+	bytes int64 // of its memory, which may be larger than the block
 	place *list.Element
 }
 
-// NewCache keeps at most so many bytes as the limits say, and at least one block however large it may be.
+// NewCache returns a cache that keeps at most as many bytes as the limits say. It keeps at least one block, however
+// large that is.
 func NewCache(limits Limits) *Cache {
 	c := &Cache{entries: make(map[Block]*entry), recent: list.New(), limits: limits.complete()}
 	c.changed.L = &c.mu
 	return c
 }
 
-// Copy fills to with the bytes of a block, beginning at from. fetch reads the block as it is stored; the memory that it
-// returns may be used again once Copy has returned.
+// Copy fills to with the bytes of a block, beginning at from. fetch reads the stored block; the memory that it returns
+// may be reused once Copy has returned.
 func (c *Cache) Copy(to []byte, from int64, b Block, fetch func() ([]byte, error)) error {
 	if b.Codec == Fill {
 		paint(to, byte(b.Offset))
@@ -61,7 +62,7 @@ func (c *Cache) Copy(to []byte, from int64, b Block, fetch func() ([]byte, error
 	if err := c.limits.check(b); err != nil {
 		return err
 	}
-	// Not kept: a copy of the parts is what a cache would make as well.
+	// The block is not kept, because a cache would only copy the parts as well.
 	if Interrupted(b.Codec) {
 		stored, err := fetch()
 		if err != nil {
@@ -72,20 +73,21 @@ func (c *Cache) Copy(to []byte, from int64, b Block, fetch func() ([]byte, error
 		}
 		return nil
 	}
-	if from == 0 && len(to) == int(b.Size) { // nothing else is in it, so nobody else will ask for it soon
+	if from == 0 && len(to) == int(b.Size) { // the block holds nothing else, so nobody else will need it soon
 		return c.whole(to, b, fetch)
 	}
 	return c.copied(to, from, b, func(room []byte) ([]byte, error) { return decoded(b, room, fetch) })
 }
 
-// Prepare decodes a block that is not there yet, before a sample of it is asked for, and says whether it did. One that
-// others decode is left to them, and an error to who asks for the sample.
+// Prepare decodes a block before a sample of it is asked for, if it is not cached yet, and returns whether it did. A
+// block that another thread is decoding is left to that thread. An error is left to the caller that asks for the
+// sample.
 func (c *Cache) Prepare(b Block, fetch func() ([]byte, error)) bool {
 	if !Known(b.Codec) || Interrupted(b.Codec) || b.Size > MostBytes || c.limits.check(b) != nil {
 		return false
 	}
 	c.mu.Lock()
-	// There, or on its way to somebody.
+	// The block is here, or another thread is decoding it.
 	if c.entries[b] != nil {
 		c.mu.Unlock()
 		return false
@@ -101,8 +103,8 @@ func (c *Cache) Prepare(b Block, fetch func() ([]byte, error)) bool {
 	return true
 }
 
-// copied fills to from a block that is kept. If it is not, make decodes it: into room, or into memory of its own if room is
-// nil.
+// copied fills to from a block that is kept. If the block is not kept, make decodes it into room, or into new memory if
+// room is nil.
 func (c *Cache) copied(to []byte, from int64, b Block, make func(room []byte) ([]byte, error)) error {
 	e := c.take(b, make)
 	if e.err == nil {
@@ -136,21 +138,22 @@ func (c *Cache) Forget(b Block) {
 	defer c.mu.Unlock()
 	if e := c.entries[b]; e != nil && e.ready {
 		c.forget(e)
-		c.changed.Broadcast() // somebody may wait for room
+		c.changed.Broadcast() // a thread may be waiting for room
 	}
 }
 
-// Decoded is how many blocks were decoded so far.
+// Decoded returns how many blocks were decoded so far.
 func (c *Cache) Decoded() int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.decoded
 }
 
-// take returns a block with its bytes or its error, counted as in use.
+// take returns a block with its bytes or its error, and counts it as in use.
 func (c *Cache) take(b Block, make func(room []byte) ([]byte, error)) *entry {
 	c.mu.Lock()
-	// Asked again after each wait: an entry that failed is forgotten, and another one may be there.
+	// The map is read again after each wait, because an entry that failed is forgotten, and another one may have taken
+	// its place.
 	for e := c.entries[b]; e != nil; e = c.entries[b] {
 		e.users++
 		c.recent.MoveToFront(e.place)
@@ -161,24 +164,25 @@ func (c *Cache) take(b Block, make func(room []byte) ([]byte, error)) *entry {
 			c.mu.Unlock()
 			return e
 		}
-		e.users-- // an error names whoever met it, so everybody tries it himself
+		e.users-- // an error names the sample that met it, so each thread tries by itself
 	}
 	e := &entry{block: b, users: 1}
 	e.place = c.recent.PushFront(e)
 	c.entries[b] = e
-	// Nobody waits for ever: who is here has no block yet, and who has one only copies out of it and lets go.
+	// No thread waits here for ever: a thread that waits here holds no block, and one that holds a block only copies
+	// from it and lets it go.
 	for c.used > 0 && c.used+int64(b.Size) > c.limits.Cached {
 		if !c.drop() {
 			c.changed.Wait()
 		}
 	}
 	room := c.roomFor(int64(b.Size))
-	// What it holds, not what it needs: memory that is used again may be larger.
+	// The size is that of the memory, not that of the block: reused memory may be larger.
 	e.bytes = max(int64(b.Size), int64(cap(room)))
 	c.used += e.bytes
 	c.mu.Unlock()
 
-	// A panic of make goes on to the caller, who has no entry then; others must not wait for it.
+	// If make panics, the panic goes on to the caller, who then has no entry. Other threads must not wait for it.
 	err := errors.New("reading the block ended in a panic")
 	var data []byte
 	returned := false
@@ -200,7 +204,7 @@ func (c *Cache) take(b Block, make func(room []byte) ([]byte, error)) *entry {
 	return e
 }
 
-// decoded is a block in the room, or in memory of its own where that is not enough.
+// decoded decodes a block into room, or into new memory if room is too small.
 func decoded(b Block, room []byte, fetch func() ([]byte, error)) ([]byte, error) {
 	if room == nil {
 		if short := headroom.Memory(int64(b.Size)); short != nil {
@@ -221,14 +225,14 @@ func decoded(b Block, room []byte, fetch func() ([]byte, error)) ([]byte, error)
 	return data, nil
 }
 
-// MalformedError says that a block is not what its container says.
+// MalformedError says that a block is not what its container states.
 type MalformedError struct{ Err error }
 
 func (e *MalformedError) Error() string { return e.Err.Error() }
 func (e *MalformedError) Unwrap() error { return e.Err }
 
-// drop gives up the block that was used longest ago and is not in use, with the lock held. Its memory is for the next
-// one: pages that the system takes back and gives again cost as much as decoding does.
+// drop gives up the block that was used longest ago and is not in use. The lock is held. The block's memory is kept for
+// the next one, because returning pages to the system and getting them back costs as much as decoding.
 func (c *Cache) drop() bool {
 	for at := c.recent.Back(); at != nil; at = at.Prev() {
 		if e := at.Value.(*entry); e.ready && e.users == 0 {
@@ -242,14 +246,14 @@ func (c *Cache) drop() bool {
 	return false
 }
 
-// leastReused is of what memory it pays to keep: less than that the heap has anyway.
+// leastReused is the least memory worth keeping: the heap has smaller pieces anyway.
 const leastReused = 1 << 20
 
-// roomFor is the memory of the block that was dropped last, if so many bytes are most of it; else nil.
+// roomFor returns the memory of the block that was dropped last, if the wanted size fills most of it; otherwise nil.
 func (c *Cache) roomFor(size int64) []byte {
 	room := c.spare
 	c.spare = nil
-	// Larger by a quarter at most, or a cache of small blocks would hold memory of large ones.
+	// The memory may be larger by a quarter at most. Otherwise a cache of small blocks would hold memory of large ones.
 	if held := int64(cap(room)); held < size || held-size > held/4 || c.used+held > c.limits.Cached {
 		return nil
 	}

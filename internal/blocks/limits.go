@@ -2,7 +2,7 @@ package blocks
 
 import "fmt"
 
-// Limits bound what decoding blocks may take. 0 is the default of each.
+// Limits bound what decoding blocks may take. 0 stands for the default.
 type Limits struct {
 	Block  int64 // bytes of one block, stored and decoded
 	Cached int64 // bytes of all decoded blocks that a loader or a job keeps
@@ -14,7 +14,7 @@ const (
 	NameOfCached = "max_cached_bytes"
 )
 
-// mostCached is how many bytes of decoded blocks are kept where nothing else is said.
+// mostCached is how many bytes of decoded blocks are kept by default.
 const mostCached = 512 << 20
 
 func (l Limits) complete() Limits {
@@ -27,10 +27,10 @@ func (l Limits) complete() Limits {
 	return l
 }
 
-// Room is how many bytes of decoded blocks are kept.
+// Room returns how many bytes of decoded blocks are kept.
 func (l Limits) Room() int64 { return l.complete().Cached }
 
-// Check refuses limits that cannot be, by their names.
+// Check refuses impossible limits, by name.
 func (l Limits) Check() error {
 	switch {
 	case l.Block < 0 || l.Block > MostBytes:
@@ -41,7 +41,7 @@ func (l Limits) Check() error {
 	return nil
 }
 
-// check refuses a block before memory is asked for.
+// check refuses a block before memory for it is allocated.
 func (l Limits) check(b Block) error {
 	if found := int64(max(b.Stored, b.Size)); found > l.Block {
 		return &TooLargeError{found, l.Block}

@@ -6,24 +6,24 @@ import (
 	"github.com/headrace/headrace/internal/headroom"
 )
 
-// Codecs that no index holds and no chunk has; only arrays make blocks of them.
+// These codecs are in no index, and no chunk has them. Only arrays make blocks with them.
 const (
-	Fill  uint8 = 62 // every byte is the lowest one of Offset, and nothing is stored: a chunk that was never written
-	Tiled uint8 = 63 // assembled of several chunks, which Tiles say
+	Fill  uint8 = 62 // a chunk that was never written: every byte is the lowest one of Offset, and nothing is stored
+	Tiled uint8 = 63 // assembled from the chunks of Tiles
 )
 
-// Tiles are chunks that divide a block along its axes, so that each holds a piece of it. The values of a
-// block and of a chunk are bytes in row-major order, and each chunk is as long as the block along the first axis or longer.
+// Tiles are chunks that divide a block along its axes, so that each chunk holds a piece of it. The values of block and
+// chunk are bytes in row-major order. Along the first axis each chunk is at least as long as the block.
 type Tiles struct {
 	Shape [4]int64 // of the block
-	Chunk [4]int64 // of every chunk: one at the end of an axis holds more than the block takes
-	Parts []Block  // the chunks, of which the last axis changes first; Fill is one of them
+	Chunk [4]int64 // of every chunk; the block takes only a part of a chunk at the end of an axis
+	Parts []Block  // the chunks; the last axis changes first; codec Fill is allowed
 }
 
-// Size is how many bytes the block has; Check bounds it.
+// Size returns the bytes of the block; Check bounds it.
 func (t *Tiles) Size() int64 { return volume(t.Shape) }
 
-// Check refuses tiles that are not those of a block: the sentence says which number is wrong.
+// Check refuses tiles that cannot make a block; the sentence says which number is wrong.
 func (t *Tiles) Check() error {
 	count := int64(1)
 	for axis := range t.Shape {
@@ -31,7 +31,7 @@ func (t *Tiles) Check() error {
 		if length < 1 || step < 1 || length > MostBytes || step > MostBytes || axis == 0 && length > step {
 			return fmt.Errorf("tiles of %v do not make a block of %v", t.Chunk, t.Shape)
 		}
-		// Both factors are below 2^29 and the count is capped: no product overflows.
+		// Both factors are below 2^29 and the count is capped, so no product overflows.
 		count = min(count*((length+step-1)/step), MostBytes+1)
 	}
 	size := volume(t.Chunk)
@@ -49,7 +49,7 @@ func (t *Tiles) Check() error {
 	return nil
 }
 
-// volume is the product of lengths, none of which is negative; beyond MostBytes it is only said to be so.
+// volume returns the product of lengths, none of which is negative. Beyond MostBytes it only says that it is larger.
 func volume(shape [4]int64) int64 {
 	all := int64(1)
 	for _, length := range shape {
@@ -60,8 +60,8 @@ func volume(shape [4]int64) int64 {
 	return all
 }
 
-// CopyTiled is Copy for a block of tiles, which b names in the cache. fetch reads a tile as it is stored; what it
-// returns may be used again at its next call.
+// CopyTiled does what Copy does for a block of tiles. b names the block in the cache. fetch reads a stored tile; what
+// it returns may be reused at its next call.
 func (c *Cache) CopyTiled(to []byte, from int64, b Block, t *Tiles, fetch func(Block) ([]byte, error)) error {
 	if b.Codec != Tiled || int64(b.Size) != t.Size() || from < 0 || from > int64(b.Size)-int64(len(to)) {
 		return fmt.Errorf("%d bytes at %d of a block of %d bytes, of tiles of codec %d", len(to), from, b.Size, b.Codec)
@@ -72,8 +72,8 @@ func (c *Cache) CopyTiled(to []byte, from int64, b Block, t *Tiles, fetch func(B
 	return c.copied(to, from, b, func(room []byte) ([]byte, error) { return t.assembled(room, fetch) })
 }
 
-// assembled decodes the tiles one after the other, and puts their pieces to where they belong, which is every byte of
-// the block: in the room, or in memory of its own where that is nil.
+// assembled decodes the tiles one after the other and puts their pieces where they belong. They cover every byte of the
+// block. The block goes into room, or into new memory if room is nil.
 func (t *Tiles) assembled(room []byte, fetch func(Block) ([]byte, error)) ([]byte, error) {
 	size, needed := volume(t.Chunk), volume(t.Chunk)
 	if room == nil {
@@ -85,9 +85,9 @@ func (t *Tiles) assembled(room []byte, fetch func(Block) ([]byte, error)) ([]byt
 	if room == nil {
 		room = make([]byte, t.Size())
 	}
-	// One chunk's memory serves all, for they are put to their places one by one.
+	// All chunks use the same memory, because they are put into place one by one.
 	block, chunk := room[:t.Size()], make([]byte, size)
-	at, filled := [4]int64{}, -1 // filled: with what the chunk is from end to end
+	at, filled := [4]int64{}, -1 // filled: the value that the whole chunk was filled with
 	for i := range t.Parts {
 		part := t.Parts[i]
 		if part.Codec == Fill {
@@ -116,8 +116,8 @@ func (t *Tiles) assembled(room []byte, fetch func(Block) ([]byte, error)) ([]byt
 	return block, nil
 }
 
-// put copies what the block takes of a chunk whose first value is at `at`. Where a chunk has all of the last axis, as
-// colours mostly are, the rows of the axis before are copied as one.
+// put copies the part of a chunk that the block takes; the chunk's first value is at `at`. If a chunk has all of the
+// last axis, as is usual for colours, the rows of the axis before are copied together.
 func (t *Tiles) put(block, chunk []byte, at [4]int64) {
 	shape, step := t.Shape, t.Chunk
 	if shape[3] == step[3] {
@@ -148,7 +148,7 @@ func (t *Tiles) put(block, chunk []byte, at [4]int64) {
 	}
 }
 
-// paint sets every byte.
+// paint sets every byte to value.
 func paint(to []byte, value byte) {
 	for i := range to {
 		to[i] = value
