@@ -16,75 +16,75 @@ import (
 	"github.com/headrace/headrace/mmap"
 )
 
-// ArrayConfig says which arrays of pixels (uint8) a dataset consists of: in files, or in memory. Images
-// are numbered as Stretches name them.
+// ArrayConfig says which arrays of pixels (uint8) a dataset consists of, in files or in memory. Images are numbered in
+// the order of Stretches.
 type ArrayConfig struct {
 	Height   int64    `json:"height"`
 	Width    int64    `json:"width"`
 	Channels int64    `json:"channels"` // 1, 3 or 4
 	Strides  [3]int64 `json:"strides"`  // bytes from row to row, pixel to pixel, channel to channel
 
-	Files  []pathjson.Text `json:"files"`  // these, or:
-	Memory *MemoryConfig   `json:"memory"` // one piece of the program's own
+	Files  []pathjson.Text `json:"files"`  // either these
+	Memory *MemoryConfig   `json:"memory"` // or one piece of the program's memory
 
 	Stretches []Stretch    `json:"stretches"`
-	Source    *ArraySource `json:"source"` // what Info says of it
+	Source    *ArraySource `json:"source"` // what Info reports
 }
 
-// ArraySource says how an array was found, in the words of who found it.
+// ArraySource says how an array was found, in the words of the code that found it.
 type ArraySource struct {
 	Format string   `json:"format"`           // "hdf5", "npy", "memory"
 	Image  string   `json:"image,omitempty"`  // the name of the array of images
-	Label  string   `json:"label,omitempty"`  // and that of labels, or their file
+	Label  string   `json:"label,omitempty"`  // the name of the array of labels, or of their file
 	Layout string   `json:"layout"`           // "NHWC"
 	Shape  []int64  `json:"shape"`            //
 	DType  string   `json:"dtype"`            //
 	Chunks []int64  `json:"chunks,omitempty"` // the shape of a chunk
-	Codecs []string `json:"codecs,omitempty"` // that chunks are decoded of
-	Arrays []string `json:"arrays,omitempty"` // the others in the file
+	Codecs []string `json:"codecs,omitempty"` // that the chunks are decoded with
+	Arrays []string `json:"arrays,omitempty"` // the other arrays in the file
 }
 
-// MemoryConfig is readable memory that stays where it is for as long as the dataset and its loaders do.
+// MemoryConfig is readable memory that stays in place as long as the dataset and its loaders exist.
 type MemoryConfig struct {
 	Address uint64 `json:"address"`
 	Bytes   int64  `json:"bytes"`
 }
 
-// Stretch is images one after the other at equal distances.
+// Stretch is a series of images at equal distances.
 type Stretch struct {
 	File   int64 `json:"file"`   // its number among Files
 	Offset int64 `json:"offset"` // of the first value of the first image, in bytes
 	Stride int64 `json:"stride"` // from image to image
 	Rows   int64 `json:"rows"`
 
-	// Of a chunk that is compressed: Offset is in what the chunk decodes to.
+	// For a compressed chunk: Offset is a position in the decoded chunk.
 	Chunk *ChunkConfig `json:"chunk"`
-	// Of images that lie in pieces of several chunks: Offset is in what these decode to together.
+	// For images that lie in pieces of several chunks: Offset is a position in what these decode to together.
 	Tiles *TilesConfig `json:"tiles"`
 }
 
 // arrays is an ArrayConfig that was checked.
 type arrays struct {
 	pixels    Pixels
-	length    int64 // of the bytes from an image's first value to its last, wherever these lie
+	length    int64 // bytes from an image's lowest to its highest address
 	stretches []Stretch
-	ends      []int64        // the number of images up to the last of each
-	memory    unsafe.Pointer // nil where there are files
+	ends      []int64        // the number of images up to the end of each stretch
+	memory    unsafe.Pointer // nil if there are files
 	shards    []ShardInfo
 	labels    []int64      // nil: there are none
-	source    *ArraySource // nil: nobody said it
+	source    *ArraySource // nil: unknown
 }
 
-// mostSide is that of any image (native's HRN_MAX_LENGTH); so many stretches are a gigabyte. Rows take
-// no memory where images lie on top of each other, so it is numbers made of theirs that are bounded.
+// mostSide bounds a side as for any image (native's HRN_MAX_LENGTH). So many stretches take a gigabyte. Rows take no
+// memory if images lie on top of each other, so the numbers computed from rows are bounded instead.
 const (
 	mostSide      = 1 << 24
 	mostStretches = 1 << 25
 	mostRows      = 1 << 40
 )
 
-// FromArrays makes a dataset of arrays of pixels. Every image is seen to lie inside of its file or memory
-// here, so that no later number can lead out of it. labels may be nil; so may classes.
+// FromArrays makes a dataset of arrays of pixels. It checks that every image lies inside its file or memory, so that no
+// later number can lead outside. labels may be nil, and so may classes.
 func FromArrays(c *ArrayConfig, labels []int64, classes []string) (*Dataset, error) {
 	a, err := newArrays(c)
 	if err != nil {
@@ -94,7 +94,7 @@ func FromArrays(c *ArrayConfig, labels []int64, classes []string) (*Dataset, err
 	var sizes []int64
 	if c.Memory != nil {
 		d.kind, sizes = InMemory, []int64{c.Memory.Bytes}
-		// An address of the program's own, which no type of Go's has ever been.
+		// This is an address of the program's own memory, which has never had a Go type.
 		a.memory = *(*unsafe.Pointer)(unsafe.Pointer(&c.Memory.Address))
 	} else if d.path, sizes, err = a.open(c.Files); err != nil {
 		return nil, err
@@ -111,7 +111,7 @@ func FromArrays(c *ArrayConfig, labels []int64, classes []string) (*Dataset, err
 	return d, nil
 }
 
-// newArrays checks an image's shape, and finds out what of a file it spans.
+// newArrays checks an image's shape, and finds out which bytes of a file it spans.
 func newArrays(c *ArrayConfig) (*arrays, error) {
 	refuse := func(format string, args ...any) (*arrays, error) {
 		return nil, NewError(fault.KindArgument, "", "array: "+format, args...)
@@ -127,7 +127,7 @@ func newArrays(c *ArrayConfig) (*arrays, error) {
 		return nil, NewError(fault.KindEmpty, "", "the array holds no image")
 	}
 	low, high := int64(0), int64(0)
-	// Strides may be negative, as those of a flipped array: the first value is not the first byte then.
+	// Strides may be negative, as in a flipped array. Then the first value is not the first byte.
 	for i, count := range []int64{c.Height, c.Width, c.Channels} {
 		whole, ok := product(c.Strides[i], count-1)
 		if ok && whole < 0 {
@@ -139,7 +139,7 @@ func newArrays(c *ArrayConfig) (*arrays, error) {
 			return refuse("strides %v lead beyond all memory", c.Strides)
 		}
 	}
-	// low is above the least int64, or sum would have failed: its negation fits.
+	// low is greater than the least int64, or sum would have failed. So its negation fits.
 	length, ok := sum(high+1, -low)
 	if !ok || high == math.MaxInt64 {
 		return refuse("strides %v lead beyond all memory", c.Strides)
@@ -148,7 +148,7 @@ func newArrays(c *ArrayConfig) (*arrays, error) {
 		Origin: -low, Row: c.Strides[0], Pixel: c.Strides[1], Channel: c.Strides[2]}}, nil
 }
 
-// product and sum say whether their result fits.
+// product and sum also return whether the result fits.
 func product(a, b int64) (int64, bool) {
 	c := a * b
 	return c, a == 0 || (c/a == b && !(a == -1 && b == math.MinInt64))
@@ -159,7 +159,7 @@ func sum(a, b int64) (int64, bool) {
 	return c, (c > a) == (b > 0)
 }
 
-// open looks at the files, and returns the folder that all lie below.
+// open looks at the files, and returns the folder that contains all of them.
 func (a *arrays) open(files []pathjson.Text) (root string, sizes []int64, err error) {
 	if len(files) == 0 {
 		return "", nil, NewError(fault.KindEmpty, "", "the array has no file")
@@ -184,7 +184,7 @@ func (a *arrays) open(files []pathjson.Text) (root string, sizes []int64, err er
 	return root, sizes, nil
 }
 
-// place takes the stretches, each of which has to lie inside of its file.
+// place checks the stretches; each has to lie inside its file.
 func (a *arrays) place(c *ArrayConfig, sizes []int64) error {
 	rows, tiles := int64(0), 0
 	for i, s := range c.Stretches {
@@ -215,7 +215,7 @@ func (a *arrays) place(c *ArrayConfig, sizes []int64) error {
 		begin := s.Offset - a.pixels.Origin // both are checked below: an origin is 0 or more
 		whole, ok := product(s.Stride, s.Rows-1)
 		last, fits := sum(begin, whole)
-		// Images may go backwards in the file: the one that ends last is the first or the last of the stretch.
+		// Images may go backwards in the file, so the image that ends last is the first or the last one of the stretch.
 		end, ends := sum(max(begin, last), a.length)
 		switch {
 		case s.Rows < 1 || s.Rows > mostRows-rows:
@@ -253,10 +253,10 @@ func (a *arrays) label(labels []int64, classes []string, rows int64) error {
 	return nil
 }
 
-// at is the stretch of image i, and the image's first byte.
+// at returns the stretch of image i, and the offset of the image's first byte.
 func (a *arrays) at(i int64) (s *Stretch, offset int64) {
 	n := 0
-	// Most arrays are one stretch, and this is asked for every sample.
+	// Most arrays are one stretch, and this is called for every sample.
 	if len(a.ends) > 1 {
 		n = sort.Search(len(a.ends), func(n int) bool { return a.ends[n] > i })
 	}
@@ -284,8 +284,8 @@ func (a *arrays) sample(i int64) Sample {
 	return s
 }
 
-// fingerprint covers shape and labels, of files their sizes and ends, and of memory the values of a few
-// images: to read all of either would take as long as an epoch.
+// fingerprint covers shape and labels, for files also their sizes and ends, and for memory the values of a few images.
+// Reading all of either would take as long as an epoch.
 func (a *arrays) fingerprint(rows int64) string {
 	const looked = 16
 	h := sha256.New()
@@ -293,7 +293,7 @@ func (a *arrays) fingerprint(rows int64) string {
 	for _, shard := range a.shards {
 		fmt.Fprintf(h, "%d %s\n", shard.Size, shard.Ends)
 	}
-	if a.memory == nil { // the arrays of one file have the file in common
+	if a.memory == nil { // several arrays may lie in the same file
 		fmt.Fprintf(h, "%+v", a.pixels)
 		for i := range a.stretches {
 			fmt.Fprintf(h, " %s", a.stretches[i].String())
@@ -307,7 +307,7 @@ func (a *arrays) fingerprint(rows int64) string {
 		}
 	}
 	h.Write(b)
-	// The first, the last, and some between.
+	// It takes the first image, the last one, and some between.
 	for k := int64(0); a.memory != nil && k < min(looked, rows); k++ {
 		_, offset := a.at(k * ((rows - 1) / max(1, min(looked, rows)-1)))
 		if file, err := a.pixels.PPM(unsafe.Slice((*byte)(unsafe.Add(a.memory, offset)), a.length)); err == nil {
@@ -317,7 +317,7 @@ func (a *arrays) fingerprint(rows int64) string {
 	return "arrays-" + hex.EncodeToString(h.Sum(nil)[:16])
 }
 
-// ArraySource says how the array was found that the dataset is; nil where nobody said it.
+// ArraySource returns how the dataset's array was found; nil if that is unknown.
 func (d *Dataset) ArraySource() *ArraySource {
 	if d.arrays == nil {
 		return nil

@@ -10,12 +10,12 @@ import (
 // ChunkConfig is a stretch of a file that decodes to images of an array.
 type ChunkConfig struct {
 	Offset int64  `json:"offset"` // in the file
-	Stored int64  `json:"stored"` // bytes there
-	Size   int64  `json:"size"`   // bytes once it is decoded
+	Stored int64  `json:"stored"` // bytes in the file
+	Size   int64  `json:"size"`   // bytes after decoding
 	Codec  string `json:"codec"`  // "gzip", "zlib", "zstd", "lz4", "lz4 pieces", "blosc", "plain" or "fill"
-	Sum    string `json:"sum"`    // of four bytes behind it: "crc32c", "fletcher32", "" for none
-	Fill   uint8  `json:"fill"`   // of "fill": every byte, where nothing is stored
-	File   int64  `json:"file"`   // of a tile: its number among the array's
+	Sum    string `json:"sum"`    // the checksum in the four bytes behind it: "crc32c", "fletcher32", "" for none
+	Fill   uint8  `json:"fill"`   // for "fill", which stores nothing: the value of every byte
+	File   int64  `json:"file"`   // of a tile: its number among the array's files
 
 	codec uint8
 }
@@ -26,7 +26,8 @@ var (
 	chunkSums = map[string]uint8{"": 0, "crc32c": blocks.CRC32C, "fletcher32": blocks.Fletcher32}
 )
 
-// check sees that a chunk lies inside of its file and is within the limit for blocks. A tile may be as it was.
+// check verifies that a chunk lies inside its file and is within the limit for blocks. A tile may be stored without
+// compression.
 func (c *ChunkConfig) check(file string, size int64, tile bool) error {
 	codec, known := chunkCodecs[c.Codec]
 	sum, summed := chunkSums[c.Sum]
@@ -53,12 +54,12 @@ func (c *ChunkConfig) check(file string, size int64, tile bool) error {
 	return nil
 }
 
-// place is where an image lies that begins so many bytes into what the chunk decodes to.
+// place returns where an image lies that begins so many bytes into the decoded chunk.
 func (c *ChunkConfig) place(inner int64) BlockPlace {
 	return BlockPlace{Stored: uint32(c.Stored), Size: uint32(c.Size), Inner: uint32(inner), Codec: c.codec}
 }
 
-// String is what a fingerprint is made of: all that says where the rows lie.
+// String returns the text that goes into a fingerprint: everything that says where the rows lie.
 func (s *Stretch) String() string {
 	text := fmt.Sprintf("%d %d %d %d", s.File, s.Offset, s.Stride, s.Rows)
 	if s.Tiles != nil {
@@ -70,8 +71,8 @@ func (s *Stretch) String() string {
 	return text
 }
 
-// Chunks are the compressed chunks of an array, their bytes once they are decoded, and their images;
-// all 0 where there are none. Tiles that make one block together count as one.
+// Chunks returns the number of an array's compressed chunks, their bytes after decoding, and their images; all 0 if
+// there are none. Tiles that make one block together count as one.
 func (d *Dataset) Chunks() (count, bytes, rows int64) {
 	if d.arrays != nil {
 		for i := range d.arrays.stretches {

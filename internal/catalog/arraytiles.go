@@ -10,18 +10,18 @@ import (
 	"github.com/headrace/headrace/internal/pathjson"
 )
 
-// TilesConfig says of which chunks images are assembled that lie in pieces of several, as those of the chunks
-// that h5py and zarr-python choose. What they make together is one block: decoded as a whole, and kept as one.
+// TilesConfig says of which chunks images are assembled if they lie in pieces of several chunks, as with the chunks
+// that h5py and zarr-python choose. Such chunks make one block together, which is decoded as a whole and kept as one.
 type TilesConfig struct {
-	Shape  []int64       `json:"shape"`  // of the images together, by the axes in which they are stored: 2 to 4, the images first
+	Shape  []int64       `json:"shape"`  // of all images together: 2 to 4 axes in stored order, the images first
 	Chunk  []int64       `json:"chunk"`  // of each chunk
-	Chunks []ChunkConfig `json:"chunks"` // of which the last axis changes first; given back when they are checked
+	Chunks []ChunkConfig `json:"chunks"` // the last axis changes first; freed once they are checked
 
 	tiles blocks.Tiles
-	named blocks.Block // by which the block is known: a chunk that is stored, which no other block has
+	named blocks.Block // the block's name in the cache: a stored chunk, which no other block has
 }
 
-// check sees that the chunks are those of one block, and that each lies inside of its file.
+// check verifies that the chunks make one block, and that each lies inside its file.
 func (c *TilesConfig) check(files []pathjson.Text, sizes []int64) error {
 	refuse := func(file, format string, args ...any) error {
 		return NewError(fault.KindArgument, file, "array: "+format, args...)
@@ -56,13 +56,13 @@ func (c *TilesConfig) check(files []pathjson.Text, sizes []int64) error {
 	return nil
 }
 
-// place is where an image lies that begins so many bytes into the block.
+// place returns where an image lies that begins so many bytes into the block.
 func (c *TilesConfig) place(inner int64) (file uint32, offset int64, place BlockPlace) {
 	b := &c.named
 	return b.Container, b.Offset, BlockPlace{Stored: b.Stored, Size: b.Size, Inner: uint32(inner), Codec: b.Codec}
 }
 
-// String is a checksum, for the fingerprint.
+// String returns a checksum for the fingerprint.
 func (c *TilesConfig) String() string {
 	h := sha256.New()
 	fmt.Fprintf(h, "%v %v", c.tiles.Shape, c.tiles.Chunk)
@@ -72,8 +72,8 @@ func (c *TilesConfig) String() string {
 	return " " + hex.EncodeToString(h.Sum(nil))
 }
 
-// Tiles are the chunks that a sample of codec blocks.Tiled is assembled of, whose containers are numbered from
-// shard `first` on; nil of any other sample.
+// Tiles returns the chunks from which a sample of codec blocks.Tiled is assembled. Their containers are numbered from
+// shard `first` on. It returns nil for any other sample.
 func (d *Dataset) Tiles(i int64) (tiles *blocks.Tiles, first uint32) {
 	for d.parts != nil && uint64(i) < uint64(d.rows) {
 		var n int

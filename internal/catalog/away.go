@@ -18,16 +18,16 @@ import (
 )
 
 const (
-	// MaxIndexBytes bounds an index that is held in memory: 100 million samples and more.
+	// MaxIndexBytes bounds an index that is held in memory: that of 100 million samples and more.
 	MaxIndexBytes = 16 << 30
-	// An index is fetched in pieces, several at once: one connection seldom fills a link.
+	// An index is fetched in pieces, several at once, because one connection seldom fills a link.
 	indexPiece  = 8 << 20
 	indexPieces = 8
 )
 
-// openURL opens a dataset that lies in a store, with its manifest and index, both of which are fetched
-// whole, the index through a cache where there is one. Seek points stay where they are: without a cache
-// to fetch them costs more than they save, and with one a loader does it behind its first batch.
+// openURL opens a dataset that lies in a store, with its manifest and index. Both are fetched whole, the index through
+// a cache if there is one. Seek points stay in the store: without a cache, fetching them costs more than they save, and
+// with a cache a loader fetches them after its first batch.
 func openURL(url string, o Options) (*Dataset, error) {
 	url, o.Root = remote.Normal(url), remote.Normal(o.Root)
 	shown := remote.Display(url)
@@ -37,14 +37,15 @@ func openURL(url string, o Options) (*Dataset, error) {
 	if o.Root != "" && !remote.IsURL(o.Root) {
 		return nil, NewError(fault.KindArgument, shown, "%s", fault.Argument("root", o.Root, "an address, as the dataset has one"))
 	}
-	// No key is looked for that has them: a store knows no wildcards, and would say that there is no such object.
+	// No object is looked up whose name has wildcards. A store does not know wildcards, and would report that there is
+	// no such object.
 	if base, _, _ := strings.Cut(url, "?"); strings.ContainsAny(path.Base(base), "*{}") {
-		return nil, noIndexAt(strings.NewReplacer("%7B", "{", "%7D", "}").Replace(shown)) // a pattern, for the command
+		return nil, noIndexAt(strings.NewReplacer("%7B", "{", "%7D", "}").Replace(shown)) // for the command
 	}
 	var d *Dataset
 	var took opening
 	var err error
-	for range 3 { // for the reason that openIndexed gives
+	for range 3 { // openIndexed gives the reason
 		var m *Manifest
 		if m, err = fetchManifest(o.waits(), url, o.Storage, &took); err != nil {
 			return nil, err
@@ -56,10 +57,11 @@ func openURL(url string, o Options) (*Dataset, error) {
 	return d, OutOfStore(err)
 }
 
-// noIndexAt says what makes an index: what lies in a store is not walked whenever it is opened.
+// noIndexAt returns the error that says how to make an index, because what lies in a store is not listed whenever it is
+// opened.
 func noIndexAt(shown string) error {
 	of := "containers or a folder of images"
-	if strings.HasPrefix(shown, "http") { // a web server has no list of a folder
+	if strings.HasPrefix(shown, "http") { // a web server lists no folders
 		of = "containers"
 	}
 	return NewError(fault.KindUnsupported, shown, "there is no %s below it, and without its index a dataset in a store is not read; "+
@@ -83,14 +85,14 @@ func fetchManifest(ctx context.Context, url string, storage remote.Storage, took
 	if object.Size() > maxManifestBytes {
 		return nil, NewError(fault.KindLimit, object.URL(), "the manifest has %d bytes, the limit is %d", object.Size(), maxManifestBytes)
 	}
-	// The text, and what is made of it: of a text of JSON three times its length.
+	// This counts the text and what is made of it: for JSON, three times its length.
 	if short := headroom.Memory(4 * object.Size()); short != nil {
 		return nil, short
 	}
 	text := make([]byte, object.Size())
 	defer func() { took.add(object, time.Since(began)) }()
 	var m *Manifest
-	for range 2 { // once more where other bytes came than the store has
+	for range 2 { // once more if the bytes that came are not the store's
 		if err := object.ReadAt(ctx, text, 0); err != nil {
 			return nil, OutOfStore(err)
 		}
@@ -101,13 +103,13 @@ func fetchManifest(ctx context.Context, url string, storage remote.Storage, took
 	return nil, err
 }
 
-// IndexedAt is true of an address below which a manifest lies.
+// IndexedAt is true for an address below which there is a manifest.
 func IndexedAt(ctx context.Context, url string, storage remote.Storage) (bool, error) {
 	at, err := remote.Join(url, ManifestName)
 	if err != nil {
 		return false, OutOfStore(err)
 	}
-	// A bucket that does not exist is an error, or what is asked for next says less well what is wrong.
+	// A bucket that does not exist is an error here, because a later request would say less clearly what is wrong.
 	_, err = remote.Open(ctx, at, storage)
 	if errors.Is(err, fs.ErrNotExist) && !errors.Is(err, remote.ErrNoBucket) {
 		return false, nil
@@ -115,7 +117,7 @@ func IndexedAt(ctx context.Context, url string, storage remote.Storage) (bool, e
 	return err == nil, OutOfStore(err)
 }
 
-// KindAt is the kind of the dataset whose manifest lies below an address.
+// KindAt returns the kind of the dataset whose manifest lies below an address.
 func KindAt(ctx context.Context, url string, storage remote.Storage) (string, error) {
 	m, err := fetchManifest(ctx, url, storage, new(opening))
 	if err != nil {
@@ -124,8 +126,8 @@ func KindAt(ctx context.Context, url string, storage remote.Storage) (string, er
 	return m.Kind, nil
 }
 
-// FromTableAway makes a dataset of what a scan of containers in a store found: names are below an address, which
-// may have a query.
+// FromTableAway makes a dataset of what a scan of containers in a store found. Names are below an address, which may
+// have a query.
 func FromTableAway(t *Table, below string, storage remote.Storage) (*Dataset, error) {
 	d, err := FromTable(t)
 	if err != nil {
@@ -135,7 +137,7 @@ func FromTableAway(t *Table, below string, storage remote.Storage) (*Dataset, er
 	return d, nil
 }
 
-// newAway is the place of shards or containers, whose versions count where they are those that were indexed.
+// newAway describes where shards or containers lie. If pinned, their versions have to be those that were indexed.
 func newAway(below string, storage remote.Storage, shards []ShardInfo, pinned bool) *away {
 	place := &away{below: below, storage: storage, shards: make([]Shard, len(shards))}
 	for n, shard := range shards {
@@ -156,11 +158,11 @@ func openAway(url string, m *Manifest, o Options, took opening) (*Dataset, error
 		return nil, NewError(fault.KindArgument, shown, "root is for an index of containers, this dataset is %s", m.Kind)
 	case o.Root != "":
 		place.below = o.Root
-	// Versions are those of the objects that were indexed, so they count only where these are read.
+	// Versions are those of the indexed objects, so they apply only if these objects are read.
 	case m.Kind == Contained.String() && string(m.Root) == strings.TrimSuffix(shown, "/"):
-		place = newAway(url, o.Storage, m.Shards, true) // indexed where they lie, and the index copied to them
+		place = newAway(url, o.Storage, m.Shards, true) // indexed in place; the index was copied to them
 	case m.Kind == Contained.String() && m.Root != ".":
-		// A fetched index is not to say what else is read, in this store or on this machine.
+		// A fetched index must not decide what else is read, in this store or on this machine.
 		return nil, NewError(fault.KindArgument, shown, "its containers are in %.200q, which is not below its own address; root= says where they are", string(m.Root))
 	}
 	if m.Seek != nil {
@@ -189,7 +191,7 @@ func (a *away) fetchIndex(url string, m *Manifest, o Options) (*index, error) {
 	if short := headroom.Memory(m.Index.Size); short != nil {
 		return nil, short
 	}
-	// Its checksums are in the manifest, so that no version has to be asked for.
+	// The index's checksums are in the manifest, so no version has to be asked for.
 	object, err := remote.OpenKnown(at, m.Index.Size, "", a.storage)
 	if err != nil {
 		return nil, err
@@ -203,7 +205,7 @@ func (a *away) fetchIndex(url string, m *Manifest, o Options) (*index, error) {
 		}()
 		kept := keepIndex(object, m, o)
 		if kept == nil {
-			// Once more where other bytes came than the store has, as records are.
+			// It is read once more if the bytes that came are not the store's, as records are.
 			if err := readPieces(o.waits(), to, object.ReadAt); err != nil || m.sound(to) {
 				return err
 			}
@@ -224,7 +226,7 @@ func (a *away) fetchIndex(url string, m *Manifest, o Options) (*index, error) {
 	return x, nil
 }
 
-// readPieces reads an object whole.
+// readPieces reads a whole object.
 func readPieces(ctx context.Context, to []byte, read func(ctx context.Context, to []byte, at int64) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -236,10 +238,10 @@ func readPieces(ctx context.Context, to []byte, read func(ctx context.Context, t
 	var next atomic.Int64
 	for range min(indexPieces, len(to)/indexPiece+1) {
 		readers.Go(func() {
-			// Each takes the next piece that nobody has, so that a slow request holds up one of them.
+			// Each goroutine takes the next piece that nobody has taken, so a slow request delays only one of them.
 			for at := next.Add(indexPiece) - indexPiece; at < int64(len(to)) && ctx.Err() == nil; at = next.Add(indexPiece) - indexPiece {
 				if err := piece(at); err != nil {
-					cancel(err) // the first error is the cause; those of the others follow from it
+					cancel(err) // the first error is the cause; the others follow from it
 				}
 			}
 		})
@@ -248,7 +250,7 @@ func readPieces(ctx context.Context, to []byte, read func(ctx context.Context, t
 	return context.Cause(ctx)
 }
 
-// OutOfStore gives an error of package remote the form that all errors of a dataset have.
+// OutOfStore turns an error of package remote into the form that all errors of a dataset have.
 func OutOfStore(err error) error {
 	var e *remote.Error
 	if !errors.As(err, &e) {
@@ -257,7 +259,7 @@ func OutOfStore(err error) error {
 	place := e.FaultPlace()
 	out := &Error{Kind: e.Kind, File: place.File, Record: -1, Offset: place.Offset, Text: e.Text}
 	if errors.Is(err, fs.ErrNotExist) {
-		out.Err = syscall.ENOENT // by which it is a missing file to every caller
+		out.Err = syscall.ENOENT // makes it a missing file for every caller
 	}
 	return out
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/headrace/headrace/internal/formats"
 )
 
-// batch is a validated record batch: plain arrays that lie in the mapping, one entry a row.
+// batch is a validated record batch: plain arrays in the mapping, with one entry for each row.
 type batch struct {
 	first   int64
 	columns []*column // in the order of columnsOf
@@ -21,12 +21,12 @@ type batch struct {
 	codec, sampling, process, channels, orientation, verdict []uint8
 	key, path                                                *column
 
-	blockStored, blockSize, blockInner []uint32 // of containers that are compressed in places, else nil
+	blockStored, blockSize, blockInner []uint32 // for containers with compressed parts, else nil
 	blockCodec                         []uint8
-	contained                          bool // images may be pixels
+	contained                          bool // images may be raw pixels
 }
 
-// sample is the hot path: array reads, and the compiler's bounds checks as a last guard.
+// sample is on the hot path: it reads arrays, with the compiler's bounds checks as a last guard.
 func (b *batch) sample(i int64) Sample {
 	n := i - b.first
 	s := Sample{
@@ -50,11 +50,11 @@ func (b *batch) sample(i int64) Sample {
 	return s
 }
 
-// validate reads record batch n for the first time: checksum, shape, every row.
+// validate reads record batch n for the first time, and checks checksum, shape and every row.
 func (x *index) validate(n int) (*batch, error) {
 	slot := &x.batches[n]
-	// A batch that is wrong stays unset: every reader gets the error, and none the rows.
-	// To validate takes milliseconds, for which all threads of a loader wait once a batch.
+	// A batch that is wrong stays unset, so every reader gets the error and none gets the rows. Validation takes
+	// milliseconds, and all threads of a loader wait for it once for each batch.
 	slot.once.Lock()
 	defer slot.once.Unlock()
 	if b := slot.valid.Load(); b != nil {
@@ -72,10 +72,11 @@ func (x *index) validate(n int) (*batch, error) {
 	return b, nil
 }
 
-// load takes the batch apart, from the outside in: checksum, message, columns, rows.
+// load takes the batch apart from the outside in: checksum, message, columns, rows.
 func (x *index) load(n int) (*batch, error) {
 	info := x.manifest.Index.Batches[n]
-	// Inside of the file by the manifest's check; with no capacity behind it, so that no slice leads on.
+	// The range is inside the file, as the manifest's check has made sure. The slice has no capacity behind it, so no
+	// later slice leads beyond it.
 	region := x.mapped[info.Offset : info.Offset+info.Length : info.Offset+info.Length]
 	if err := x.checksum(region, info.Offset, info.CRC32C, fmt.Sprintf("record batch %d of the index", n)); err != nil {
 		return nil, err
@@ -106,7 +107,7 @@ func (x *index) load(n int) (*batch, error) {
 	return b, nil
 }
 
-// bind names the columns. The order is that of sampleColumns, folderColumns and blockColumns.
+// bind names the columns, in the order of sampleColumns, folderColumns and blockColumns.
 func (b *batch) bind(kind Kind, inBlocks bool) {
 	c := b.columns
 	b.shard, b.offset, b.length = sliceOf[uint32](c[0]), sliceOf[uint64](c[1]), sliceOf[uint32](c[2])
@@ -125,15 +126,14 @@ func (b *batch) bind(kind Kind, inBlocks bool) {
 	}
 }
 
-// check looks at every row once, so that the hot path need not. It returns the number of the
-// first impossible row.
+// check looks at every row once, so that the hot path need not. It returns the number of the first impossible row.
 func (b *batch) check(x *index) (int64, error) {
 	classes, seek := int64(len(x.manifest.Classes)), newSeekCheck(x.manifest)
 	for n := range b.shard {
 		i := b.first + int64(n)
 		v := Verdict(b.verdict[n])
 		switch {
-		// Of a later version's verdict nothing would be known, and min_reader is to keep such an index away.
+		// The meaning of a later version's verdict would be unknown. min_reader should keep such an index away.
 		case v == Unknown || v >= verdicts:
 			return i, fmt.Errorf("the verdict is %d (expected 1 to %d)", v, verdicts-1)
 		case classes > 0 && (b.label[n] < NoLabel || b.label[n] >= classes):
@@ -165,11 +165,11 @@ func (b *batch) check(x *index) (int64, error) {
 	return 0, nil
 }
 
-// checkPlace refuses rows outside their shard, and rows that go back or overlap: records of a
-// shard stand in the order of rows.
+// checkPlace refuses rows outside their shard, and rows that go backwards or overlap: the records of a shard are in the
+// order of rows.
 func (b *batch) checkPlace(x *index, n int) error {
 	offset, length := b.offset[n], uint64(b.length[n])
-	// Files have no shards; other numbers there would be used by nobody, and hide something.
+	// Files have no shards. Other numbers here would be unused, and could hide something.
 	if x.kind == Indexed {
 		if b.shard[n] != 0 || offset != 0 {
 			return fmt.Errorf("shard %d, offset %d in an indexed folder", b.shard[n], offset)
@@ -179,9 +179,9 @@ func (b *batch) checkPlace(x *index, n int) error {
 	if int64(b.shard[n]) >= int64(len(x.manifest.Shards)) {
 		return fmt.Errorf("shard %d of %d", b.shard[n], len(x.manifest.Shards))
 	}
-	// Unsigned, and compared before it is added to: offset + length cannot wrap around.
+	// The numbers are unsigned and compared before they are added, so offset + length cannot wrap around.
 	size := uint64(x.manifest.Shards[b.shard[n]].Size)
-	// In the container lies the block; the image has to lie inside of that.
+	// The block lies in the container, and the image has to lie inside the block.
 	if b.blockCodec != nil && b.blockCodec[n] != 0 {
 		place := BlockPlace{b.blockStored[n], b.blockSize[n], b.blockInner[n], b.blockCodec[n]}
 		if err := place.Check(length); err != nil {
@@ -200,7 +200,7 @@ func (b *batch) checkPlace(x *index, n int) error {
 		}
 	}
 	if x.kind == Contained {
-		return nil // other people's containers hold records in any order, and anywhere
+		return nil // containers of other formats hold records in any order and at any place
 	}
 	if offset < formats.TarBlock || offset%formats.TarBlock != 0 {
 		return fmt.Errorf("offset %d is no place for the content of a tar member", offset)
@@ -217,8 +217,8 @@ func (b *batch) checkPlace(x *index, n int) error {
 	return nil
 }
 
-// checkValues refuses values of fields in blocks that lie outside of these, or whose blocks lie outside of the container.
-// Those of other located fields are compared with the container when they are read.
+// checkValues refuses values of fields that lie outside their blocks, and values whose blocks lie outside the
+// container. Values of other located fields are compared with the container when they are read.
 func (b *batch) checkValues(x *index, n int) error {
 	for _, at := range x.inBlocks {
 		f := &x.manifest.Fields[at]
@@ -230,7 +230,7 @@ func (b *batch) checkValues(x *index, n int) error {
 		if !ok {
 			return fmt.Errorf("field %q lies in no container", f.Name)
 		}
-		container := &x.manifest.Shards[b.shard[n]] // which checkPlace has compared
+		container := &x.manifest.Shards[b.shard[n]] // checkPlace has checked the shard's number
 		if err := in.Check(container.Size); err != nil {
 			return fmt.Errorf("field %q: %w of %s", f.Name, err, container.Name)
 		}
@@ -238,7 +238,7 @@ func (b *batch) checkValues(x *index, n int) error {
 	return nil
 }
 
-// checkName bounds what ends up in paths, messages and Python strings.
+// checkName checks text that ends up in paths, messages and Python strings.
 func checkName(what string, name []byte) error {
 	if len(name) == 0 || len(name) > formats.MaxNameBytes || !utf8.Valid(name) || strings.IndexByte(string(name), 0) >= 0 {
 		return fmt.Errorf("the %s %.80q is not 1 to %d bytes of UTF-8 without NUL", what, name, formats.MaxNameBytes)

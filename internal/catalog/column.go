@@ -11,14 +11,13 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/memory"
 )
 
-// column is one column of one record batch as Arrow lays it out: values, and for types of
-// variable length where each begins (rows+1 numbers). The same struct is filled row by row by
-// the writer and points into the mapping in the reader.
+// column is one column of one record batch as Arrow lays it out: values and, for types of variable length, where each
+// begins (rows+1 numbers). In the writer it is filled row by row. In the reader it points into the mapping.
 type column struct {
 	typ     arrow.DataType
 	values  []byte
 	offsets []int32
-	most    int // bytes of values; of the writer's alone
+	most    int // the most bytes of values; only in the writer
 }
 
 func newColumn(typ arrow.DataType) *column {
@@ -27,7 +26,7 @@ func newColumn(typ arrow.DataType) *column {
 	return c
 }
 
-// reset keeps the memory for the next batch.
+// reset empties the column and keeps its memory for the next batch.
 func (c *column) reset() {
 	c.values = c.values[:0]
 	if hasOffsets(c.typ) {
@@ -35,13 +34,12 @@ func (c *column) reset() {
 	}
 }
 
-// hasOffsets says which types have rows of different length.
+// hasOffsets says whether rows of a type differ in length.
 func hasOffsets(t arrow.DataType) bool {
 	return t.ID() == arrow.STRING || t.ID() == arrow.BINARY || t.ID() == arrow.LIST
 }
 
-// element is the type whose values lie in the values buffer, and their number a row for types
-// of fixed size.
+// element returns the type of the values in the values buffer and, for types of fixed size, how many of them a row has.
 func element(t arrow.DataType) (arrow.DataType, int) {
 	switch t := t.(type) {
 	case *arrow.ListType:
@@ -52,7 +50,7 @@ func element(t arrow.DataType) (arrow.DataType, int) {
 	return t, 1
 }
 
-// width is the bytes of one element; text and bytes count single bytes.
+// width returns the bytes of one element; text and bytes count single bytes.
 func width(t arrow.DataType) int {
 	e, _ := element(t)
 	if f, ok := e.(arrow.FixedWidthDataType); ok {
@@ -61,14 +59,14 @@ func width(t arrow.DataType) int {
 	return 1
 }
 
-// mostColumnBytes bounds what a column of fields weighs in a record batch: Arrow's offsets have 31 bits, and a batch is
-// held in memory until it is full.
+// mostColumnBytes bounds a field's column in a record batch: Arrow's offsets have 31 bits, and a batch is held in
+// memory until it is full.
 const mostColumnBytes = 1 << 30
 
-// errFull says of a row that the batch has no room for it, and the next one may.
+// errFull says that the batch has no room for a row; the next batch may have.
 var errFull = errors.New("the record batch is full")
 
-// room is an error where another row of so many bytes has no place.
+// room returns an error if another row of so many bytes does not fit.
 func (c *column) room(bytes int) error {
 	if len(c.values) > 0 && bytes > c.most-len(c.values) {
 		return errFull
@@ -76,7 +74,7 @@ func (c *column) room(bytes int) error {
 	return nil
 }
 
-// cut takes back what was appended behind so many rows.
+// cut removes what was appended after so many rows.
 func (c *column) cut(rows int) {
 	_, perRow := element(c.typ)
 	end := rows * perRow * width(c.typ)
@@ -90,7 +88,7 @@ func (c *column) cut(rows int) {
 // fixed appends a row of a type of fixed size, little-endian.
 func (c *column) fixed(row []byte) { c.values = append(c.values, row...) }
 
-// fixedArray appends a row of arrays of one shape.
+// fixedArray appends a row of an array field whose arrays all have one shape.
 func (c *column) fixedArray(row []byte) error {
 	if err := c.room(len(row)); err != nil {
 		return err
@@ -112,7 +110,7 @@ func (c *column) variable(row []byte) error {
 	return nil
 }
 
-// array gives the column to Arrow without copying.
+// array hands the column to Arrow without copying.
 func (c *column) array(rows int) arrow.Array {
 	values := memory.NewBufferBytes(c.values)
 	var offsets *memory.Buffer
@@ -143,7 +141,7 @@ func readColumn(r *batchReader, typ arrow.DataType) (*column, error) {
 	e, perRow := element(typ)
 	count := r.rows * perRow
 	r.node(r.rows)
-	r.buffer(0, 1) // where validity bits would be: there are no nulls
+	r.buffer(0, 1) // validity bits would be here, but there are no nulls
 	if hasOffsets(typ) {
 		raw := r.buffer(4*(r.rows+1), 4)
 		if r.err != nil {
@@ -155,7 +153,7 @@ func readColumn(r *batchReader, typ arrow.DataType) (*column, error) {
 		}
 		count = int(c.offsets[r.rows])
 	}
-	// The child of a list is an array of its own, with a node and bits ("Variable-size List Layout").
+	// The child of a list is an array as well, with its own node and bits ("Variable-size List Layout").
 	if e != typ {
 		r.node(count)
 		r.buffer(0, 1)
@@ -164,7 +162,7 @@ func readColumn(r *batchReader, typ arrow.DataType) (*column, error) {
 	return c, r.err
 }
 
-// aligned reports whether words of that many bytes may be read from part as they are.
+// aligned reports whether words of so many bytes may be read from part in place.
 func aligned(part []byte, bytes int) bool {
 	return uintptr(unsafe.Pointer(unsafe.SliceData(part)))%uintptr(bytes) == 0
 }
@@ -182,7 +180,7 @@ func ascending(offsets []int32) error {
 	return nil
 }
 
-// row is the bytes of row i.
+// row returns the bytes of row i.
 func (c *column) row(i int) []byte {
 	if c.offsets != nil {
 		w := width(c.typ)
@@ -193,8 +191,8 @@ func (c *column) row(i int) []byte {
 	return c.values[i*n : (i+1)*n]
 }
 
-// bytesOf and sliceOf look at an array as bytes and back: Arrow's memory is little-endian, and
-// so are the machines this runs on (init checks).
+// bytesOf and sliceOf turn an array into bytes and back. Arrow's memory is little-endian, and so are the machines on
+// which this runs (init checks).
 func bytesOf[T any](s []T) []byte {
 	if len(s) == 0 {
 		return nil

@@ -13,18 +13,19 @@ import (
 	"github.com/headrace/headrace/internal/fault"
 )
 
-// parts are the datasets that a concatenation has its samples of, in their order.
+// parts are the datasets of a concatenation, in order.
 type parts struct {
 	list   []*Dataset
-	ends   []int64 // the number of samples up to the last of each
-	shards []int   // the number of shards before those of each
+	ends   []int64 // the number of samples up to the end of each part
+	shards []int   // the number of shards before each part's
 }
 
-// Concat is the samples of several datasets, one dataset after the other, each with the label that it
-// has there. Nothing is copied: row i is looked up in the part that holds it. The parts are retained.
+// Concat makes a dataset of the samples of several datasets, one dataset after the other, each sample with its own
+// label. Nothing is copied: row i is looked up in the part that holds it. The parts are retained.
 //
-// classes are the names of the labels of all of them together. Nil: the parts' own, which must then be
-// the same for all that have any, for labels are numbers and would mean another class in each part.
+// classes are the names of the labels of all parts together. If it is nil, the parts' own names are used. They must
+// then be the same in all parts that have any, because labels are numbers and would otherwise mean another class in
+// each part.
 func Concat(list []*Dataset, classes []string) (*Dataset, error) {
 	if len(list) == 0 {
 		return nil, NewError(fault.KindArgument, "", "parts is an empty list (expected one dataset at least)")
@@ -32,7 +33,7 @@ func Concat(list []*Dataset, classes []string) (*Dataset, error) {
 	p := &parts{list: slices.Clone(list)}
 	rows, shards := int64(0), 0
 	for _, part := range list {
-		// Rows of arrays take no memory, so that a few parts could overflow the sum.
+		// Rows of arrays take no memory, so even a few parts could make the sum overflow.
 		if part.rows > math.MaxInt64-rows || len(part.Shards()) > math.MaxUint32-shards {
 			return nil, NewError(fault.KindLimit, part.path, "the parts together have more than 2^63 - 1 samples or 2^32 - 1 shards")
 		}
@@ -53,9 +54,9 @@ func Concat(list []*Dataset, classes []string) (*Dataset, error) {
 	return d, nil
 }
 
-// classes are the names of the labels of all parts.
+// classes returns the names of the labels of all parts.
 func (p *parts) classes(given []string) ([]string, error) {
-	// An empty list says that labels have no names, whatever the parts say.
+	// An empty list says that labels have no names, even if the parts have some.
 	if given != nil {
 		for _, part := range p.list {
 			if len(given) > 0 && len(part.classes) > len(given) {
@@ -97,7 +98,7 @@ func sameClasses(first, part *Dataset) error {
 	return nil
 }
 
-// name is the dataset's name in errors.
+// name returns the dataset's name for errors.
 func (d *Dataset) name() string {
 	switch {
 	case d.path != "":
@@ -110,13 +111,13 @@ func (d *Dataset) name() string {
 	return "a list of files"
 }
 
-// fingerprint covers the datasets that hold the samples, in order, however they were grouped.
+// fingerprint covers the datasets that hold the samples, in order and regardless of how they were grouped.
 func (p *parts) fingerprint() string {
 	h := sha256.New()
 	var add func(p *parts)
 	add = func(p *parts) {
 		for _, part := range p.list {
-			// However they were grouped, the samples are the same in the same order.
+			// However parts were grouped, the samples are the same in the same order.
 			if part.parts != nil {
 				add(part.parts)
 				continue
@@ -128,13 +129,13 @@ func (p *parts) fingerprint() string {
 	return "concat-" + hex.EncodeToString(h.Sum(nil)[:16])
 }
 
-// of is the part that holds row i, by its place in the list, and the row's number there.
+// of returns the number of the part that holds row i, and the row's number there.
 func (p *parts) of(i int64) (n int, row int64) {
 	n = sort.Search(len(p.ends), func(n int) bool { return p.ends[n] > i })
 	return n, i - (p.ends[n] - p.list[n].rows)
 }
 
-// sample is row i, with the numbers that sample and shard have here.
+// sample returns row i, with the numbers that sample and shard have in the concatenation.
 func (p *parts) sample(i int64) (Sample, error) {
 	n, row := p.of(i)
 	s, err := p.list[n].Sample(row)
@@ -145,7 +146,7 @@ func (p *parts) sample(i int64) (Sample, error) {
 	return s, nil
 }
 
-// within is what `ask` says of row i in the part that holds it.
+// within returns what `ask` says of row i in the part that holds it.
 func within[T any](p *parts, i int64, ask func(part *Dataset, row int64) (T, error)) (T, error) {
 	n, row := p.of(i)
 	found, err := ask(p.list[n], row)
@@ -163,14 +164,15 @@ func renumbered(err error, before int64) error {
 	return &moved
 }
 
-// shard is shard n of all, as its own part numbers it.
+// shard returns the part that has shard n of the concatenation, and the shard's number there.
 func (p *parts) shard(n int) (part *Dataset, number int) {
-	// The last part that begins at n or before: those without shards begin where the next one does.
+	// The last part that begins at n or before is the right one: parts without shards begin where the next part does.
 	at := sort.Search(len(p.shards), func(i int) bool { return p.shards[i] > n }) - 1
 	return p.list[at], n - p.shards[at]
 }
 
-// reader is how the part that has row i as its own row reads fields: a sample and a container have other numbers there.
+// reader adapts a FieldReader for the part that has row i as its own row, because sample and container have other
+// numbers there.
 func (p *parts) reader(i, row int64, read FieldReader) FieldReader {
 	block := read.Block
 	if block == nil {
@@ -184,8 +186,8 @@ func (p *parts) reader(i, row int64, read FieldReader) FieldReader {
 	return read
 }
 
-// fields are those that all parts have, in the first one's order. Of an array that has not one shape
-// in all of them, the shape is left open.
+// fields returns the fields that all parts have, in the order of the first part. If an array field does not have the
+// same shape in all of them, its shape is left open.
 func (p *parts) fields() []Field {
 	var common []Field
 	for _, field := range p.list[0].Fields() {
@@ -209,7 +211,7 @@ func (p *parts) fields() []Field {
 	return common
 }
 
-// Parts are the datasets that a concatenation was made of, nil for any other.
+// Parts returns the datasets of a concatenation; nil for any other dataset.
 func (d *Dataset) Parts() []*Dataset {
 	if d.parts == nil {
 		return nil
@@ -217,14 +219,14 @@ func (d *Dataset) Parts() []*Dataset {
 	return d.parts.list
 }
 
-// Holder is the dataset that holds sample i, which knows how it lies on disk: a part of a
-// concatenation, or d itself. A sample outside has no other.
+// Holder returns the dataset that holds sample i and knows how it lies on disk: a part of a concatenation, or d itself.
+// For a sample out of range it is d.
 func (d *Dataset) Holder(i int64) *Dataset {
 	d, _ = d.held(i)
 	return d
 }
 
-// held is the dataset that holds sample i, and the sample's number there.
+// held returns the dataset that holds sample i, and the sample's number there.
 func (d *Dataset) held(i int64) (*Dataset, int64) {
 	for d.parts != nil && uint64(i) < uint64(d.rows) {
 		var n int

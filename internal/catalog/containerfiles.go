@@ -12,19 +12,19 @@ import (
 	"github.com/headrace/headrace/mmap"
 )
 
-// endBytes of its beginning and of its end stand for a container whose time has changed. They hold what
-// LMDB writes with every transaction: two pages.
+// So many bytes at the beginning and at the end stand for a container whose time has changed. They include the two
+// pages that LMDB writes with every transaction.
 const endBytes = 64 << 10
 
-// IndexAgain is what to do about a file that is not the one that was indexed: the end of a sentence.
+// IndexAgain is the end of a sentence about a file that is not the indexed one; it says what to do.
 const IndexAgain = "; run headrace index again"
 
-// EndsOf is the checksum of a container's first and last bytes, by which a copy or a touched file is told
-// from another one of the same size.
+// EndsOf returns the checksum of a container's first and last bytes. It tells a copied or touched file from another
+// file of the same size.
 func EndsOf(r io.ReaderAt, size int64) (uint32, error) {
 	b := make([]byte, min(size, endBytes))
 	crc := uint32(0)
-	// A container of less than twice so many bytes is read whole.
+	// A container with fewer than twice as many bytes is read whole.
 	for _, at := range []int64{0, size - int64(len(b))} {
 		if _, err := r.ReadAt(b, at); err != nil {
 			return 0, err
@@ -50,8 +50,8 @@ func ShardOf(name string, f *os.File) (ShardInfo, error) {
 	return shard, err
 }
 
-// Check accepts a container of another time than it was indexed at if its ends are the same. An LMDB whose last
-// transaction is another one is refused whatever its time: its pages may have been used again.
+// Check accepts a container with another time than when it was indexed if its ends are the same. An LMDB with another
+// last transaction is refused whatever its time, because its pages may have been reused.
 func (s *ShardInfo) Check(path string, record int64) error {
 	f, err := mmap.OpenRegular(path)
 	if err != nil {
@@ -62,8 +62,8 @@ func (s *ShardInfo) Check(path string, record int64) error {
 	if err != nil {
 		return IOError(path, "cannot look at the container", err)
 	}
-	// Before the time: with MDB_WRITEMAP LMDB writes through a mapping, whose time the system may note late
-	// (mmap(2)).
+	// This comes before the time is compared: with MDB_WRITEMAP LMDB writes through a mapping, and the system may
+	// update the file's time late (mmap(2)).
 	if s.Txn != 0 {
 		txn, err := formats.LMDBTransaction(f, info.Size())
 		if err != nil {
@@ -88,7 +88,7 @@ func (s *ShardInfo) Check(path string, record int64) error {
 	return nil
 }
 
-// ContainersBelow is where the names of containers begin, for a manifest that lies in dir.
+// ContainersBelow returns the folder where the names of containers begin, for a manifest in dir.
 func (m *Manifest) ContainersBelow(dir string) string {
 	root := filepath.FromSlash(string(m.Root))
 	if filepath.IsAbs(root) || remote.IsURL(root) {
@@ -97,9 +97,9 @@ func (m *Manifest) ContainersBelow(dir string) string {
 	return filepath.Join(dir, root)
 }
 
-// CommonRoot is the folder that all files lie below, and their names there with slashes. Relative and absolute paths
-// together, and some that go up, have one as absolute paths alone: a name that leads out of the root would be joined to
-// the path of another file.
+// CommonRoot returns the folder that contains all files, and their names in it with slashes. Relative and absolute
+// paths together, and some paths that go up, have such a folder only as absolute paths. A name that leads out of the
+// root would be joined into the path of another file.
 func CommonRoot(files []string) (root string, names []string) {
 	root, names, all := rootOf(files)
 	if all {
@@ -108,7 +108,7 @@ func CommonRoot(files []string) (root string, names []string) {
 	absolute := make([]string, len(files))
 	for i, file := range files {
 		var err error
-		if absolute[i], err = filepath.Abs(file); err != nil { // the working directory is gone, and with it relative files
+		if absolute[i], err = filepath.Abs(file); err != nil { // the working directory is gone
 			return root, names
 		}
 	}
@@ -116,7 +116,7 @@ func CommonRoot(files []string) (root string, names []string) {
 	return root, names
 }
 
-// rootOf goes up from the first file's folder; all is false where that does not lead to all files.
+// rootOf goes up from the first file's folder. all is false if that leads to no folder that contains all files.
 func rootOf(files []string) (root string, names []string, all bool) {
 	root, all = filepath.Dir(files[0]), true
 	for _, file := range files[1:] {

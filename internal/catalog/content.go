@@ -9,10 +9,10 @@ import (
 	"math"
 )
 
-// Content sums up rows for the manifest: fingerprint, counts, bytes. The fingerprint is a
-// SHA-256 over what a training run sees of each sample, in order. Sizes of shards, file names
-// on disk and times are not part of it, so packing anew, or indexing the folder or containers instead,
-// gives the same one. Of fields that lie in containers it knows their places alone.
+// Content sums up rows for the manifest: fingerprint, counts, bytes. The fingerprint is a SHA-256 over what a training
+// run sees of each sample, in order. Sizes of shards, file names on disk and times are not part of it. So packing
+// again, or indexing the folder or containers instead, gives the same fingerprint. For fields that lie in containers it
+// covers only their places.
 type Content struct {
 	hash   hash.Hash
 	row    []byte
@@ -20,7 +20,7 @@ type Content struct {
 	bytes  int64
 }
 
-// NewContent begins with no rows.
+// NewContent returns a Content without rows.
 func NewContent(fields []Field) *Content {
 	c := &Content{hash: sha256.New()}
 	for _, f := range fields {
@@ -29,10 +29,10 @@ func NewContent(fields []Field) *Content {
 	return c
 }
 
-// Add takes the next row.
+// Add adds the next row.
 func (c *Content) Add(r *Row) {
 	b := c.row[:0]
-	// With its length in front, so that the parts of two texts cannot be told otherwise together.
+	// The length comes first, so that two neighbouring texts cannot be divided differently.
 	text := func(s string) { b = append(binary.LittleEndian.AppendUint64(b, uint64(len(s))), s...) }
 	number := func(v uint64) { b = binary.LittleEndian.AppendUint64(b, v) }
 	text(r.Key)
@@ -69,10 +69,10 @@ func (c *Content) Add(r *Row) {
 	c.bytes += r.Length
 }
 
-// Fingerprint is that of the rows so far.
+// Fingerprint returns the fingerprint of the rows so far.
 func (c *Content) Fingerprint() string { return "content-" + hex.EncodeToString(c.hash.Sum(nil)[:16]) }
 
-// Bytes is the sum of lengths, Counts the number of samples by verdict, codec and so on.
+// Bytes returns the sum of lengths, Counts the number of samples by verdict, codec and so on.
 func (c *Content) Bytes() int64                        { return c.bytes }
 func (c *Content) Counts() map[string]map[string]int64 { return c.counts.byName() }
 

@@ -17,13 +17,13 @@ import (
 // Dataset is an open dataset. All methods may be called from any number of goroutines.
 type Dataset struct {
 	path  string
-	root  string // of the containers that an index names
-	away  *away  // where shards or files lie in a store; nil: in files
+	root  string // where the containers of an index lie
+	away  *away  // where shards or files lie in a store; nil: on disk
 	kind  Kind
 	rows  int64
 	refs  atomic.Int64
 	info  *Manifest // of packed and indexed datasets
-	index *index    // the same
+	index *index    // of packed and indexed datasets
 	files fileList  // of listed datasets
 	table *Table    // of scanned containers
 	parts *parts    // of concatenations
@@ -33,18 +33,18 @@ type Dataset struct {
 
 	fingerprint func() string
 	classes     []string
-	said        []string // by Warn
+	said        []string // warnings given to Warn
 }
 
 // fileList is what a listed dataset consists of.
 type fileList interface {
 	Len() int64
 	Label(i int64) int64
-	Path(i int64) string // below the root, or as it was given
+	Path(i int64) string // below the root, or as given
 }
 
-// Open opens a packed directory or an indexed folder where it finds a manifest; else it lists
-// path as an image folder.
+// Open opens a packed directory or an indexed folder if there is a manifest. Otherwise it lists path as an image
+// folder.
 func Open(path string, o Options) (*Dataset, error) {
 	if remote.IsURL(path) {
 		return openURL(path, o)
@@ -54,7 +54,8 @@ func Open(path string, o Options) (*Dataset, error) {
 		dir = o.IndexDir
 	}
 	manifest := filepath.Join(dir, ManifestName)
-	// Lstat: a manifest that is a broken link is one that cannot be opened, and the folder no image folder.
+	// Lstat is used because a manifest that is a broken link is an error: the folder must not be taken for an image
+	// folder.
 	_, err := os.Lstat(manifest)
 	switch {
 	case err == nil:
@@ -84,22 +85,22 @@ func openListed(path string, allowEmpty bool) (*Dataset, error) {
 	return d, nil
 }
 
-// unfinished recognises a directory that holds shards but, having no manifest, is no dataset.
+// unfinished recognises a directory that holds shards but no manifest, so that it is not a dataset.
 func unfinished(path string) bool {
 	_, err := os.Lstat(filepath.Join(path, ShardName(0)))
 	return err == nil
 }
 
-// Len is the number of samples.
+// Len returns the number of samples.
 func (d *Dataset) Len() int64 { return d.rows }
 
 // Kind says how the dataset lies on disk.
 func (d *Dataset) Kind() Kind { return d.kind }
 
-// Root is the directory the dataset was opened at, empty for a list of files and a concatenation.
+// Root returns the directory at which the dataset was opened; "" for a list of files and a concatenation.
 func (d *Dataset) Root() string { return d.path }
 
-// ContainersRoot is the folder that the names of its containers are below.
+// ContainersRoot returns the folder where the names of its containers begin.
 func (d *Dataset) ContainersRoot() string {
 	if d.kind == Contained {
 		return d.root
@@ -107,14 +108,14 @@ func (d *Dataset) ContainersRoot() string {
 	return d.path
 }
 
-// Classes are the class names in the order of labels, empty where labels have no names.
+// Classes returns the class names in the order of labels; empty if labels have no names.
 func (d *Dataset) Classes() []string { return d.classes }
 
-// Fingerprint identifies the content: equal for equal samples in equal order, whatever the
-// sizes of shards. For a listed folder it covers names and labels only, for nothing else is known.
+// Fingerprint identifies the content: it is equal for equal samples in equal order, whatever the sizes of shards. For a
+// listed folder it covers only names and labels, because nothing else is known.
 func (d *Dataset) Fingerprint() string { return d.fingerprint() }
 
-// Shards are the shards of a packed dataset, the containers of others, or those of all parts of a
+// Shards returns the shards of a packed dataset, the containers of others, or the shards of all parts of a
 // concatenation.
 func (d *Dataset) Shards() []ShardInfo {
 	if d.parts != nil {
@@ -136,8 +137,8 @@ func (d *Dataset) Shards() []ShardInfo {
 	return d.info.Shards
 }
 
-// SeekFile is the open file of seek points, which lives as long as the Dataset; nil where no sample
-// has any, and for a concatenation: its samples' Holders have their own.
+// SeekFile returns the open file of seek points, which lives as long as the Dataset. It is nil if no sample has any,
+// and for a concatenation, whose samples' Holders have their own.
 func (d *Dataset) SeekFile() *mmap.File {
 	if d.index == nil {
 		return nil
@@ -145,15 +146,15 @@ func (d *Dataset) SeekFile() *mmap.File {
 	return d.index.seek
 }
 
-// Manifest is what headrace.json says, nil for a dataset without one.
+// Manifest returns what headrace.json says; nil for a dataset without one.
 func (d *Dataset) Manifest() *Manifest { return d.info }
 
 func (d *Dataset) outside(i int64) error {
 	return &Error{Kind: fault.KindArgument, File: d.path, Record: i, Offset: -1, Text: outsideText(d.rows)}
 }
 
-// Sample is row i of the index. A batch's first row costs its validation, all further ones a
-// few array reads.
+// Sample returns row i of the index. The first row of a batch costs its validation, and every further row a few array
+// reads.
 func (d *Dataset) Sample(i int64) (Sample, error) {
 	if uint64(i) >= uint64(d.rows) {
 		return Sample{}, d.outside(i)
@@ -173,8 +174,8 @@ func (d *Dataset) Sample(i int64) (Sample, error) {
 	return Sample{Index: i, Length: UnknownLength, Label: d.files.Label(i)}, nil
 }
 
-// Key names sample i: its path without the last extension, as text. Parts of a concatenation may have one
-// alike, and so may files of a listed folder that differ in their extension alone.
+// Key returns the name of sample i: its path without the last extension, as text. Samples of different parts of a
+// concatenation may have the same key, and so may files of a listed folder that differ only in their extension.
 func (d *Dataset) Key(i int64) (string, error) {
 	if uint64(i) >= uint64(d.rows) {
 		return "", d.outside(i)
@@ -197,7 +198,7 @@ func (d *Dataset) Key(i int64) (string, error) {
 	return formats.SampleKey(d.files.Path(i)), nil
 }
 
-// Path is the file that holds sample i: the image itself in folders, else the shard or container.
+// Path returns the file that holds sample i: the image itself in folders, otherwise the shard or container.
 func (d *Dataset) Path(i int64) (string, error) {
 	if uint64(i) >= uint64(d.rows) {
 		return "", d.outside(i)
@@ -232,7 +233,7 @@ func (d *Dataset) Path(i int64) (string, error) {
 	return d.ShardPath(int(s.Shard)), nil
 }
 
-// ShardPath is where shard or container n lies.
+// ShardPath returns where shard or container n lies.
 func (d *Dataset) ShardPath(n int) string {
 	if d.parts != nil {
 		part, number := d.parts.shard(n)
@@ -258,8 +259,8 @@ func (d *Dataset) join(name string) string {
 	return d.path + string(filepath.Separator) + name
 }
 
-// BatchEnd is the first row behind the record batch of the index that row i stands in: rows of a batch are good or
-// bad together.
+// BatchEnd returns the first row behind the index's record batch with row i. The rows of a batch are good or bad
+// together.
 func (d *Dataset) BatchEnd(i int64) int64 {
 	if d.index == nil {
 		return i + 1
@@ -267,7 +268,8 @@ func (d *Dataset) BatchEnd(i int64) int64 {
 	return d.index.firstOf(d.index.batchOf(i) + 1)
 }
 
-// Row is all that the index holds of sample i, as Writer.Append takes it; nobody writes concatenations.
+// Row returns everything that the index holds of sample i, in the form of Writer.Append. Concatenations are never
+// written.
 func (d *Dataset) Row(i int64) (Row, error) {
 	s, err := d.Sample(i)
 	if err != nil {
@@ -284,7 +286,7 @@ func (d *Dataset) Row(i int64) (Row, error) {
 	}
 	value := d.FieldValue
 	if d.kind == Contained {
-		value = d.StoredValue // as the index holds it, or every row would read its container
+		value = d.StoredValue // the form in the index; otherwise every row would read its container
 	}
 	for _, f := range d.Fields() {
 		v, err := value(i, f.Name)
@@ -299,9 +301,9 @@ func (d *Dataset) Row(i int64) (Row, error) {
 // Retain adds a reference.
 func (d *Dataset) Retain() { d.refs.Add(1) }
 
-// Release drops one; the last unmaps the index, after which no method may be called.
+// Release drops one reference. The last one unmaps the index; afterwards no method may be called.
 func (d *Dataset) Release() {
-	// A loader holds the index for as long as its threads may look at it.
+	// A loader holds the index as long as its threads may look at it.
 	if d.refs.Add(-1) > 0 {
 		return
 	}

@@ -2,7 +2,7 @@ package catalog
 
 import "github.com/headrace/headrace/internal/fault"
 
-// Fields are the further values each sample has.
+// Fields returns the further values that each sample has.
 func (d *Dataset) Fields() []Field {
 	if d.parts != nil {
 		return d.parts.fields()
@@ -22,12 +22,12 @@ func (d *Dataset) Fields() []Field {
 	return d.info.Fields
 }
 
-// FieldValue is the value of a field of sample i: int64, float64, string, []byte or Array.
+// FieldValue returns the value of a field of sample i: int64, float64, string, []byte or Array.
 func (d *Dataset) FieldValue(i int64, field string) (any, error) {
 	return d.FieldValueBy(i, field, FieldReader{})
 }
 
-// FieldValueBy is FieldValue that reads containers as its caller wants.
+// FieldValueBy does what FieldValue does, and reads containers as its caller wants.
 func (d *Dataset) FieldValueBy(i int64, field string, read FieldReader) (any, error) {
 	if uint64(i) >= uint64(d.rows) {
 		return nil, d.outside(i)
@@ -52,7 +52,7 @@ func (d *Dataset) FieldValueBy(i int64, field string, read FieldReader) (any, er
 	return d.index.field(i, field)
 }
 
-// Field describes one of the fields, and says whether there is one of the name.
+// Field describes the field with a name, and says whether there is one.
 func (d *Dataset) Field(name string) (Field, bool) {
 	for _, f := range d.Fields() {
 		if f.Name == name {
@@ -62,7 +62,7 @@ func (d *Dataset) Field(name string) (Field, bool) {
 	return Field{}, false
 }
 
-// MostBytes are those of the longest value of a field. It reads the field of every sample.
+// MostBytes returns the bytes of the longest value of a field. It reads the field of every sample.
 func (d *Dataset) MostBytes(field string) (int64, error) {
 	if d.parts != nil {
 		most := int64(0)

@@ -10,9 +10,8 @@
 //
 // # Lifetime of mapped memory
 //
-// The index stays mapped while somebody holds a reference (Open gives the first, Retain and
-// Release count). Strings and values handed out are copies; no pointer into the mapping leaves
-// the package. An index file is replaced by rename, never in place, so an open dataset goes on
-// seeing the old one; a file that is cut or overwritten in place under an open dataset is
-// noticed at the first touch of each batch, not later.
+// The index stays mapped while somebody holds a reference (Open gives the first, Retain and Release count). Strings and
+// values that are handed out are copies; no pointer into the mapping leaves the package. An index file is replaced by
+// rename, never in place, so an open dataset continues to see the old file. If a file is cut or overwritten in place
+// under an open dataset, that is noticed when each batch is first used, and not later.
 package catalog

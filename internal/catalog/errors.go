@@ -15,20 +15,20 @@ import (
 // Error says what is wrong, where, and what was expected and found.
 type Error struct {
 	Kind   fault.Kind
-	File   string // empty where no file is concerned
-	Record int64  // sample number, -1 where none is concerned
-	Key    string // of the sample, empty where unknown
-	Offset int64  // byte offset in File, -1 where unknown
+	File   string // "" if no file is concerned
+	Record int64  // sample number, -1 if none is concerned
+	Key    string // of the sample, "" if unknown
+	Offset int64  // byte offset in File, -1 if unknown
 	Text   string // one clause without the file's name, no final period
 	Err    error  // what the operating system said, or nil
 }
 
-// Error is the sentence; package fault says its form.
+// Error returns the sentence; package fault defines its form.
 func (e *Error) Error() string {
 	return fault.Sentence(e.place(), e.Kind.Family(), e.Clause())
 }
 
-// Clause is the sentence without its place and family.
+// Clause returns the sentence without place and family.
 func (e *Error) Clause() string {
 	if e.Err == nil {
 		return e.Text
@@ -47,7 +47,7 @@ func (e *Error) place() fault.Place {
 	return fault.Place{File: e.File, Record: e.Record, Key: e.Key, Offset: e.Offset}
 }
 
-// Reason is what an error says without operation and path, which the error around it has.
+// Reason returns what an error says without operation and path, which the error around it already has.
 func Reason(err error) string {
 	var (
 		system *fs.PathError
@@ -70,8 +70,8 @@ func NewError(kind fault.Kind, file, format string, a ...any) *Error {
 	return &Error{Kind: kind, File: file, Record: -1, Offset: -1, Text: fmt.Sprintf(format, a...)}
 }
 
-// IOError wraps what the operating system said about a file. What was said of an object of a store is a sentence
-// already, with its own kind.
+// IOError wraps what the operating system said about a file. An error of an object in a store is already a sentence
+// with its own kind.
 func IOError(file, doing string, err error) *Error {
 	if e := (*Error)(nil); errors.As(OutOfStore(err), &e) {
 		own := *e
@@ -80,8 +80,8 @@ func IOError(file, doing string, err error) *Error {
 	return &Error{Kind: fault.KindIO, File: file, Record: -1, Offset: -1, Text: doing, Err: err}
 }
 
-// sizeError is for a file that has not the size the manifest states. Its offset is where a shorter one
-// ends, and where a longer one ought to.
+// sizeError is for a file that does not have the size that the manifest states. Its offset is where a shorter file
+// ends, and where a longer one should end.
 func sizeError(file, what string, expected, found int64) error {
 	e := &Error{Kind: fault.KindTruncated, File: file, Record: -1, Offset: min(expected, found)}
 	text := what + " is truncated, it ends here"
@@ -98,7 +98,7 @@ func FormatError(file string, err error) error {
 	if errors.As(err, &p) {
 		return IOError(p.Path, "cannot "+p.Op, p.Err)
 	}
-	// What this machine lacks is said as such: the file is right.
+	// A lack of this machine is reported as such, because the file is right.
 	var scarce *headroom.Error
 	if errors.As(err, &scarce) {
 		return scarce // not about the file

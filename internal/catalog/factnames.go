@@ -2,7 +2,7 @@ package catalog
 
 import "fmt"
 
-// The codes of native/core/facts.h in words, as `headrace info` and hr_dataset_info print them.
+// The codes of native/core/facts.h as words, as `headrace info` and hr_dataset_info print them.
 var (
 	codecNames    = []string{"unknown", "jpeg", "png", "ppm", "raw", "webp", "bmp", "gif", "tiff"}
 	samplingNames = []string{"unknown", "4:4:4", "4:2:2", "4:2:0", "4:4:0", "4:1:1", "grey", "other"}
@@ -17,7 +17,7 @@ func nameOf(names []string, code uint8) string {
 	return fmt.Sprintf("code-%d", code) // an index of a later version may know more
 }
 
-// CodecName, SamplingName and ProcessName say what a code of Facts stands for.
+// CodecName, SamplingName and ProcessName return what a code of Facts stands for.
 func CodecName(code uint8) string    { return nameOf(codecNames, code) }
 func SamplingName(code uint8) string { return nameOf(samplingNames, code) }
 func ProcessName(code uint8) string  { return nameOf(processNames, code) }

@@ -10,12 +10,11 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 )
 
-// maxArrayDims is NumPy's bound of old; no image dataset has a use for more.
+// maxArrayDims is NumPy's former bound; no image dataset needs more.
 const maxArrayDims = 32
 
-// dtypes are the element types of array fields by NumPy's name (bfloat16 is ml_dtypes'). Arrow
-// has bits for bool and nothing for bfloat16: their columns are bytes and 16-bit words, and
-// the manifest says what they mean.
+// dtypes are the element types of array fields by NumPy's name (bfloat16 is ml_dtypes'). Arrow stores bool as bits and
+// has no bfloat16. So their columns are bytes and 16-bit words, and the manifest says what they mean.
 var dtypes = map[string]arrow.FixedWidthDataType{
 	"bool": &arrow.Uint8Type{}, "uint8": &arrow.Uint8Type{}, "int8": &arrow.Int8Type{},
 	"uint16": &arrow.Uint16Type{}, "int16": &arrow.Int16Type{}, "uint32": &arrow.Uint32Type{},
@@ -24,7 +23,7 @@ var dtypes = map[string]arrow.FixedWidthDataType{
 	"float32": &arrow.Float32Type{}, "float64": &arrow.Float64Type{},
 }
 
-// CheckFields refuses descriptions of fields that could not be stored.
+// CheckFields refuses descriptions of fields that cannot be stored.
 func CheckFields(fields []Field) error {
 	if len(fields) > maxFields {
 		return fmt.Errorf("there are %d fields (expected at most %d)", len(fields), maxFields)
@@ -38,7 +37,7 @@ func CheckFields(fields []Field) error {
 			return fmt.Errorf("field %q stands there twice", f.Name)
 		case f.Located && f.Type != Str && f.Type != Bytes && f.Type != ArrayType:
 			return fmt.Errorf("field %q of type %s is located in its container; only texts, bytes and arrays are", f.Name, f.Type)
-		// The columns of blocks stand behind those of the place.
+		// The columns of blocks follow those of the place.
 		case f.Blocks && !f.Located:
 			return fmt.Errorf("field %q lies in blocks and is not located in its container", f.Name)
 		case f.Type == ArrayType:
@@ -58,7 +57,7 @@ func CheckFields(fields []Field) error {
 	return nil
 }
 
-// elements is the product of a shape. It is kept below 2^31, Arrow's bound for a list.
+// elements returns the product of a shape. It stays below 2^31, which is Arrow's bound for a list.
 func elements(shape []int64) (int64, error) {
 	if len(shape) > maxArrayDims {
 		return 0, fmt.Errorf("a shape of %d dimensions (expected at most %d)", len(shape), maxArrayDims)
@@ -73,25 +72,26 @@ func elements(shape []int64) (int64, error) {
 	return n, nil
 }
 
-// fixed arrays all have one shape, so their rows need no offsets.
+// fixed is true for arrays that all have one shape, so that their rows need no offsets.
 func (f *Field) fixed() bool { return f.Type == ArrayType && len(f.Shape) > 0 }
 
-// column is the name of the field's column, shapeColumn that of the shapes of a variable array.
+// column is the name of the field's column, and shapeColumn that of the shapes of an array of variable shape.
 func (f *Field) column() string      { return fieldPrefix + f.Name }
 func (f *Field) shapeColumn() string { return "s." + f.Name }
 
 const (
 	fieldPrefix  = "f."
-	lengthPrefix = "l." // of a located field, whose place is in the column of the field
+	lengthPrefix = "l." // length of a located field; its offset is in the field's own column
 )
 
-// blockPrefixes are those of the columns of a located field in blocks, which are for its value what blockColumns are for
-// the image.
+// blockPrefixes begin the names of the columns of a located field in blocks. They say for its value what blockColumns
+// say for the image.
 var blockPrefixes = [...]string{"block_stored.", "block_size.", "block_inner.", "block_codec."}
 
-const checksumPrefix = "crc32c." // of the value of a located field in blocks
+const checksumPrefix = "crc32c." // checksum of the value of a located field in blocks
 
-// arrowFields are the field's columns: one, two for a variable array and a located field, seven for one in blocks.
+// arrowFields returns the field's columns: usually one, two for an array of variable shape and for a located field,
+// seven for one in blocks.
 func (f *Field) arrowFields() []arrow.Field {
 	one := func(t arrow.DataType) []arrow.Field { return []arrow.Field{{Name: f.column(), Type: t}} }
 	if f.Located {
@@ -128,7 +128,7 @@ func (f *Field) arrowFields() []arrow.Field {
 	}
 }
 
-// encode appends value to the field's columns, or says why it does not fit.
+// encode appends value to the field's columns, or returns why it does not fit.
 func (f *Field) encode(value any, to []*column) error {
 	if f.Located {
 		return f.encodePlace(value, to)
@@ -141,8 +141,8 @@ func (f *Field) encode(value any, to []*column) error {
 			to[0].fixed(binary.LittleEndian.AppendUint64(nil, uint64(v)))
 			return nil
 		}
-		// A whole number where floats are asked for: Python writes 1 for 1.0 as a matter of course.
-		// Beyond 2^53 a float would be another number, which is refused.
+		// A whole number may be given for a float, because Python often writes 1 for 1.0. Beyond 2^53 a float would be
+		// another number, so that is refused.
 		if f.Type == Float && int64(float64(v)) == v {
 			return f.encode(float64(v), to)
 		}
@@ -193,7 +193,7 @@ func (f *Field) encodePlace(value any, to []*column) error {
 	return nil
 }
 
-// encodeArray checks shape against bytes: a reader trusts that they fit.
+// encodeArray compares the shape with the bytes, because a reader trusts that they fit.
 func (f *Field) encodeArray(v Array, to []*column) error {
 	n, err := elements(v.Shape)
 	if err != nil {
@@ -206,7 +206,7 @@ func (f *Field) encodeArray(v Array, to []*column) error {
 		return fmt.Errorf("field %q: an array of shape %v has %d bytes, %d were given", f.Name, v.Shape, n*width, len(v.Data))
 	}
 	if f.fixed() {
-		// A fixed column has no place for a shape of its own.
+		// A column of arrays of one shape cannot store another shape.
 		if fmt.Sprint(v.Shape) != fmt.Sprint(f.Shape) {
 			return fmt.Errorf("field %q has shape %v, the array %v", f.Name, f.Shape, v.Shape)
 		}
@@ -222,7 +222,7 @@ func (f *Field) encodeArray(v Array, to []*column) error {
 	return f.variable(to[1], shape)
 }
 
-// variable appends a row, or says of which field it is too long.
+// variable appends a row. If it is too long, the error names the field.
 func (f *Field) variable(to *column, row []byte) error {
 	if err := to.variable(row); err != nil {
 		return fmt.Errorf("field %q: %w", f.Name, err)

@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// decode is the value in row n of the field's columns, copied out of the mapping.
+// decode returns the value in row n of the field's columns, copied out of the mapping.
 func (f *Field) decode(from []*column, n int) (any, error) {
 	row := from[0].row(n)
 	if f.Located {
@@ -40,7 +40,7 @@ func (f *Field) decode(from []*column, n int) (any, error) {
 	for raw := from[1].row(n); len(raw) > 0; raw = raw[8:] {
 		a.Shape = append(a.Shape, int64(binary.LittleEndian.Uint64(raw)))
 	}
-	// The two columns of one array are independent bytes of the file.
+	// The two columns of one array are independent bytes of the file, so they are compared.
 	count, err := elements(a.Shape)
 	if err != nil || count*int64(width(from[0].typ)) != int64(len(row)) {
 		return nil, fmt.Errorf("field %q: %d bytes are no array of shape %v", f.Name, len(row), a.Shape)
@@ -48,8 +48,9 @@ func (f *Field) decode(from []*column, n int) (any, error) {
 	return a, nil
 }
 
-// located is the array whose bytes were read out of a container, of one dimension where shapes differ; without a
-// shape where they are none. A sample that lacks an array has an empty one, if that is a shape it may have.
+// located returns the array whose bytes were read out of a container. It has one dimension if shapes differ, and no
+// shape if the bytes do not make an array. A sample that lacks an array has an empty one, if that is a shape it may
+// have.
 func (f *Field) located(data []byte) Array {
 	width := int64(dtypes[f.DType].Bytes())
 	a := Array{DType: f.DType, Data: data}

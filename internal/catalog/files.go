@@ -12,7 +12,7 @@ import (
 	"github.com/headrace/headrace/internal/remote"
 )
 
-// givenFiles is a list of files somewhere, each with its label.
+// givenFiles is a list of files at any place, each with its label.
 type givenFiles struct {
 	names  formats.Names
 	labels []int64
@@ -27,8 +27,8 @@ func (g *givenFiles) Label(i int64) int64 {
 	return g.labels[i]
 }
 
-// FromFiles makes a dataset of files where they lie. No file is touched: a missing one is an
-// error when it is read. labels may be nil; so may classes.
+// FromFiles makes a dataset of files where they lie. No file is touched: a missing one is an error when it is read.
+// labels may be nil, and so may classes.
 func FromFiles(paths []string, labels []int64, classes []string) (*Dataset, error) {
 	if len(paths) == 0 {
 		return nil, NewError(fault.KindEmpty, "", "no paths were given")
@@ -44,7 +44,7 @@ func FromFiles(paths []string, labels []int64, classes []string) (*Dataset, erro
 		if p == "" || len(p) > formats.MaxNameBytes || strings.IndexByte(p, 0) >= 0 {
 			return nil, NewError(fault.KindArgument, "", "paths[%d] is %.80q (expected 1 to %d bytes without NUL)", i, p, formats.MaxNameBytes)
 		}
-		if remote.IsURL(p) { // which may hold a secret, and would be in errors as a path is
+		if remote.IsURL(p) { // an address may hold a secret, and paths are shown in errors
 			return nil, NewError(fault.KindUnsupported, remote.Display(p), "paths[%d] is the address of an object (expected the path of a file; objects are read as folders or containers)", i)
 		}
 		files.names.Append(p)

@@ -8,8 +8,8 @@ import (
 	"github.com/headrace/headrace/internal/formats"
 )
 
-// OpenIndexed opens the image folder at path by the index that lies in it. The error is fs.ErrNotExist where
-// nothing lies there; a packed dataset and an index of containers are no folder's index.
+// OpenIndexed opens the image folder at path with the index in it. The error is fs.ErrNotExist if there is no index. A
+// packed dataset and an index of containers do not count as a folder's index.
 func OpenIndexed(path string) (*Dataset, error) {
 	d, err := openIndexed(path, path, Options{})
 	if err == nil && d.kind != Indexed {
@@ -20,9 +20,9 @@ func OpenIndexed(path string) (*Dataset, error) {
 	return d, err
 }
 
-// Find is the row of a file of an indexed folder by its path below the root, with slashes; false where there is
-// none. It trusts that rows stand in the order of formats.CompareImagePaths, as every index of a folder has
-// them: of other rows it finds some. A read of the index that fails is its error.
+// Find returns the row of a file of an indexed folder, given its path below the root with slashes; found is false if
+// there is none. It trusts that rows are in the order of formats.CompareImagePaths, as in every index of a folder; in
+// any other order it misses some rows. The error is that of reading the index.
 func (d *Dataset) Find(path string) (row int64, found bool, err error) {
 	if d.index == nil || d.kind != Indexed {
 		return 0, false, nil
@@ -30,11 +30,11 @@ func (d *Dataset) Find(path string) (row int64, found bool, err error) {
 	return d.index.find(path)
 }
 
-// find looks for the record batch first and then in it, which is one Guard for all of its rows.
+// find looks for the record batch first and then for the row in it, with one Guard for all rows of the batch.
 func (x *index) find(path string) (row int64, found bool, err error) {
 	low, high := 0, len(x.batches)-1
-	// Batches by their first rows, and one batch by all: a search of all rows would validate a batch for each of its
-	// first steps.
+	// Batches are compared by their first rows, and then one batch by all its rows. A search over all rows would
+	// validate a batch in each of its first steps.
 	for low < high {
 		middle := (low + high + 1) / 2
 		var order int
@@ -57,6 +57,6 @@ func (x *index) find(path string) (row int64, found bool, err error) {
 	return row, found && err == nil, err
 }
 
-// textOf shows mapped bytes as a string for as long as they are guarded: to copy 16 names for each search
-// would cost as much as to compare them.
+// textOf shows mapped bytes as a string while they are guarded. Copying 16 names for each search would cost as much as
+// comparing them.
 func textOf(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }

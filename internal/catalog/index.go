@@ -31,16 +31,16 @@ type index struct {
 	kind     Kind
 	bytes    *mmap.Index
 	mapped   []byte     // bytes.Bytes(), for guarded code
-	seek     *mmap.File // nil where no sample has seek points
+	seek     *mmap.File // nil if no sample has seek points
 
-	columns  []arrow.Field  // as columnsOf gives them
-	fieldAt  map[string]int // first of a field's columns, in columns
-	inBlocks []int          // fields whose values may lie in blocks, by their places in the manifest
+	columns  []arrow.Field  // as columnsOf returns them
+	fieldAt  map[string]int // the number in columns of a field's first column
+	inBlocks []int          // fields whose values may lie in blocks, by their numbers in the manifest
 	batches  []batchSlot
-	starts   []int64 // first rows of the batches, and behind them that of none; nil where each has RowsPerBatch
+	starts   []int64 // first rows of the batches, and at the end the number of rows; nil if each batch has RowsPerBatch
 }
 
-// batchSlot holds a record batch once it was validated.
+// batchSlot holds a record batch once it has been validated.
 type batchSlot struct {
 	valid atomic.Pointer[batch]
 	once  sync.Mutex // one validates, the others wait
@@ -48,8 +48,8 @@ type batchSlot struct {
 
 // openIndexed opens the dataset at path whose manifest lies in dir.
 func openIndexed(path, dir string, o Options) (*Dataset, error) {
-	// Between reading a manifest and opening its index, `headrace index` may have replaced both.
-	// Whoever then finds the old index gone reads the new manifest.
+	// Between reading a manifest and opening its index, `headrace index` may have replaced both. If the old index is
+	// gone, the new manifest is read.
 	var d *Dataset
 	var err error
 	for range 3 {
@@ -64,7 +64,7 @@ func openIndexed(path, dir string, o Options) (*Dataset, error) {
 	return d, err
 }
 
-// openWith opens the index that a manifest names. root is where containers lie, if not where the manifest
+// openWith opens the index that a manifest names. root is where containers lie, if they are not where the manifest
 // says.
 func openWith(path, dir string, o Options, m *Manifest) (*Dataset, error) {
 	root := o.Root
@@ -113,7 +113,7 @@ func openIndex(file string, m *Manifest) (*index, error) {
 	return x, nil
 }
 
-// newIndex reads an index whose manifest was checked.
+// newIndex reads an index whose manifest has been checked.
 func newIndex(file string, m *Manifest, bytes *mmap.Index) (*index, error) {
 	x := &index{file: file, manifest: m, kind: Packed, bytes: bytes, mapped: bytes.Bytes(),
 		fieldAt: make(map[string]int), batches: make([]batchSlot, len(m.Index.Batches))}
@@ -129,7 +129,7 @@ func newIndex(file string, m *Manifest, bytes *mmap.Index) (*index, error) {
 			x.starts = append(x.starts, x.starts[len(x.starts)-1]+b.Rows)
 		}
 	}
-	// Before any batch is read: every offset of the manifest was compared with this size.
+	// This comes before any batch is read, because every offset of the manifest was compared with this size.
 	if found := int64(len(x.mapped)); found != m.Index.Size {
 		return nil, sizeError(file, "the index", m.Index.Size, found)
 	}
@@ -151,9 +151,9 @@ func (x *index) guard(read func() error) error {
 	return IOError(x.file, "cannot read the index", err)
 }
 
-// readEnds verifies head and tail of the file and checks the schema. It reads a few kilobytes
-// whatever the number of rows. Where the batches lie, the manifest says; the footer, which says
-// it for other readers, is only covered by its checksum.
+// readEnds verifies the head and tail of the file and checks the schema. It reads a few kilobytes, whatever the number
+// of rows. The manifest says where the batches lie. The footer says so for other readers, and only its checksum is
+// compared.
 func (x *index) readEnds() error {
 	m := &x.manifest.Index
 	last := m.Batches[len(m.Batches)-1]
@@ -165,8 +165,8 @@ func (x *index) readEnds() error {
 	if err := x.checksum(tail, last.Offset+last.Length, m.Tail, "the index's footer"); err != nil {
 		return err
 	}
-	// What stands where follows from the manifest, and is compared with the schema: a column that is looked up by
-	// another number would be another's values.
+	// The order of columns follows from the manifest, and is compared with the schema. Otherwise a column that is
+	// looked up by number could be another one.
 	x.columns = columnsOf(x.kind, x.manifest.inBlocks(), x.manifest.Fields)
 	if err := checkSchema(head, x.columns); err != nil {
 		return NewError(fault.KindBadFile, x.file, "the index's schema: %v", err)
@@ -187,14 +187,14 @@ func (x *index) readEnds() error {
 	return nil
 }
 
-// checksum compares a part of the file with the manifest. The pages are populated before, so that
-// a file cut meanwhile is an errno and not a signal.
+// checksum compares a part of the file with the manifest. The pages are populated first, so that a file that was cut
+// meanwhile gives an errno and not a signal.
 func (x *index) checksum(part []byte, offset int64, want, what string) error {
 	crc, err := parseCRC(want)
 	if err != nil {
 		return NewError(fault.KindBadFile, x.file, "%s: %v", what, err)
 	}
-	// MADV_POPULATE_READ gives EFAULT where the file has no such page any more (Linux 5.14).
+	// MADV_POPULATE_READ gives EFAULT if the file no longer has such a page (Linux 5.14).
 	if err := x.bytes.Populate(part); err != nil {
 		return IOError(x.file, "cannot read "+what, err)
 	}
@@ -205,7 +205,7 @@ func (x *index) checksum(part []byte, offset int64, want, what string) error {
 	return nil
 }
 
-// batchOf is the number of the record batch of row i.
+// batchOf returns the number of the record batch with row i.
 func (x *index) batchOf(i int64) int {
 	if x.starts == nil {
 		return int(i / RowsPerBatch)
@@ -217,7 +217,7 @@ func (x *index) batchOf(i int64) int {
 	return n
 }
 
-// firstOf is the first row of record batch n; of the one behind the last, how many rows there are.
+// firstOf returns the first row of record batch n; for the number behind the last batch, the number of rows.
 func (x *index) firstOf(n int) int64 {
 	if x.starts == nil {
 		return min(int64(n)*RowsPerBatch, x.manifest.Rows)
@@ -225,7 +225,7 @@ func (x *index) firstOf(n int) int64 {
 	return x.starts[n]
 }
 
-// batch is the record batch of row i, validated when it is asked for first.
+// batch returns the record batch with row i; it is validated when it is first asked for.
 func (x *index) batch(i int64) (*batch, error) {
 	n := x.batchOf(i)
 	if b := x.batches[n].valid.Load(); b != nil {
@@ -234,7 +234,7 @@ func (x *index) batch(i int64) (*batch, error) {
 	return x.validate(n)
 }
 
-// read shows row n of the record batch of row i to take, which copies what it wants.
+// read calls take with the record batch of row i and the row's number in it. take copies what it needs.
 func (x *index) read(i int64, take func(b *batch, n int)) error {
 	b, err := x.batch(i)
 	if err != nil {
@@ -261,7 +261,7 @@ func (x *index) path(i int64) (path string, err error) {
 	return path, err
 }
 
-// field is a value of one of the user's fields, copied.
+// field returns a value of one of the user's fields, copied.
 func (x *index) field(i int64, name string) (any, error) {
 	at, ok := x.fieldAt[name]
 	if !ok {
@@ -281,7 +281,7 @@ func (x *index) field(i int64, name string) (any, error) {
 	return nil, NewError(fault.KindInternal, x.file, "field %q has a column and no description", name)
 }
 
-// mostBytes are those of the longest value of a field.
+// mostBytes returns the bytes of the longest value of a field.
 func (x *index) mostBytes(name string) (int64, error) {
 	at, ok := x.fieldAt[name]
 	if !ok {
@@ -305,7 +305,7 @@ func (x *index) close() {
 	if x.seek != nil {
 		x.seek.Close()
 	}
-	// A method called too late then meets an empty index, not unmapped memory.
+	// A method that is called too late then finds an empty index and not unmapped memory.
 	x.batches = nil
 	x.bytes.Close()
 }

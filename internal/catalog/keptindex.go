@@ -12,9 +12,9 @@ import (
 )
 
 const (
-	// An index lies in the cache in parts of so many bytes, which the smallest cache has room for.
+	// An index lies in the cache in parts of this size, for which even the smallest cache has room.
 	indexPart = disk.LeastBytes / 4
-	// indexShare of a cache at most is an index: what is larger is fetched whenever it is opened.
+	// An index takes at most this share of a cache. A larger index is fetched whenever it is opened.
 	indexShare = 8
 )
 
@@ -26,12 +26,12 @@ type keptIndex struct {
 	identity string
 }
 
-// keepIndex is nil where there is no cache for it.
+// keepIndex returns nil if there is no cache for the index.
 func keepIndex(object *remote.Object, m *Manifest, o Options) *keptIndex {
 	if o.Cache == nil || m.Index.Size > o.CacheBytes/indexShare {
 		return nil
 	}
-	// All its checksums stand for the version.
+	// All its checksums together stand for the version.
 	text, err := json.Marshal(m.Index)
 	if err != nil {
 		return nil
@@ -43,8 +43,9 @@ func keepIndex(object *remote.Object, m *Manifest, o Options) *keptIndex {
 	return &keptIndex{user, object, m, fmt.Sprintf("%s index %x", object.Key(), sha256.Sum256(text))}
 }
 
-// read fills to with the index. What the store gave may be no index, and is not to be kept then: the index is
-// compared with its checksums whole, and what fails that is read anew, past the cache, for who opens it to judge.
+// read fills to with the index. What the store gave may not be the index, and must not be kept then. So the whole index
+// is compared with its checksums. If it fails, it is read again past the cache, and the code that opens it reports what
+// is wrong.
 func (k *keptIndex) read(ctx context.Context, to []byte) error {
 	if err := readPieces(ctx, to, k.piece); err != nil {
 		return err
@@ -57,7 +58,7 @@ func (k *keptIndex) read(ctx context.Context, to []byte) error {
 }
 
 func (k *keptIndex) piece(ctx context.Context, to []byte, at int64) error {
-	// A part is as long wherever a piece begins, so that its key is the same for all who read.
+	// Parts have the same bounds wherever a piece begins, so their keys are the same for all readers.
 	list := k.parts(to, at)
 	k.user.Read(ctx, list, func(ctx context.Context, from, until int) error {
 		begin, end := int64(from)*indexPart, min(int64(until)*indexPart, int64(len(to)))
@@ -71,7 +72,7 @@ func (k *keptIndex) piece(ctx context.Context, to []byte, at int64) error {
 	return nil
 }
 
-// parts are those of a piece that begins at a byte.
+// parts returns the parts of a piece that begins at byte `at`.
 func (k *keptIndex) parts(to []byte, at int64) (list []disk.Part) {
 	for from := int64(0); from < int64(len(to)); from += indexPart {
 		one := to[from:min(from+indexPart, int64(len(to)))]
@@ -80,7 +81,7 @@ func (k *keptIndex) parts(to []byte, at int64) (list []disk.Part) {
 	return list
 }
 
-// sound is true of the bytes of an index that have the checksums of its manifest.
+// sound is true if the bytes of an index have the checksums of its manifest.
 func (m *Manifest) sound(index []byte) bool {
 	x := &m.Index
 	is := func(from, to int64, want string) bool {

@@ -9,7 +9,7 @@ import (
 	"github.com/headrace/headrace/internal/formats"
 )
 
-// List is files below a folder with what a list of them says of each. It is filled by Append, in the order of samples.
+// List is a list of files below a folder, with what the list says of each. Append fills it in the order of samples.
 type List struct {
 	Classes  []string
 	Warnings []string
@@ -17,23 +17,23 @@ type List struct {
 	names, keys formats.Names
 	labels      []int64
 	fields      []Field
-	columns     []listColumn // of each field
+	columns     []listColumn // one for each field
 }
 
-// listColumn holds the values of a field; one of its columns does.
+// listColumn holds the values of a field in one of its members.
 type listColumn struct {
 	ints   []int64
 	floats []float64
-	texts  formats.Names // bytes too
+	texts  formats.Names // also for bytes
 	arrays []Array
 }
 
-// NewList makes a list without files, whose files will have these fields.
+// NewList makes an empty list whose files will have these fields.
 func NewList(fields []Field) *List {
 	return &List{fields: fields, columns: make([]listColumn, len(fields))}
 }
 
-// Append adds a file by its name below the folder, with slashes, and a value of each field.
+// Append adds a file, by its name below the folder with slashes, and a value of each field.
 func (l *List) Append(name, key string, label int64, values []any) error {
 	if len(values) != len(l.fields) {
 		return NewError(fault.KindInternal, name, "%d values of %d fields", len(values), len(l.fields))
@@ -64,13 +64,13 @@ func (l *List) Append(name, key string, label int64, values []any) error {
 	return nil
 }
 
-// Len, Label and Path are fileList's.
+// Len, Label and Path are the methods of fileList.
 func (l *List) Len() int64          { return l.names.Len() }
 func (l *List) Label(i int64) int64 { return l.labels[i] }
 func (l *List) Path(i int64) string { return string(l.names.Bytes(i)) }
 
 // FromList makes a dataset of files below a folder. No file is touched: a missing or damaged one is an error when it is
-// read. The list is the dataset's from now on.
+// read. The list belongs to the dataset from now on.
 func FromList(folder string, l *List) (*Dataset, error) {
 	if l.Len() == 0 {
 		return nil, NewError(fault.KindEmpty, folder, "the list of files has no rows")
@@ -84,7 +84,7 @@ func FromList(folder string, l *List) (*Dataset, error) {
 	return d, nil
 }
 
-// listed is the list of a dataset that was made of one, else nil.
+// listed returns the list from which a dataset was made, or nil.
 func (d *Dataset) listed() *List {
 	l, _ := d.files.(*List)
 	return l
@@ -94,7 +94,7 @@ func (l *List) field(name string) int {
 	return slices.IndexFunc(l.fields, func(f Field) bool { return f.Name == name })
 }
 
-// value is the value of a field of file i.
+// value returns the value of a field of file i.
 func (l *List) value(i int64, name string) (any, error) {
 	n := l.field(name)
 	if n < 0 {
@@ -109,20 +109,20 @@ func (l *List) value(i int64, name string) (any, error) {
 	case Str:
 		return string(c.texts.Bytes(i)), nil
 	case Bytes:
-		return append([]byte{}, c.texts.Bytes(i)...), nil // of none no nil, which would be no value
+		return append([]byte{}, c.texts.Bytes(i)...), nil // never nil, which would mean no value
 	case ArrayType:
 		return c.arrays[i], nil
 	}
 	return nil, NewError(fault.KindInternal, "", "field %q is of the type %s", name, fmt.Sprint(l.fields[n].Type))
 }
 
-// mostBytes are those of the longest value of a field.
+// mostBytes returns the bytes of the longest value of a field.
 func (l *List) mostBytes(name string) (int64, error) {
 	n := l.field(name)
 	if n < 0 {
 		return 0, NewError(fault.KindArgument, "", "there is no field %q", name)
 	}
-	most := int64(8) // of a number
+	most := int64(8) // the bytes of a number
 	for i := range l.columns[n].texts.Len() {
 		most = max(most, int64(len(l.columns[n].texts.Bytes(i))))
 	}

@@ -13,17 +13,18 @@ import (
 	"github.com/headrace/headrace/mmap"
 )
 
-// Extent is where a value lies in its sample's container, which is what an index has of a located field.
+// Extent is where a value lies in its sample's container. An index holds this for a located field.
 type Extent struct{ Offset, Length int64 }
 
-// BlockExtent is where a value lies that may be in a compressed block, as an index has it of a field in blocks. Of one that
-// is, Offset is the block's and Length the value's own.
+// BlockExtent is where a value lies that may be in a compressed block. An index holds this for a field in blocks. If
+// the value is in a block, Offset is the block's, and Length is the value's.
 type BlockExtent struct {
 	Extent
 	ValuePlace
 }
 
-// Check refuses a value that lies outside of its block, and a block or a value outside of a container of so many bytes.
+// Check refuses a value that lies outside its block, and a block or a value that lies outside a container of so many
+// bytes.
 func (b *BlockExtent) Check(size int64) error {
 	length := uint64(b.Length)
 	if b.Codec != blocks.None {
@@ -32,26 +33,26 @@ func (b *BlockExtent) Check(size int64) error {
 		}
 		length = uint64(b.Stored)
 	}
-	// Unsigned, and compared before it is added to: offset + length cannot wrap around.
+	// The numbers are unsigned and compared before they are added, so offset + length cannot wrap around.
 	if offset := uint64(b.Offset); offset > uint64(size) || length > uint64(size)-offset {
 		return fmt.Errorf("offset %d with %d bytes lies outside the %d bytes", offset, length, size)
 	}
 	return nil
 }
 
-// FieldReader is how the bytes of values that lie in containers are come by. Its zero value reads each by itself: nothing
-// ends the wait for a store or keeps what came of it, and a block is decoded for every value in it.
+// FieldReader says how the bytes of values that lie in containers are read. Its zero value reads each one by itself:
+// nothing ends the wait for a store or caches the bytes, and a block is decoded again for every value in it.
 type FieldReader struct {
-	// Away fills to with the bytes of a container in a store from offset on.
+	// Away fills to with the bytes of a container in a store, from offset on.
 	Away func(container *Shard, to []byte, offset int64) error
-	// Block fills to with a value that lies in a block. Its place is given as a sample's is, with the number of the sample
-	// and of the container.
+	// Block fills to with a value that lies in a block. Its place is given like a sample's, with the number of the
+	// sample and of the container.
 	Block func(to []byte, value Sample) error
-	// Unverified compares no value with its checksum.
+	// Unverified says that values are not compared with their checksums.
 	Unverified bool
 }
 
-// StoredValue is a field of sample i as an index holds it: an Extent or a BlockExtent for what lies in the container.
+// StoredValue returns a field of sample i as an index holds it: an Extent or a BlockExtent if it lies in the container.
 func (d *Dataset) StoredValue(i int64, field string) (any, error) {
 	if d.table == nil {
 		return d.index.field(i, field)
@@ -64,19 +65,19 @@ func (d *Dataset) StoredValue(i int64, field string) (any, error) {
 	return nil, NewError(fault.KindArgument, d.path, "there is no field %q", field)
 }
 
-// InContainers is true of a sample in containers of others, whose fields may lie there.
+// InContainers is true for a sample in containers of other formats, where its fields may lie as well.
 func (d *Dataset) InContainers(i int64) bool {
 	kind := d.Holder(i).kind
 	return kind == Scanned || kind == Contained
 }
 
-// contained is the value of a field of a sample in a container.
+// contained returns the value of a field of a sample in a container.
 func (d *Dataset) contained(i int64, name string, read FieldReader) (any, error) {
 	stored, err := d.StoredValue(i, name)
 	if err != nil {
 		return nil, err
 	}
-	// A value in a block is read as a sample is: the cache of blocks knows no other.
+	// A value in a block is read like a sample, because that is how the cache of blocks is asked.
 	value := Sample{Index: i}
 	switch v := stored.(type) {
 	case Extent:
@@ -91,7 +92,7 @@ func (d *Dataset) contained(i int64, name string, read FieldReader) (any, error)
 	if err != nil {
 		return nil, err
 	}
-	// Checked where tables and batches are made; a slice out of bounds would end the process.
+	// This was checked when tables and batches were made, but an index out of range would end the process.
 	if int(s.Shard) >= len(d.Shards()) {
 		return nil, NewError(fault.KindInternal, d.path, "container %d of %d", s.Shard, len(d.Shards()))
 	}
@@ -120,7 +121,7 @@ func (d *Dataset) contained(i int64, name string, read FieldReader) (any, error)
 	return data, nil
 }
 
-// checkHeld refuses a value that a table holds and that is not what its field says.
+// checkHeld refuses a value in a table that does not fit its field.
 func (d *Dataset) checkHeld(i int64, name string, value any) error {
 	text := ""
 	switch v := value.(type) {
@@ -140,7 +141,7 @@ func (d *Dataset) checkHeld(i int64, name string, value any) error {
 	return &Error{Kind: fault.KindBadFile, File: path, Record: i, Offset: -1, Text: text}
 }
 
-// readLocated reads a value out of its container.
+// readLocated reads a value from its container.
 func (d *Dataset) readLocated(value Sample, read FieldReader) ([]byte, error) {
 	if value.Block.Codec == blocks.None {
 		return d.stretch(value.Shard, Extent{value.Offset, value.Length}, read.Away)
@@ -152,7 +153,7 @@ func (d *Dataset) readLocated(value Sample, read FieldReader) ([]byte, error) {
 		return nil, short
 	}
 	data := make([]byte, value.Length)
-	if len(data) == 0 { // for which no block has to be decoded
+	if len(data) == 0 { // no block has to be decoded for it
 		return data, nil
 	}
 	block := read.Block
@@ -169,7 +170,7 @@ func (d *Dataset) readLocated(value Sample, read FieldReader) ([]byte, error) {
 	return data, nil
 }
 
-// BlockReader is a FieldReader's Block that keeps decoded blocks in a cache.
+// BlockReader returns a Block function for a FieldReader that keeps decoded blocks in a cache.
 func (d *Dataset) BlockReader(cache *blocks.Cache, away func(container *Shard, to []byte, offset int64) error) func(to []byte, value Sample) error {
 	return func(to []byte, value Sample) error {
 		err := cache.Copy(to, int64(value.Block.Inner), value.InBlock(), func() ([]byte, error) {
@@ -189,7 +190,7 @@ func (d *Dataset) BlockReader(cache *blocks.Cache, away func(container *Shard, t
 	}
 }
 
-// stretch reads bytes of a container, wherever that is.
+// stretch reads bytes of a container, on disk or in a store.
 func (d *Dataset) stretch(container uint32, at Extent, away func(container *Shard, to []byte, offset int64) error) ([]byte, error) {
 	if shard := d.Shard(int(container)); shard != nil {
 		return shard.readExtent(at, away)
@@ -197,9 +198,9 @@ func (d *Dataset) stretch(container uint32, at Extent, away func(container *Shar
 	return readExtent(d.ShardPath(int(container)), d.Shards()[container].Size, at)
 }
 
-// mostLocated are the bytes of the longest value of a field.
+// mostLocated returns the bytes of the longest value of a field.
 func (d *Dataset) mostLocated(field string) (int64, error) {
-	most := int64(8) // of a number
+	most := int64(8) // the bytes of a number
 	for i := range d.rows {
 		stored, err := d.StoredValue(i, field)
 		if err != nil {
@@ -221,7 +222,7 @@ func (d *Dataset) mostLocated(field string) (int64, error) {
 	return most, nil
 }
 
-// renamed says which sample an error of a place is about.
+// renamed sets which sample an error about a place concerns.
 func renamed(err error, record int64) error {
 	if e, ok := err.(*Error); ok {
 		e.Record = record
@@ -229,14 +230,14 @@ func renamed(err error, record int64) error {
 	return err
 }
 
-// ofField says which field of which sample an error is about. Errors of a store are shared by requests.
+// ofField adds to an error which field of which sample it is about.
 func (d *Dataset) ofField(err error, record int64, name string) error {
 	var e *Error
 	if !errors.As(err, &e) {
 		return err
 	}
 	own := *e
-	// A copy, for several callers may hold the one error of a request.
+	// A copy is changed, because several callers may hold the same error of a request.
 	own.Record, own.Text = record, fmt.Sprintf("field %q: %s", name, e.Text)
 	if own.Key == "" {
 		own.Key, _ = d.Key(record)
@@ -244,8 +245,8 @@ func (d *Dataset) ofField(err error, record int64, name string) error {
 	return &own
 }
 
-// readExtent reads a value out of a container that must be as long as it was. Fields are read one by one
-// and seldom, so the file is opened for each.
+// readExtent reads a value from a container that must still be as long as it was. Fields are read one by one and
+// seldom, so the file is opened for each.
 func readExtent(path string, size int64, at Extent) ([]byte, error) {
 	f, err := mmap.OpenRegular(path)
 	if err != nil {

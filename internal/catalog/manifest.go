@@ -12,62 +12,63 @@ import (
 	"github.com/headrace/headrace/internal/remote"
 )
 
-// Names on disk. They are plain files: ImageFolder makes a class of every directory, so an
-// index beside a folder's images must not be one.
+// The names on disk are those of plain files: ImageFolder makes a class of every directory, so an index beside a
+// folder's images must not be a directory.
 const (
 	ManifestName = "headrace.json"
 	indexPrefix  = "headrace-index-"
 )
 
-// IndexFileName is the name of index file n. A new index beside an old one takes the number
-// that is free, so that the old pair of manifest and index stays whole until the last rename.
+// IndexFileName returns the name of index file n. A new index beside an old one takes a free number, so that the old
+// pair of manifest and index stays whole until the last rename.
 func IndexFileName(n int) string { return fmt.Sprintf("%s%05d.arrow", indexPrefix, n) }
 
-// ShardName is the name of shard n.
+// ShardName returns the name of shard n.
 func ShardName(n int) string { return fmt.Sprintf("shard-%05d.tar", n) }
 
 const (
 	formatName    = "headrace"
-	formatVersion = 2 // of what is written: 2 since two file names cannot make one key (formats.TextName)
-	// The highest min_reader this package understands: 2 since containers are indexed, 3 since some are in blocks, 4
-	// since an index of single files may lie elsewhere than these, 5 since pixels of containers may have alpha or lie in
-	// blocks, and values of fields may, 6 since record batches may have fewer rows.
+	formatVersion = 2 // of what is written; 2: two file names never make the same key (formats.TextName)
+	// readerVersion is the highest min_reader that this package understands. 2 came with indexes of containers, 3 with
+	// containers in blocks, and 4 with an index of single files that lies elsewhere than the files. 5 came with pixels
+	// of containers that have alpha or lie in blocks, and values of fields in blocks. 6 came with record batches of
+	// fewer rows.
 	readerVersion = 6
 
-	containedVersion = 3 // of the format, where containers of others are indexed
-	containedReader  = 2 // and the reader that this takes; everything else is still for readers of version 1
-	blocksVersion    = 4 // of an index of containers that are compressed in places
+	containedVersion = 3 // format version of an index of containers
+	containedReader  = 2 // the reader that this needs; everything else is still for readers of version 1
+	blocksVersion    = 4 // of an index of containers with compressed parts
 	blocksReader     = 3
 	belowVersion     = 5 // of an index of a folder in a store
 	belowReader      = 4
-	inBlocksVersion  = 6 // of an index of containers with images that are pixels with alpha, or with pixels or values of fields in blocks
+	inBlocksVersion  = 6 // of an index with pixels that have alpha, or with pixels or field values in blocks
 	inBlocksReader   = 5
-	shortVersion     = 7 // of an index with a record batch that is full of bytes before it is full of rows
+	shortVersion     = 7 // of an index with a record batch whose bytes are full before its rows
 	shortReader      = 6
 
-	// RowsPerBatch rows make a record batch of the index, all but the last: row i is lane
-	// i % RowsPerBatch of batch i / RowsPerBatch, and a first touch costs milliseconds. Where values
-	// are so long that a batch has fewer, the manifest says how many (BatchInfo.Rows).
+	// A record batch of the index has RowsPerBatch rows, except the last one: row i is lane i % RowsPerBatch of batch
+	// number i / RowsPerBatch. A first touch of a batch costs milliseconds. If values are so long that a batch has
+	// fewer rows, the manifest says how many (BatchInfo.Rows).
 	RowsPerBatch = 1 << 16
 
-	maxManifestBytes = 100 << 20 // safetensors' bound for a header
-	maxTailBytes     = 100 << 20 // the index's footer: schema and a block a batch
+	maxManifestBytes = 100 << 20 // the same bound as safetensors has for a header
+	maxTailBytes     = 100 << 20 // the index's footer: the schema and an entry for each batch
 	maxFields        = 1024
 	maxFieldName     = 256
 )
 
-// CreatedBy is what the manifest says of the program that wrote it.
+// CreatedBy is what the manifest says about the program that wrote it.
 const CreatedBy = "headrace 0.1.0"
 
-// RawImages counts images that are stored as decoded pixels, and what that costs.
+// RawImages counts images that are stored as decoded pixels, and their bytes.
 type RawImages struct {
 	Images    int64 `json:"images"`
 	Bytes     int64 `json:"bytes"`      // stored
-	FromBytes int64 `json:"from_bytes"` // of the files they come from
+	FromBytes int64 `json:"from_bytes"` // of the files that they come from
 }
 
-// Manifest is headrace.json. Keys that a reader does not know are ignored; whatever a reader
-// must understand raises min_reader.
+// Manifest is headrace.json. A reader ignores keys that it does not know; a change that a reader must understand raises
+// min_reader.
 type Manifest struct {
 	Format       string                      `json:"format"`
 	Version      int                         `json:"version"`
@@ -78,23 +79,23 @@ type Manifest struct {
 	Bytes        int64                       `json:"bytes"` // of all encoded images
 	Fingerprint  string                      `json:"fingerprint"`
 	Lossy        string                      `json:"lossy,omitempty"`          // how images were re-encoded
-	Reencoded    int64                       `json:"reencoded,omitempty"`      // so many of them
+	Reencoded    int64                       `json:"reencoded,omitempty"`      // how many of them
 	Pillow       int64                       `json:"through_pillow,omitempty"` // images that Pillow decoded
 	ToBaseline   int64                       `json:"to_baseline,omitempty"`    // files made baseline without loss
 	Raw          *RawImages                  `json:"raw,omitempty"`            // stored as decoded pixels
 	Counts       map[string]map[string]int64 `json:"counts"`                   // samples by verdict, codec, ...
 	Fields       []Field                     `json:"fields"`
-	Shards       []ShardInfo                 `json:"shards"`           // or the containers
-	Root         pathjson.Text               `json:"root,omitempty"`   // of containers, and of files in a store: where their names begin
-	Source       *SourceInfo                 `json:"source,omitempty"` // of containers
+	Shards       []ShardInfo                 `json:"shards"`           // or of the containers
+	Root         pathjson.Text               `json:"root,omitempty"`   // where names of containers or objects begin
+	Source       *SourceInfo                 `json:"source,omitempty"` // for containers
 	RowsPerBatch int64                       `json:"rows_per_batch"`
 	Index        IndexFile                   `json:"index"`
 	Seek         *SeekFile                   `json:"seek,omitempty"` // nil: no sample has seek points
 	Classes      []string                    `json:"classes"`
 }
 
-// IndexFile is the Arrow IPC file. Head and tail are the checksums of the bytes before the
-// first and behind the last record batch, so that every byte of the file is covered.
+// IndexFile is the Arrow IPC file. Head and tail are the checksums of the bytes before the first and behind the last
+// record batch, so that checksums cover every byte of the file.
 type IndexFile struct {
 	Name    string      `json:"name"`
 	Size    int64       `json:"size"`
@@ -108,18 +109,18 @@ type BatchInfo struct {
 	Offset int64  `json:"offset"`
 	Length int64  `json:"length"`
 	CRC32C string `json:"crc32c"`
-	Rows   int64  `json:"rows,omitempty"` // 0: RowsPerBatch, or what is left
+	Rows   int64  `json:"rows,omitempty"` // 0: RowsPerBatch, or the rest
 }
 
-// Below says of an index of single files that these lie below an address.
+// Below records that the files of an index of single files lie below an address.
 func (m *Manifest) Below(address string) {
 	m.Root, m.Version, m.MinReader = pathjson.Text(address), max(m.Version, belowVersion), max(m.MinReader, belowReader)
 }
 
-// inBlocks is true where the index has columns of blocks.
+// inBlocks is true if the index has columns of blocks.
 func (m *Manifest) inBlocks() bool { return m.Source != nil && m.Source.Blocks }
 
-// check refuses whatever later code would have to distrust.
+// check refuses anything that later code relies on not being there.
 func (m *Manifest) check() error {
 	switch {
 	case m.Format != formatName:
@@ -128,7 +129,7 @@ func (m *Manifest) check() error {
 		return fmt.Errorf("version %d with min_reader %d is impossible", m.Version, m.MinReader)
 	case m.Kind != Packed.String() && m.Kind != Indexed.String() && m.Kind != Contained.String():
 		return fmt.Errorf("kind is %.40q (expected %q, %q or %q)", m.Kind, Packed, Indexed, Contained)
-	// A reader of before would take containers for shards of ours, so an index that lets it is no honest one.
+	// An older reader would take containers for our shards, so an index that allows such a reader is refused.
 	case m.Kind == Contained.String() && (m.MinReader < containedReader || m.Source == nil || !checkRoot(string(m.Root))):
 		return fmt.Errorf("an index of containers with min_reader %d, root %.80q and source %v", m.MinReader, m.Root, m.Source)
 	case m.Kind == Indexed.String() && m.Root != "" && (m.MinReader < belowReader || !remote.IsURL(string(m.Root)) || !checkRoot(string(m.Root))):
@@ -152,7 +153,7 @@ func (m *Manifest) check() error {
 	return nil
 }
 
-// checkShards: names that stay in the directory and occur once, rows that add up.
+// checkShards checks that names stay in the directory and occur once, and that rows add up.
 func (m *Manifest) checkShards() error {
 	names := make(map[string]bool, len(m.Shards))
 	var rows int64
@@ -165,7 +166,7 @@ func (m *Manifest) checkShards() error {
 			return fmt.Errorf("shards[%d].name is %.80q (expected a plain name that ends in .tar)", i, s.Name)
 		case names[s.Name]:
 			return fmt.Errorf("shards[%d].name is %q, which stands there twice", i, s.Name)
-		// Compared with what is left, so that the sum of rows cannot overflow.
+		// The number is compared with what is left, so that the sum of rows cannot overflow.
 		case s.Size < 0 || s.Rows < 1 || s.Rows > m.Rows-rows:
 			return fmt.Errorf("shards[%d] has size %d and %d rows of %d", i, s.Size, s.Rows, m.Rows)
 		}
@@ -178,7 +179,7 @@ func (m *Manifest) checkShards() error {
 	return nil
 }
 
-// checkContainers: names that stay below the root, rows that add up. A container may hold no sample.
+// checkContainers checks that names stay below the root and that rows add up. A container may hold no sample.
 func (m *Manifest) checkContainers() error {
 	var rows int64
 	for i, s := range m.Shards {
@@ -199,12 +200,12 @@ func (m *Manifest) checkContainers() error {
 	return nil
 }
 
-// checkRoot: what may be joined with names. Where it leads is the business of whoever trusts the index.
+// checkRoot checks that a root may be joined with names. The user who trusts the index decides where it may lead.
 func checkRoot(root string) bool {
 	return root != "" && len(root) <= formats.MaxNameBytes && strings.IndexByte(root, 0) < 0
 }
 
-// checkIndex: batches that fill the file without gap or overlap between schema and footer.
+// checkIndex checks that batches fill the file between schema and footer without gap or overlap.
 func (m *Manifest) checkIndex() error {
 	x := &m.Index
 	if !plainName(x.Name) || !strings.HasPrefix(x.Name, indexPrefix) {
@@ -216,13 +217,13 @@ func (m *Manifest) checkIndex() error {
 	if len(x.Batches) == 0 {
 		return fmt.Errorf("rows is 0: a dataset has at least one sample")
 	}
-	if x.Size < 0 { // what is subtracted from it below would wrap around
+	if x.Size < 0 { // a subtraction below would wrap around
 		return fmt.Errorf("index.size is %d, it cannot be negative", x.Size)
 	}
-	// No gap and no overlap: every byte of the file is covered by exactly one checksum.
+	// Without gaps and overlaps, exactly one checksum covers every byte of the file.
 	at := x.Batches[0].Offset
 	for i, b := range x.Batches {
-		// The sum cannot overflow: length is compared with what is left first.
+		// The sum cannot overflow, because length is compared with what is left first.
 		if b.Offset != at || at < 8 || at%8 != 0 || b.Length < 8 || b.Length%8 != 0 || b.Length > x.Size-at {
 			return fmt.Errorf("index.batches[%d] at %d with %d bytes does not fit a file of %d", i, b.Offset, b.Length, x.Size)
 		}
@@ -234,12 +235,13 @@ func (m *Manifest) checkIndex() error {
 	return nil
 }
 
-// short is true of an index some of whose record batches say how many rows they have.
+// short is true for an index with record batches that state their rows.
 func (x *IndexFile) short() bool {
 	return slices.ContainsFunc(x.Batches, func(b BatchInfo) bool { return b.Rows != 0 })
 }
 
-// checkRows: record batches of as many rows as the dataset has, RowsPerBatch each where none says otherwise.
+// checkRows checks that record batches have as many rows as the dataset, RowsPerBatch each unless a batch states
+// another number.
 func (m *Manifest) checkRows() error {
 	x := &m.Index
 	if !x.short() {
@@ -264,7 +266,7 @@ func (m *Manifest) checkRows() error {
 	return nil
 }
 
-// checkFields: what the columns of the index will be looked up by.
+// checkFields checks the names by which columns of the index are looked up.
 func (m *Manifest) checkFields() error {
 	if err := CheckFields(m.Fields); err != nil {
 		return err
@@ -285,7 +287,7 @@ func (m *Manifest) checkFields() error {
 	return nil
 }
 
-// plainName reports whether a name stays in its directory: what a manifest names is opened.
+// plainName reports whether a name stays in its directory. This matters because files that a manifest names are opened.
 func plainName(name string) bool {
 	return name != "" && name[0] != '.' && len(name) <= 255 && utf8.ValidString(name) &&
 		!strings.ContainsAny(name, "/\\\x00")

@@ -15,8 +15,8 @@ import (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// A manifest ends in its own checksum, over every byte before this tail. Nothing else would
-// notice a flipped bit in a class name.
+// A manifest ends in its own checksum, over every byte before this tail. Without it, nobody would notice a flipped bit
+// in a class name.
 const (
 	tailFormat = ",\n \"crc32c\": \"%08x\"\n}\n"
 	tailBytes  = len(",\n \"crc32c\": \"00000000\"\n}\n")
@@ -33,11 +33,11 @@ func parseCRC(s string) (uint32, error) {
 	return uint32(v), nil
 }
 
-// Encode is the bytes of headrace.json.
+// Encode returns the bytes of headrace.json.
 func (m *Manifest) Encode() ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
-	// "<" in a class name stays readable.
+	// This keeps "<" in a class name readable.
 	e.SetEscapeHTML(false)
 	e.SetIndent("", " ")
 	if err := e.Encode(m); err != nil {
@@ -50,18 +50,19 @@ func (m *Manifest) Encode() ([]byte, error) {
 	return fmt.Appendf(body, tailFormat, crc32.Checksum(body, castagnoli)), nil
 }
 
-// DecodeManifest is the inverse, for bytes from anywhere.
+// DecodeManifest is the inverse of Encode, for bytes from any source.
 func DecodeManifest(file string, data []byte) (*Manifest, error) {
 	m := new(Manifest)
 	err := json.Unmarshal(data, m)
 	if m.Format == formatName && m.MinReader > readerVersion {
-		// First of all: what a later version writes need not parse as this one's.
+		// This comes first, because what a later version writes need not parse with this one.
 		return nil, NewError(fault.KindUnsupported, file, "the dataset needs a reader of version %d, this is version %d", m.MinReader, readerVersion)
 	}
 	if err != nil {
 		return nil, NewError(fault.KindBadFile, file, "the manifest is not understood: %v", err)
 	}
-	// Before anything in it is trusted; who changed it on purpose can make a new sum, and meets the checks behind.
+	// The checksum is compared before anything in the manifest is trusted. Someone who changes it on purpose can make a
+	// new checksum, and is stopped by the checks that follow.
 	body := data[:max(0, len(data)-tailBytes)]
 	found := fmt.Sprintf(tailFormat, crc32.Checksum(body, castagnoli))
 	if string(data[len(body):]) != found {
@@ -81,7 +82,7 @@ func ReadManifest(path string) (*Manifest, error) {
 		return nil, IOError(path, "cannot open the manifest", err)
 	}
 	defer f.Close()
-	// The text, and what is made of it.
+	// This counts the text and what is made of it.
 	if info, err := f.Stat(); err == nil {
 		if short := headroom.Memory(4 * min(info.Size(), maxManifestBytes)); short != nil {
 			return nil, short

@@ -20,7 +20,7 @@ func splitMessage(data []byte) (metadata flat.Table, body []byte, err error) {
 	if len(data) < messagePreface || string(data[:4]) != string(continuation) {
 		return flat.Table{}, nil, fmt.Errorf("no Arrow message stands there")
 	}
-	// Compared in the unsigned type: a length of 2^31 and more must not turn negative.
+	// The comparison is unsigned, so that a length of 2^31 or more does not turn negative.
 	n := uint64(binary.LittleEndian.Uint32(data[4:]))
 	if n%8 != 0 || n > uint64(len(data)-messagePreface) {
 		return flat.Table{}, nil, fmt.Errorf("metadata of %d bytes in a message of %d", n, len(data))
@@ -29,8 +29,8 @@ func splitMessage(data []byte) (metadata flat.Table, body []byte, err error) {
 	return flat.Root(data[messagePreface:end]), data[end:], nil
 }
 
-// checkSchema compares the schema at the head of the file with the columns that are expected:
-// they come first and in this order. Columns behind them are a later version's.
+// checkSchema compares the schema at the head of the file with the expected columns. These come first and in this
+// order. Columns behind them belong to a later version.
 func checkSchema(head []byte, want []arrow.Field) error {
 	if len(head) < 8 || string(head[:6]) != string(arrowMagic) {
 		return fmt.Errorf("the file does not begin with %q", arrowMagic)
@@ -62,7 +62,7 @@ func checkSchema(head []byte, want []arrow.Field) error {
 	return err
 }
 
-// isType compares a field of a schema with a type. Only types that an index uses are known.
+// isType compares a field of a schema with a type. It knows only the types that an index uses.
 func isType(f flat.Table, want arrow.DataType) bool {
 	detail := f.Table(flat.FieldType)
 	if f.Field(flat.FieldDictionary) != 0 {
@@ -91,15 +91,15 @@ func isType(f flat.Table, want arrow.DataType) bool {
 	return false
 }
 
-// isChild compares the only child of a list.
+// isChild compares the only child of a list with a type.
 func isChild(f flat.Table, want arrow.DataType) bool {
 	ok := false
 	n := f.Tables(flat.FieldChildren, func(_ int, child flat.Table) { ok = isType(child, want) })
 	return n == 1 && ok
 }
 
-// batchReader takes the columns of a record batch one by one: Arrow lists the lengths of all
-// arrays (nodes) and the places of all buffers depth first.
+// batchReader takes the columns of a record batch one by one. Arrow lists the lengths of all arrays (nodes) and the
+// places of all buffers depth first.
 type batchReader struct {
 	rows           int
 	nodes, buffers []byte // 16 bytes each: length and null count; offset and length
@@ -117,7 +117,7 @@ func openBatch(data []byte) (*batchReader, error) {
 	if message.U8(flat.MessageHeaderType) != flat.HeaderRecordBatch || !batch.Present() {
 		return nil, fmt.Errorf("the message is no record batch")
 	}
-	// The manifest's length of a batch must be the message's own, or something hides behind it.
+	// The length of a batch in the manifest must be the message's own. Otherwise something is hidden behind it.
 	if message.I64(flat.MessageBodyLength) != int64(len(body)) {
 		return nil, fmt.Errorf("a body of %d bytes, %d are there", message.I64(flat.MessageBodyLength), len(body))
 	}
@@ -135,7 +135,7 @@ func openBatch(data []byte) (*batchReader, error) {
 	return r, nil
 }
 
-// node checks the next array: so many entries, none of them null.
+// node checks the next array: it must have so many entries, and none of them may be null.
 func (r *batchReader) node(entries int) {
 	if len(r.nodes) < 16 {
 		r.fail("the description of an array is missing")
@@ -148,7 +148,7 @@ func (r *batchReader) node(entries int) {
 	}
 }
 
-// buffer is the next buffer, of at least need bytes, at a multiple of align.
+// buffer returns the next buffer, which must have at least need bytes and begin at a multiple of align.
 func (r *batchReader) buffer(need, align int) []byte {
 	if len(r.buffers) < 16 {
 		r.fail("the description of a buffer is missing")
@@ -157,13 +157,13 @@ func (r *batchReader) buffer(need, align int) []byte {
 	offset, length := uint64(flat.I64(r.buffers, 0)), uint64(flat.I64(r.buffers, 8))
 	r.buffers = r.buffers[16:]
 	switch {
-	// An array without a byte may have a buffer of any place; none of it is looked at.
+	// The buffer of an array without bytes may lie anywhere, because nothing of it is read.
 	case need == 0:
 		return nil
 	case offset > uint64(len(r.body)) || length > uint64(len(r.body))-offset || length < uint64(need):
 		r.fail("a buffer at %d of %d bytes in a body of %d, %d bytes are needed", offset, length, len(r.body), need)
 		return nil
-	// The words are read in place, and arrow-go aligns to 8 bytes in the file: a mapping begins at a page.
+	// The words are read in place. arrow-go aligns them to 8 bytes in the file, and a mapping begins at a page.
 	case !aligned(r.body[offset:], align):
 		r.fail("a buffer at %d is not aligned to %d bytes", offset, align)
 		return nil
@@ -171,7 +171,7 @@ func (r *batchReader) buffer(need, align int) []byte {
 	return r.body[offset : offset+uint64(need) : offset+uint64(need)]
 }
 
-// fail keeps the first error: what follows it is only a consequence.
+// fail keeps the first error, because later ones only follow from it.
 func (r *batchReader) fail(format string, a ...any) {
 	if r.err == nil {
 		r.err = fmt.Errorf(format, a...)

@@ -7,15 +7,15 @@ import (
 	"github.com/headrace/headrace/internal/remote"
 )
 
-// Options of Open.
+// Options are options of Open.
 type Options struct {
-	IndexDir   string         // where manifest and index lie; empty: in the dataset's own directory
-	Root       string         // where the containers lie that an index names; empty: where it says
-	AllowEmpty bool           // listed folders: classes without an image are fine
-	Storage    remote.Storage // where the dataset has a URL
-	Cache      *disk.Cache    // the index of such a one is kept there; nil: nowhere
+	IndexDir   string         // where manifest and index lie; "": in the dataset's own directory
+	Root       string         // where an index's containers lie; "": where the index says
+	AllowEmpty bool           // for listed folders: classes may be empty
+	Storage    remote.Storage // for a dataset with a URL
+	Cache      *disk.Cache    // keeps the index of such a dataset; nil: none
 	CacheBytes int64
-	Waits      context.Context // ends the waits of opening it for a store; nil: nothing does
+	Waits      context.Context // ends waits for a store while it is opened; nil: nothing does
 }
 
 func (o *Options) waits() context.Context {

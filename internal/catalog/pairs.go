@@ -13,30 +13,30 @@ import (
 	"github.com/headrace/headrace/mmap"
 )
 
-// PairsConfig says where pairs of images are, and what their second image is called.
+// PairsConfig says where pairs of images are, and how their second image is called.
 type PairsConfig struct {
 	First, Second string // folders
 	Field         string
 	formats.PairRule
 }
 
-// pairs are the second files of a listed dataset, whose first ones are its images. Each is the value of
-// one field: the file's bytes.
+// pairs are the second files of a listed dataset whose images are the first ones. The bytes of each are the value of
+// one field.
 type pairs struct {
 	root  string
 	names formats.Names
 	field Field
 }
 
-// pairedFiles are the first ones.
+// pairedFiles are the first files of pairs.
 type pairedFiles struct{ names formats.Names }
 
 func (p *pairedFiles) Len() int64          { return p.names.Len() }
 func (p *pairedFiles) Path(i int64) string { return string(p.names.Bytes(i)) }
 func (p *pairedFiles) Label(int64) int64   { return NoLabel }
 
-// FromPairs lists the images of two folders that belong together. No file is touched: a missing or
-// damaged one is an error when it is read.
+// FromPairs lists the images of two folders that form pairs. No file is touched: a missing or damaged one is an error
+// when it is read.
 func FromPairs(c PairsConfig) (*Dataset, error) {
 	if c.Second == "" || c.Field == "" {
 		return nil, NewError(fault.KindArgument, c.First, "pairs: the second folder or the field has no name")
@@ -68,8 +68,8 @@ func (p *pairs) fingerprint(first fileList) string {
 
 func (p *pairs) path(i int64) string { return p.root + "/" + string(p.names.Bytes(i)) }
 
-// FieldFile is the file whose bytes are the value of a field of sample i; empty where the value lies in
-// an index or in a container.
+// FieldFile returns the file whose bytes are the value of a field of sample i; "" if the value lies in an index or in a
+// container.
 func (d *Dataset) FieldFile(i int64, field string) (string, error) {
 	if uint64(i) >= uint64(d.rows) {
 		return "", d.outside(i)
@@ -83,8 +83,7 @@ func (d *Dataset) FieldFile(i int64, field string) (string, error) {
 	return d.pairs.path(i), nil
 }
 
-// mostFileBytes bounds what is read of a file that is asked for as a value: as much as a column of an
-// index may hold.
+// mostFileBytes bounds what is read of a file that is the value of a field: as much as a column of an index may hold.
 const mostFileBytes = 1 << 30
 
 // value reads the second file of a pair.

@@ -6,19 +6,18 @@ import (
 	"github.com/headrace/headrace/internal/blocks"
 )
 
-// Verdict is what reading all entropy data of a file said about it. It belongs to the file,
-// never to a crop of it.
+// Verdict is the result of reading all entropy data of a file. It belongs to the file, and never to a crop of it.
 type Verdict uint8
 
-// The values stand in the index: they never change their number.
+// These values stand in the index, so their numbers never change.
 const (
-	Unknown     Verdict = iota // merely listed: nobody has read the file
+	Unknown     Verdict = iota // only listed: nobody has read the file
 	Good                       //
 	Warnings                   // the decoder warned; the pixels are those Pillow gives
 	Truncated                  // the entropy data ends before the last block
-	Bad                        // no valid image of its kind
+	Bad                        // not a valid image of its kind
 	Unsupported                // a valid kind that is not decoded here
-	Limit                      // over a limit in force when it was packed or indexed
+	Limit                      // over a limit that applied when it was packed or indexed
 	verdicts
 )
 
@@ -34,44 +33,45 @@ func (v Verdict) String() string {
 // UnknownLength is the length of a sample in a folder that was only listed: no file was touched.
 const UnknownLength = -1
 
-// NoLabel stands where a sample has no label.
+// NoLabel is the label of a sample without a label.
 const NoLabel = -1
 
-// Sample says where a sample's bytes are and what is known of them. In a folder every sample
-// is a file of its own: Shard and Offset are 0 and Dataset.Path names it. A concatenation counts the
-// samples and the shards of all its parts together.
+// Sample says where a sample's bytes are and what is known of them. In a folder every sample is its own file: Shard and
+// Offset are 0, and Dataset.Path names the file. A concatenation counts the samples and the shards of all its parts
+// together.
 type Sample struct {
 	Index   int64
 	Shard   uint32
-	Offset  int64 // of the encoded bytes inside the shard, or of the block that they lie in
+	Offset  int64 // of the encoded bytes in the shard, or of their block
 	Length  int64 // of the encoded bytes, UnknownLength in a listed folder
 	Label   int64
 	MTimeNs int64 // of the file when it was indexed; 0 in packed and listed datasets
 	Facts
-	HasCRC  bool // CRC32C holds; false in a listed folder
+	HasCRC  bool // CRC32C is known; false in a listed folder
 	Verdict Verdict
 	Seek    SeekPlace
-	Pixels  *Pixels // what the bytes of an image of an array are; nil for files
+	Pixels  *Pixels // the layout of an image of an array; nil for files
 	Block   BlockPlace
 }
 
-// BlockPlace is where a sample's bytes lie in a stretch of a container that is compressed as a whole; all 0
-// where the container has them as they are. Codecs are those of package blocks.
+// BlockPlace is where a sample's bytes lie in a stretch of a container that is compressed as a whole. It is all 0 if
+// the container stores the bytes as they are. Codecs are those of package blocks.
 type BlockPlace struct {
-	Stored, Size uint32 // bytes of the block in the container, and once it is decoded
+	Stored, Size uint32 // bytes of the block in the container, and after decoding
 	Inner        uint32 // where the sample begins in the decoded block
 	Codec        uint8
 }
 
-// ValuePlace is the place of a field's value in a block, and the CRC-32C of its bytes: pages compressed by snappy have no
-// checksum of their own, and mostly those of zstd. 0: it is not known, as of a value that lies in no block.
+// ValuePlace is the place of a field's value in a block, and the CRC-32C of its bytes. Pages compressed by snappy have
+// no checksum of their own, and zstd's mostly have none. 0 means that the checksum is not known, as for a value that
+// lies in no block.
 type ValuePlace struct {
 	BlockPlace
 	CRC32C uint32
 }
 
-// Check refuses a block that cannot be, and a range of so many bytes that does not lie in it. The caller checks that the
-// block itself lies in its container.
+// Check refuses an impossible block, and a range of so many bytes that does not lie in it. The caller checks that the
+// block lies in its container.
 func (b BlockPlace) Check(length uint64) error {
 	stored, decoded, inner := uint64(b.Stored), uint64(b.Size), uint64(b.Inner)
 	if !blocks.Known(b.Codec) || stored > blocks.MostBytes || decoded > blocks.MostBytes || inner > decoded || length > decoded-inner {
@@ -80,7 +80,7 @@ func (b BlockPlace) Check(length uint64) error {
 	return nil
 }
 
-// Stored is how many bytes of its container hold the sample.
+// Stored returns how many bytes of its container hold the sample.
 func (s *Sample) Stored() int64 {
 	if s.Block.Codec != 0 {
 		return int64(s.Block.Stored)
@@ -88,33 +88,33 @@ func (s *Sample) Stored() int64 {
 	return s.Length
 }
 
-// InBlock is the block that the sample lies in.
+// InBlock returns the block in which the sample lies.
 func (s *Sample) InBlock() blocks.Block {
 	return blocks.Block{Container: s.Shard, Offset: s.Offset, Stored: s.Block.Stored, Size: s.Block.Size, Codec: s.Block.Codec}
 }
 
-// SeekPlace is where a sample's seek points lie in the seek file; all 0 where it has none.
+// SeekPlace is where a sample's seek points lie in the seek file; all 0 if it has none.
 type SeekPlace struct {
 	Offset, Length int64
 	CRC32C         uint32
 }
 
-// Facts mirrors what package native finds in a file; 0 stands for unknown throughout. Codes
-// are those of native/core/facts.h.
+// Facts mirrors what package native finds in a file; 0 always means unknown. Codes are those of native/core/facts.h.
 type Facts struct {
 	Width, Height, CRC32C                           uint32
 	Channels, Codec, Sampling, Process, Orientation uint8
 }
 
-// Field describes one of the further values a sample has beside image and label.
+// Field describes one of the further values that a sample has beside image and label.
 type Field struct {
 	Name  string    `json:"name"`
 	Type  FieldType `json:"type"`
-	DType string    `json:"dtype,omitempty"` // of arrays: NumPy's name
-	Shape []int64   `json:"shape,omitempty"` // of arrays that all have one shape; else empty
-	// Located: an index holds where the value lies in the sample's container, not the value.
+	DType string    `json:"dtype,omitempty"` // for arrays: NumPy's name
+	Shape []int64   `json:"shape,omitempty"` // for arrays that all have one shape; otherwise empty
+	// Located: the index holds where the value lies in the sample's container, and not the value.
 	Located bool `json:"located,omitempty"`
-	// Blocks: the value of a located field may lie in a compressed block of the container. The index has columns for that.
+	// Blocks: the value of a located field may lie in a compressed block of the container, and the index has columns
+	// for that.
 	Blocks bool `json:"blocks,omitempty"`
 }
 
@@ -143,16 +143,16 @@ type Kind uint8
 // The eight kinds.
 const (
 	Packed       Kind = iota // shards and index in one directory
-	Indexed                  // an image folder with an index beside or elsewhere
+	Indexed                  // an image folder with an index in it or elsewhere
 	Listed                   // an image folder, or a list of files, without index
 	Concatenated             // several datasets of any kind, one after the other
 	Scanned                  // containers of others, whose headers were read
 	Contained                // containers of others, with an index
 	Arrays                   // arrays of pixels in files
-	InMemory                 // the same in memory of the program's own
+	InMemory                 // arrays of pixels in the program's memory
 )
 
-// InShards is true where samples are stretches of larger files, which have numbers.
+// InShards is true if samples are parts of larger files, which have numbers.
 func (k Kind) InShards() bool { return k == Packed || k == Scanned || k == Contained || k == Arrays }
 
 func (k Kind) String() string {
@@ -176,14 +176,14 @@ func (k Kind) String() string {
 	}
 }
 
-// ShardInfo is one shard as the manifest states it, or one container.
+// ShardInfo is one shard, or one container, as the manifest states it.
 type ShardInfo struct {
-	Name string `json:"name"` // of containers: below the manifest's root, with slashes
+	Name string `json:"name"` // for containers: below the manifest's root, with slashes
 	Size int64  `json:"size"` // of the whole file
 	Rows int64  `json:"rows"`
 
 	MTimeNs int64  `json:"mtime_ns,omitempty"`    // of a container when it was indexed
-	Ends    string `json:"ends_crc32c,omitempty"` // of its first and last bytes (EndsOf)
+	Ends    string `json:"ends_crc32c,omitempty"` // checksum of its first and last bytes (EndsOf)
 	Version string `json:"version,omitempty"`     // of a container in a store when it was indexed
-	Txn     uint64 `json:"txn,omitempty"`         // of an LMDB: its last transaction's number
+	Txn     uint64 `json:"txn,omitempty"`         // for an LMDB: the number of its last transaction
 }

@@ -11,9 +11,9 @@ import (
 	"github.com/headrace/headrace/internal/formats"
 )
 
-// Table is what a scan of containers found: the rows of an index in memory, of which nothing was decoded.
+// Table is what a scan of containers found: the rows of an index in memory. Nothing was decoded for it.
 type Table struct {
-	Root   string // the folder that the names of Shards are below
+	Root   string // the folder where the names of Shards begin
 	Source SourceInfo
 	Shards []ShardInfo // the containers
 
@@ -25,26 +25,26 @@ type Table struct {
 	Classes []string
 
 	Fields  []Field
-	Numbers [][]float64 // of each field of numbers, else nil
+	Numbers [][]float64 // for each field of numbers, else nil
 	Ints    [][]int64
-	Extents [][]Extent       // of each located field, else nil
-	Texts   []*formats.Names // of each field whose texts or bytes are held, else nil
+	Extents [][]Extent       // for each located field, else nil
+	Texts   []*formats.Names // for each field whose texts or bytes are held, else nil
 
-	FieldBlocks [][]ValuePlace // of each located field of which some values lie in blocks, else nil
+	FieldBlocks [][]ValuePlace // for each located field with values in blocks, else nil
 
-	Blocks   []BlockPlace // of containers that are compressed in places, else nil
-	Raw      []RawSize    // of containers with images that are pixels, else nil
-	Frames   []Frame      // of containers whose records have checksums, else nil
+	Blocks   []BlockPlace // for containers with compressed parts, else nil
+	Raw      []RawSize    // for containers with images that are raw pixels, else nil
+	Frames   []Frame      // for containers whose records have checksums, else nil
 	Warnings []string     // sentences for the user
 }
 
-// SourceInfo says how the samples of containers were found. It stands in the manifest of an index.
+// SourceInfo says how the samples of containers were found. It is part of an index's manifest.
 type SourceInfo struct {
 	Format  string         `json:"format"`          // "webdataset", "tar", "tfrecord"
 	Image   string         `json:"image"`           // column of the images; alternatives are separated by ";"
 	Label   string         `json:"label,omitempty"` // column of the labels
 	Columns []SourceColumn `json:"columns,omitempty"`
-	Sample  []string       `json:"sample,omitempty"` // names of what the first sample has
+	Sample  []string       `json:"sample,omitempty"` // names of the first sample's values
 	Blocks  bool           `json:"blocks,omitempty"` // the index has columns of blocks
 }
 
@@ -52,19 +52,19 @@ type SourceInfo struct {
 type SourceColumn struct {
 	Name    string `json:"name"`
 	Type    string `json:"type,omitempty"` // "int", "float", "str", "bytes", "array of float32", "list" or "mixed"
-	Samples int64  `json:"samples"`        // that have it
-	Use     string `json:"use"`            // "image", "label", "field" or "" for none; of a source that was only inspected "image?" and "label?" for what may be either
+	Samples int64  `json:"samples"`        // how many samples have it
+	Use     string `json:"use"`            // "image", "label", "field", "" for none; inspected also "image?", "label?"
 }
 
-// Frame is a record around a sample's image, or the image itself, that the container has a checksum of. Of an
-// image in a block that is the image once it is decoded.
+// Frame is a record around a sample's image, or the image itself, for which the container has a checksum. For an image
+// in a block, it is the decoded image.
 type Frame struct {
 	Extent
 	CRC  uint32
-	IEEE bool // zip's CRC-32; else CRC-32C
+	IEEE bool // zip's CRC-32; otherwise CRC-32C
 }
 
-// Checksum is that of the frame's bytes.
+// Checksum computes the frame's checksum of data.
 func (f *Frame) Checksum(data []byte) uint32 {
 	if f.IEEE {
 		return crc32.ChecksumIEEE(data)
@@ -72,7 +72,7 @@ func (f *Frame) Checksum(data []byte) uint32 {
 	return crc32.Checksum(data, castagnoli)
 }
 
-// FromTable makes a dataset of what a scan found. The table is the dataset's from now on.
+// FromTable makes a dataset of what a scan found. The table belongs to the dataset from now on.
 func FromTable(t *Table) (*Dataset, error) {
 	rows := len(t.Shard)
 	if rows == 0 {
@@ -106,7 +106,7 @@ func (t *Table) sample(i int64) Sample {
 	return s
 }
 
-// fingerprint covers names, labels and lengths, for no byte of an image was read.
+// fingerprint covers names, labels and lengths, because no byte of an image was read.
 func (t *Table) fingerprint() string {
 	h := sha256.New()
 	var b []byte
@@ -121,7 +121,7 @@ func (t *Table) fingerprint() string {
 	return "scanned-" + hex.EncodeToString(h.Sum(nil)[:16])
 }
 
-// value is what the table holds of field n of row i: a number, a text, bytes, an array or an Extent.
+// value returns what the table holds for field n of row i: a number, a text, bytes, an array or an Extent.
 func (t *Table) value(i int64, n int) any {
 	switch {
 	case t.Fields[n].Blocks:
@@ -133,14 +133,14 @@ func (t *Table) value(i int64, n int) any {
 	case t.Fields[n].Type == Str:
 		return string(t.Texts[n].Bytes(i))
 	case t.Fields[n].Type == Bytes:
-		return append([]byte{}, t.Texts[n].Bytes(i)...) // of none no nil, which would be no value
+		return append([]byte{}, t.Texts[n].Bytes(i)...) // never nil, which would mean no value
 	case t.Fields[n].Type == ArrayType:
 		return t.Fields[n].located(append([]byte{}, t.Texts[n].Bytes(i)...))
 	}
 	return t.Numbers[n][i]
 }
 
-// Source says how the samples of containers were found; nil for any other dataset.
+// Source returns how the samples of containers were found; nil for any other dataset.
 func (d *Dataset) Source() *SourceInfo {
 	switch {
 	case d.table != nil:
@@ -151,10 +151,10 @@ func (d *Dataset) Source() *SourceInfo {
 	return nil
 }
 
-// Warn adds to the warnings of a folder of classes what was found of it before it was opened.
+// Warn adds a warning about a folder of classes that was found before the dataset was opened.
 func (d *Dataset) Warn(text string) { d.said = append(d.said, text) }
 
-// Warnings are what a scan, a list of files or a folder has to say to the user.
+// Warnings returns what a scan, a list of files or a folder has to tell the user.
 func (d *Dataset) Warnings() []string {
 	if l := d.listed(); l != nil {
 		return l.Warnings
@@ -165,7 +165,7 @@ func (d *Dataset) Warnings() []string {
 	return d.table.Warnings
 }
 
-// Frame is the record around sample i, where its container has a checksum of that.
+// Frame returns the record around sample i, if its container has a checksum of it.
 func (d *Dataset) Frame(i int64) (Frame, bool) {
 	d, i = d.held(i)
 	if d.table == nil || d.table.Frames == nil || uint64(i) >= uint64(d.rows) {

@@ -6,8 +6,8 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 )
 
-// The columns every index has, in the order of the file. Widths differ from row to row only in
-// key and path. A reader looks columns up by name and ignores those that it does not know.
+// The columns of every index, in the order of the file. Only key and path have rows of different length. A reader looks
+// columns up by name and ignores those that it does not know.
 var (
 	sampleColumns = []arrow.Field{
 		{Name: "shard", Type: arrow.PrimitiveTypes.Uint32},
@@ -32,7 +32,7 @@ var (
 		{Name: "path", Type: arrow.BinaryTypes.String},
 		{Name: "mtime_ns", Type: arrow.PrimitiveTypes.Int64},
 	}
-	// Of containers that are compressed in places: "offset" is that of the block.
+	// For containers with compressed parts: "offset" is that of the block.
 	blockColumns = []arrow.Field{
 		{Name: "block_stored", Type: arrow.PrimitiveTypes.Uint32},
 		{Name: "block_size", Type: arrow.PrimitiveTypes.Uint32},
@@ -41,7 +41,7 @@ var (
 	}
 )
 
-// columnsOf are the columns of a dataset of that kind with those fields, perhaps in blocks.
+// columnsOf returns the columns of a dataset of that kind with those fields, with or without blocks.
 func columnsOf(kind Kind, blocks bool, fields []Field) []arrow.Field {
 	all := append([]arrow.Field(nil), sampleColumns...)
 	if kind == Indexed {

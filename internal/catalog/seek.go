@@ -10,13 +10,13 @@ import (
 	"github.com/headrace/headrace/mmap"
 )
 
-// SeekFile is the file of all seek points as the manifest states it: a head of SeekHeadBytes, then
-// the records of all samples that have one, in the order of rows and without a gap. The rows
-// hold the checksum of each. What a record says, only package native knows.
+// SeekFile is the file of all seek points as the manifest states it: a head of SeekHeadBytes, then the records of all
+// samples that have one, in the order of rows and without gaps. The rows hold the checksum of each record. Only package
+// native knows what a record contains.
 type SeekFile struct {
 	Name    string `json:"name"`
 	Size    int64  `json:"size"`    // of the whole file
-	Samples int64  `json:"samples"` // that have a record
+	Samples int64  `json:"samples"` // samples that have a record
 }
 
 const (
@@ -28,17 +28,17 @@ const (
 	SeekHeadBytes = 16
 )
 
-// SeekFileName is the name of seek file n; it has the number of its index.
+// SeekFileName returns the name of seek file n; it has the same number as its index.
 func SeekFileName(n int) string { return fmt.Sprintf("%s%05d.bin", seekPrefix, n) }
 
-// SeekHead is how every seek file begins.
+// SeekHead returns the beginning of every seek file.
 func SeekHead() []byte {
 	head := append(make([]byte, 0, SeekHeadBytes), seekMagic...)
 	head = binary.LittleEndian.AppendUint32(head, seekVersion)
 	return binary.LittleEndian.AppendUint32(head, 0)
 }
 
-// Bytes is the size of all records.
+// Bytes returns the size of all records.
 func (s *SeekFile) Bytes() int64 {
 	if s == nil {
 		return 0
@@ -46,7 +46,7 @@ func (s *SeekFile) Bytes() int64 {
 	return s.Size - SeekHeadBytes
 }
 
-// SeekShare is what seek points add to the images, as a share of these.
+// SeekShare returns the bytes of seek points as a share of those of the images.
 func (m *Manifest) SeekShare() float64 {
 	if m.Bytes == 0 {
 		return 0
@@ -67,7 +67,7 @@ func (m *Manifest) checkSeek() error {
 	return nil
 }
 
-// seekCheck follows the rows of one batch.
+// seekCheck checks the rows of one batch in order.
 type seekCheck struct {
 	size, end uint64
 }
@@ -76,7 +76,7 @@ func newSeekCheck(m *Manifest) seekCheck {
 	if m.Seek == nil {
 		return seekCheck{}
 	}
-	// Of one batch: batches are validated in any order, so what earlier ones hold is not known.
+	// This starts anew for each batch: batches are validated in any order, so the end of an earlier one is not known.
 	return seekCheck{uint64(m.Seek.Size), SeekHeadBytes}
 }
 
@@ -98,11 +98,11 @@ func (s *seekCheck) check(offset, length uint64, crc uint32) error {
 	return nil
 }
 
-// openSeek opens the seek file of a manifest and checks size and head. The Dataset holds it open: a
-// new index may take its name away before a loader reads from it.
+// openSeek opens the seek file of a manifest and checks size and head. The Dataset keeps it open, because a new index
+// may remove its name before a loader reads from it.
 func openSeek(path string, m *Manifest) (*mmap.File, error) {
-	// By pread: the points of a sample are short and lie anywhere, and a mapping would read and keep whole pages for
-	// them.
+	// It is read by pread: the points of a sample are short and lie anywhere, and a mapping would read and keep whole
+	// pages for them.
 	f, err := mmap.Open(path, mmap.Options{Backend: mmap.Pread})
 	if err != nil {
 		return nil, IOError(path, "cannot open the seek file", err)

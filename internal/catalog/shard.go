@@ -14,35 +14,34 @@ import (
 	"github.com/headrace/headrace/internal/remote"
 )
 
-// away says where in a store the shards, containers or files of a dataset lie, and holds the shards that
-// were opened.
+// away says where in a store the shards, containers or files of a dataset lie, and holds the shards that were opened.
 type away struct {
-	below   string // the address that names are below; it may have a query, so it is in no text
+	below   string // the address where names begin; it may have a query, so no text shows it
 	storage remote.Storage
 	shards  []Shard
 
-	seek  *Shard  // the file of seek points; nil where there is none
-	index opening // of fetching manifest and index
+	seek  *Shard  // the file of seek points; nil if there is none
+	index opening // the costs of fetching manifest and index
 
 	mu     sync.Mutex
-	files  remote.Counts // of objects that were opened for one read
+	files  remote.Counts // counts of objects that were opened for one read
 	flying int           // reads under way
 	since  time.Time     // when the first of them began
-	took   time.Duration // that at least one was under way, before that
+	took   time.Duration // total time with a read under way before that
 }
 
-// Shard is a shard or container in a store. It is opened at its first read, and stays the version that
-// was found then, or that was indexed, for as long as the dataset is open.
+// Shard is a shard or container in a store. It is opened at its first read. As long as the dataset is open it stays the
+// version that was found then, or that was indexed.
 type Shard struct {
 	away    *away
 	name    string
 	size    int64  // as the manifest states it
-	version string // the same, of a container that was indexed where it lies; else ""
+	version string // the same, for a container that was indexed in the store; otherwise ""
 	opening chan struct{}
 	object  atomic.Pointer[remote.Object]
 }
 
-// Away is true where shards or files of the dataset, or of a part of it, lie in a store.
+// Away is true if shards or files of the dataset, or of a part of it, lie in a store.
 func (d *Dataset) Away() bool {
 	for _, part := range d.Parts() {
 		if part.Away() {
@@ -55,17 +54,17 @@ func (d *Dataset) Away() bool {
 // opening is what it took to open a dataset.
 type opening struct {
 	remote.Counts               // of the manifest, and of the index
-	indexBytes    int64         // of Bytes
+	indexBytes    int64         // the index's share of Bytes
 	hits          int64         // parts of the index that came from the cache on disk
-	took          time.Duration // while anything was under way
+	took          time.Duration // time in which anything was under way
 }
 
-// add counts an object that was read whole in so long a time.
+// add counts an object that was read whole, and the time that it took.
 func (o *opening) add(object *remote.Object, took time.Duration) {
 	o.Counts, o.took = added(o.Counts, object.Counts()), o.took+took
 }
 
-// Shard is shard or container n; nil where it is a file.
+// Shard returns shard or container n; nil if it is a file on disk.
 func (d *Dataset) Shard(n int) *Shard {
 	if d.parts != nil {
 		part, number := d.parts.shard(n)
@@ -77,8 +76,8 @@ func (d *Dataset) Shard(n int) *Shard {
 	return &d.away.shards[n]
 }
 
-// Fetched is what was read of shards and files in stores, for how long anything was under way, and what was read of
-// indexes and seek points, which the first has not in it.
+// Fetched is what was read of shards and files in stores, how long anything was under way, and what was read of indexes
+// and seek points, which is not included in the first.
 type Fetched struct {
 	remote.Counts
 	Busy       time.Duration
@@ -87,8 +86,8 @@ type Fetched struct {
 	opening    opening
 }
 
-// InAll is all that was fetched, opening the dataset included, the bytes a second of that while anything was under
-// way, and how many parts of the index came from the cache on disk.
+// InAll returns everything that was fetched, including for opening the dataset. It also returns the bytes a second
+// while anything was under way, and how many parts of the index came from the cache on disk.
 func (f Fetched) InAll() (counts remote.Counts, rate float64, hits int64) {
 	counts = added(f.Counts, f.opening.Counts)
 	counts.Bytes += f.SeekBytes
@@ -98,7 +97,7 @@ func (f Fetched) InAll() (counts remote.Counts, rate float64, hits int64) {
 	return counts, rate, f.opening.hits
 }
 
-// Rate is how many bytes a second came while anything was under way.
+// Rate returns how many bytes a second came while anything was under way.
 func (f Fetched) Rate() float64 {
 	if f.Busy <= 0 {
 		return 0
@@ -106,15 +105,15 @@ func (f Fetched) Rate() float64 {
 	return float64(f.Bytes+f.SeekBytes) / f.Busy.Seconds()
 }
 
-// Fetched may be called at any time.
+// Fetched returns the counts; it may be called at any time.
 func (d *Dataset) Fetched() Fetched {
 	var sum Fetched
 	for _, part := range d.Parts() {
 		one := part.Fetched()
-		// Parts are read at the same time.
+		// Parts are read at the same time, so the longest time counts.
 		sum.Counts, sum.Busy = added(sum.Counts, one.Counts), max(sum.Busy, one.Busy)
 		sum.IndexBytes, sum.SeekBytes = sum.IndexBytes+one.IndexBytes, sum.SeekBytes+one.SeekBytes
-		// They were opened one after the other.
+		// They were opened one after the other, so times add up.
 		sum.opening.Counts = added(sum.opening.Counts, one.opening.Counts)
 		sum.opening.hits, sum.opening.took = sum.opening.hits+one.opening.hits, sum.opening.took+one.opening.took
 	}
@@ -143,7 +142,7 @@ func (d *Dataset) Fetched() Fetched {
 	return sum
 }
 
-// busy says that a read is under way until its answer is called.
+// busy notes that a read is under way until done is called.
 func (a *away) busy() (done func()) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -159,7 +158,7 @@ func (a *away) busy() (done func()) {
 	}
 }
 
-// SeekAway is the file of seek points of a dataset in a store; nil where there is none.
+// SeekAway returns the file of seek points of a dataset in a store; nil if there is none.
 func (d *Dataset) SeekAway() *Shard {
 	if d.away == nil {
 		return nil
@@ -172,15 +171,15 @@ func added(a, b remote.Counts) remote.Counts {
 		Hedges: a.Hedges + b.Hedges, Waited: a.Waited + b.Waited}
 }
 
-// shown is the address of a name for texts.
+// shown returns the address of a name for texts.
 func (a *away) shown(name string) string {
 	return strings.TrimSuffix(remote.Display(a.below), "/") + "/" + name
 }
 
-// Size is in bytes, as the manifest states it.
+// Size returns the bytes, as the manifest states them.
 func (s *Shard) Size() int64 { return s.size }
 
-// Identity names store, object and version; empty where nothing tells versions apart.
+// Identity names store, object and version; it is "" if nothing tells versions apart.
 func (s *Shard) Identity(ctx context.Context) (string, error) {
 	object := s.object.Load()
 	if object == nil {
@@ -192,7 +191,7 @@ func (s *Shard) Identity(ctx context.Context) (string, error) {
 	return s.identity(object), nil
 }
 
-// Known is the Identity of an object that was opened already; empty of one that was not.
+// Known returns the Identity of an object that is already open; "" for others.
 func (s *Shard) Known() string {
 	if object := s.object.Load(); object != nil {
 		return s.identity(object)
@@ -224,7 +223,7 @@ func (s *Shard) ReadAt(ctx context.Context, to []byte, offset int64) error {
 	return OutOfStore(object.ReadAt(ctx, to, offset))
 }
 
-// Beside is another object in the shard's folder, whole, and its address for texts.
+// Beside returns another object in the shard's folder, whole, and its address for texts.
 func (s *Shard) Beside(ctx context.Context, name string, most int64) (data []byte, shown string, err error) {
 	name = path.Join(path.Dir(s.name), name)
 	shown = s.away.shown(name)
@@ -247,10 +246,10 @@ func (s *Shard) Beside(ctx context.Context, name string, most int64) (data []byt
 	return data, shown, OutOfStore(object.ReadAt(ctx, data, 0))
 }
 
-// open asks for size and version, once for all who wait.
+// open asks for size and version, once for all callers that wait.
 func (s *Shard) open(ctx context.Context) (*remote.Object, error) {
 	select {
-	// A lock that can be given up: the first opening may wait for a store for a minute.
+	// This lock can be given up while waiting, because the first opening may wait a minute for a store.
 	case s.opening <- struct{}{}:
 		defer func() { <-s.opening }()
 	case <-ctx.Done():
@@ -273,7 +272,7 @@ func (s *Shard) open(ctx context.Context) (*remote.Object, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Records were placed in an object of that size; in another one they lie elsewhere.
+	// The index gives offsets in an object of that size; in another object records lie elsewhere.
 	if object.Size() != s.size {
 		return nil, sizeError(object.URL(), "the shard", s.size, object.Size())
 	}
@@ -289,7 +288,7 @@ type FileAway struct {
 	hasCRC bool
 }
 
-// FileAway is the file of a sample of an image folder in a store. Nothing is known of its version: what is read has to
+// FileAway returns the file of a sample of an image folder in a store. Its version is not known, so what is read has to
 // have the length and the checksum of the index.
 func (d *Dataset) FileAway(sample Sample) (*FileAway, error) {
 	if d.parts != nil {
@@ -312,7 +311,7 @@ func (d *Dataset) FileAway(sample Sample) (*FileAway, error) {
 	return &FileAway{d.away, object, sample.CRC32C, sample.HasCRC}, nil
 }
 
-// Identity names store, object, length and checksum, which stand for the version.
+// Identity names store, object, length and checksum; the latter two stand for the version.
 func (f *FileAway) Identity(context.Context) (string, error) {
 	if !f.hasCRC {
 		return "", nil

@@ -5,16 +5,16 @@ import (
 	"github.com/headrace/headrace/internal/headroom"
 )
 
-// Stretches are the parts of a dataset that are read as wholes because they are compressed as such.
+// Stretches are the parts of a dataset that are read as wholes because they are compressed as wholes.
 type Stretches struct {
-	Of    []uint32 // of each sample the number of its block, in the order of their first samples
-	Bytes []int64  // of each block once it is decoded; 0 of neighbours that lie in none
+	Of    []uint32 // for each sample the number of its block; blocks are in the order of their first samples
+	Bytes []int64  // of each block after decoding; 0 for neighbours that lie in no block
 }
 
-// looseNeighbours are how many samples that lie in no block are taken together, for the disk's sake.
+// looseNeighbours is how many samples that lie in no block are taken together, for better reads from disk.
 const looseNeighbours = 16
 
-// inBlocks is true of a dataset of which samples may lie in compressed blocks.
+// inBlocks is true for a dataset whose samples may lie in compressed blocks.
 func (d *Dataset) inBlocks() bool {
 	for _, part := range d.Parts() {
 		if part.inBlocks() {
@@ -28,7 +28,8 @@ func (d *Dataset) inBlocks() bool {
 	return source != nil && source.Blocks
 }
 
-// Stretches looks at every sample of a dataset in compressed blocks. It is nil of any other, which costs nothing.
+// Stretches looks at every sample of a dataset in compressed blocks. For any other dataset it returns nil, which costs
+// nothing.
 func (d *Dataset) Stretches() (*Stretches, error) {
 	if !d.inBlocks() {
 		return nil, nil
@@ -38,14 +39,14 @@ func (d *Dataset) Stretches() (*Stretches, error) {
 	}
 	s := &Stretches{Of: make([]uint32, d.rows)}
 	numbers := make(map[blocks.Block]uint32)
-	last, inLast := blocks.Block{}, 0 // the block of the sample before, and how many samples its stretch has up to here
+	last, inLast := blocks.Block{}, 0 // the block of the sample before, and the samples of its stretch so far
 	for i := range d.rows {
 		sample, err := d.Sample(i)
 		if err != nil {
 			return nil, err
 		}
 		block := sample.InBlock()
-		// A block of one value costs nothing to make.
+		// A block of one repeated value costs nothing to make.
 		if block.Codec == blocks.None || block.Codec == blocks.Fill {
 			block = blocks.Block{}
 		}
@@ -54,7 +55,7 @@ func (d *Dataset) Stretches() (*Stretches, error) {
 		case i > 0 && block == last && (block.Codec != blocks.None || inLast < looseNeighbours):
 			number = s.Of[i-1]
 		case block.Codec != blocks.None:
-			// Rows of a block need not follow each other, as where a selection was saved.
+			// Rows of a block need not follow each other, for example if a selection was saved.
 			if earlier, known := numbers[block]; known {
 				number = earlier
 			} else {
@@ -69,14 +70,14 @@ func (d *Dataset) Stretches() (*Stretches, error) {
 	return s, nil
 }
 
-// SharedBlocks are blocks that hold several samples each, so that reading one of these costs all.
+// SharedBlocks describes blocks that hold several samples each, so that reading one sample costs decoding all.
 type SharedBlocks struct {
-	Count, Bytes, Rows int64 // blocks, their bytes once they are decoded, and the samples in them
+	Count, Bytes, Rows int64 // blocks, their bytes after decoding, and the samples in them
 	More               bool  // there may be more: the search ended when it knew enough
 }
 
-// SharedBlocks looks for blocks of several samples until their bytes are more than enough. A block of one sample
-// costs the same in any order, and so does one whose parts are only joined.
+// SharedBlocks looks for blocks of several samples, and stops once they have more than `enough` bytes. A block of one
+// sample costs the same in any order, and so does one whose parts are only joined.
 func (d *Dataset) SharedBlocks(enough int64) (s SharedBlocks, err error) {
 	for _, part := range d.Parts() {
 		found, err := part.SharedBlocks(enough)

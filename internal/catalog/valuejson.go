@@ -8,9 +8,9 @@ import (
 	"strconv"
 )
 
-// JSON has fewer types than fields do. These forms are read and written: numbers and texts as
-// themselves, {"bytes": base64}, {"dtype", "shape", "data": base64} for arrays, and {"float":
-// "nan"} for the numbers that JSON lacks. A field that is known to be bytes is plain base64.
+// JSON has fewer types than fields do. These forms are read and written: numbers and texts as they are, {"bytes":
+// base64}, {"dtype", "shape", "data": base64} for arrays, and {"float": "nan"} for numbers that JSON lacks. A field
+// that is known to be bytes is plain base64.
 type jsonValue struct {
 	Bytes *[]byte `json:"bytes,omitempty"`
 	Float *string `json:"float,omitempty"`
@@ -19,11 +19,11 @@ type jsonValue struct {
 	Data  []byte  `json:"data,omitempty"`
 }
 
-// ValueToJSON turns a field's value into what encoding/json writes in that form.
+// ValueToJSON turns a field's value into something that encoding/json writes in that form.
 func ValueToJSON(v any) any {
 	switch v := v.(type) {
 	case float64:
-		if math.IsNaN(v) || math.IsInf(v, 0) || v == 0 && math.Signbit(v) { // -0 is a whole number to a reader
+		if math.IsNaN(v) || math.IsInf(v, 0) || v == 0 && math.Signbit(v) { // a reader would take -0 for a whole number
 			return map[string]string{"float": strconv.FormatFloat(v, 'g', -1, 64)}
 		}
 	case Array:
@@ -32,8 +32,7 @@ func ValueToJSON(v any) any {
 	return v
 }
 
-// ValueFromJSON reads a value; f is nil where the field was not declared, and then the form
-// alone says the type.
+// ValueFromJSON reads a value. f is nil if the field was not declared; then the form alone gives the type.
 func ValueFromJSON(f *Field, raw json.RawMessage) (any, error) {
 	raw = bytes.TrimSpace(raw)
 	if len(raw) == 0 {
@@ -54,7 +53,7 @@ func ValueFromJSON(f *Field, raw json.RawMessage) (any, error) {
 	case '[', 'n', 't', 'f':
 		return nil, fmt.Errorf("%.40s is no value of a field; lists become arrays", raw)
 	}
-	// As a whole number first: a float64 would round those beyond 2^53.
+	// It is first read as a whole number, because a float64 would round numbers beyond 2^53.
 	if f == nil || f.Type == Int {
 		if n, err := strconv.ParseInt(string(raw), 10, 64); err == nil {
 			return n, nil
@@ -84,7 +83,7 @@ func valueFromObject(raw json.RawMessage) (any, error) {
 	return nil, fmt.Errorf("%.40s is no value of a field", raw)
 }
 
-// FieldOf describes a value of an undeclared field. An array's shape is taken to vary.
+// FieldOf describes a value of an undeclared field. An array's shape is assumed to vary.
 func FieldOf(name string, value any) Field {
 	f := Field{Name: name, Type: FieldType(typeName(value))}
 	if a, ok := value.(Array); ok {
@@ -93,7 +92,7 @@ func FieldOf(name string, value any) Field {
 	return f
 }
 
-// CheckValue says whether a value fits the field.
+// CheckValue returns an error if a value does not fit the field.
 func (f *Field) CheckValue(value any) error {
 	var scratch []*column
 	for _, c := range f.arrowFields() {

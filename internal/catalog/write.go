@@ -17,21 +17,21 @@ import (
 	"github.com/headrace/headrace/internal/fault"
 )
 
-// Row is one sample on its way into an index.
+// Row is one sample that is written into an index.
 type Row struct {
 	Sample
 	Key    string
-	Path   string // of indexed folders: below the folder
+	Path   string // for indexed folders: below the folder
 	Fields []any  // in the order of the writer's fields
 }
 
-// Writer writes an index row by row, holding one record batch in memory. Where and when its file is visible
-// is the business of whoever made that.
+// Writer writes an index row by row, and holds one record batch in memory. The maker of its file decides where and when
+// the file becomes visible.
 type Writer struct {
-	path    string // for texts
+	path    string // shown in texts
 	kind    Kind
 	blocks  bool
-	pixels  bool // a row needs a reader of inBlocksReader
+	pixels  bool // whether a row needs a reader of version inBlocksReader
 	fields  []Field
 	file    Made
 	out     *countingWriter
@@ -50,7 +50,7 @@ func NewWriter(path string, kind Kind, fields []Field) (*Writer, error) {
 	return NewWriterInBlocks(path, kind, false, fields)
 }
 
-// NewWriterInBlocks begins an index of containers that may be compressed in places.
+// NewWriterInBlocks begins an index of containers that may have compressed parts.
 func NewWriterInBlocks(path string, kind Kind, blocks bool, fields []Field) (*Writer, error) {
 	if err := CheckFields(fields); err != nil {
 		return nil, NewError(fault.KindArgument, "", "%v", err)
@@ -62,7 +62,7 @@ func NewWriterInBlocks(path string, kind Kind, blocks bool, fields []Field) (*Wr
 	return NewWriterTo(file, kind, blocks, fields)
 }
 
-// NewWriterTo begins an index in a file that was made for it, which is the writer's from now on, also after an
+// NewWriterTo begins an index in a file that was made for it. The file belongs to the writer from now on, even after an
 // error.
 func NewWriterTo(file Made, kind Kind, blocks bool, fields []Field) (*Writer, error) {
 	w, err := newWriter(file, kind, blocks, fields)
@@ -94,8 +94,8 @@ func newWriter(file Made, kind Kind, blocks bool, fields []Field) (*Writer, erro
 	return w, nil
 }
 
-// headBytes is how much stands before the first record batch: Arrow's writer emits the schema
-// with the first batch, and says the length of neither. A file without batches shows it.
+// headBytes returns how many bytes come before the first record batch. Arrow's writer emits the schema with the first
+// batch and does not state their lengths, so a file without batches is written to find out.
 func headBytes(schema *arrow.Schema) (int64, error) {
 	var b bytes.Buffer
 	w, err := ipc.NewFileWriter(&b, ipc.WithSchema(schema))
@@ -113,7 +113,7 @@ func headBytes(schema *arrow.Schema) (int64, error) {
 // Len is the number of rows so far.
 func (w *Writer) Len() int64 { return w.total }
 
-// Append adds a row. An error leaves the writer fit for Abort only.
+// Append adds a row. After an error only Abort may be called.
 func (w *Writer) Append(r *Row) error {
 	err := w.encode(r)
 	if errors.Is(err, errFull) && w.rows > 0 {
@@ -139,7 +139,7 @@ func (w *Writer) Append(r *Row) error {
 
 // encode appends one row to the columns, in the order of columnsOf.
 func (w *Writer) encode(r *Row) error {
-	// The column's width; a larger image is over every record limit.
+	// This is the column's width; a larger image exceeds every record limit.
 	if r.Length < 0 || r.Length > math.MaxUint32 {
 		return fmt.Errorf("the image has %d bytes (expected at most %d)", r.Length, uint32(math.MaxUint32))
 	}
@@ -200,13 +200,13 @@ func (w *Writer) encode(r *Row) error {
 	return nil
 }
 
-// flush writes the rows held as one record batch.
+// flush writes the rows held so far as one record batch.
 func (w *Writer) flush() error {
 	arrays := make([]arrow.Array, len(w.columns))
 	for i, c := range w.columns {
 		arrays[i] = c.array(w.rows)
 	}
-	// The first batch comes in one call with the schema, and begins behind it.
+	// The first batch is written in one call with the schema, and begins behind it.
 	begin := max(w.out.n, w.head)
 	if err := w.arrow.Write(array.NewRecordBatch(w.schema, arrays, int64(w.rows))); err != nil {
 		return IOError(w.path, "cannot write the index", err)
@@ -219,8 +219,8 @@ func (w *Writer) flush() error {
 	return nil
 }
 
-// Finish writes what is left, commits the file and returns a manifest in which shards and classes
-// are still to be filled in. An error leaves the writer fit for Abort only.
+// Finish writes what is left, commits the file and returns a manifest in which shards and classes still have to be
+// filled in. After an error only Abort may be called.
 func (w *Writer) Finish() (*Manifest, error) {
 	if w.total == 0 {
 		return nil, NewError(fault.KindEmpty, "", "no sample was added")
@@ -241,7 +241,7 @@ func (w *Writer) Finish() (*Manifest, error) {
 		return nil, IOError(w.path, "cannot write the index", err)
 	}
 	w.info.Size, w.info.Head, w.info.Tail = w.out.n, hexCRC(w.out.headCRC), hexCRC(w.out.take())
-	// The least reader that understands it: an older Headrace opens whatever it can.
+	// This is the oldest reader that understands the index: an older Headrace opens whatever it can.
 	version, reader := formatVersion, 1
 	if w.kind == Contained {
 		version, reader = containedVersion, containedReader
@@ -266,7 +266,8 @@ func (w *Writer) Finish() (*Manifest, error) {
 	}, nil
 }
 
-// equalBatches is true where all record batches but the last have RowsPerBatch rows, which a manifest need not say.
+// equalBatches is true if all record batches except the last have RowsPerBatch rows. Then the manifest need not state
+// their rows.
 func (w *Writer) equalBatches() bool {
 	all := w.info.Batches
 	return !slices.ContainsFunc(all[:len(all)-1], func(b BatchInfo) bool { return b.Rows != RowsPerBatch })
@@ -275,8 +276,8 @@ func (w *Writer) equalBatches() bool {
 // Abort closes and removes the file.
 func (w *Writer) Abort() { w.file.Abandon() }
 
-// countingWriter counts and checksums what Arrow writes. The bytes before boundary, which come
-// in one call with the first batch's, have a checksum of their own.
+// countingWriter counts and checksums what Arrow writes. The bytes before boundary have their own checksum; Arrow
+// writes them in one call with the first batch.
 type countingWriter struct {
 	to       *bufio.Writer
 	n        int64
@@ -288,7 +289,7 @@ type countingWriter struct {
 var _ io.Writer = (*countingWriter)(nil)
 
 func (c *countingWriter) Write(p []byte) (int, error) {
-	// Arrow writes the schema and the first batch in one call, so that a write may lie on both sides of the boundary.
+	// Arrow writes the schema and the first batch in one call, so a write may cross the boundary.
 	rest := p
 	if head := c.boundary - c.n; head > 0 {
 		head = min(head, int64(len(p)))
@@ -301,7 +302,7 @@ func (c *countingWriter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// take returns the checksum of what was written since it was called last.
+// take returns the checksum of what was written since its last call.
 func (c *countingWriter) take() uint32 {
 	crc := c.crc
 	c.crc = 0
