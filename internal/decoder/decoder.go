@@ -18,45 +18,45 @@ import (
 	"github.com/headrace/headrace/native"
 )
 
-// Config of a Decoder.
+// Config configures a Decoder.
 type Config struct {
 	Threads int // decode threads; 0: threads.Default
 	Compile Compile
-	Store   mmap.Options // how files are read; never mapped
+	Store   mmap.Options // how files are read; they are never mapped
 }
 
 const (
-	// maxWorks and MaxTasks may wait unfinished: a caller that submits and never waits must not fill
-	// the memory.
+	// At most maxWorks works and MaxTasks tasks may wait unfinished, so that a caller that submits and never waits does
+	// not fill the memory.
 	maxWorks = 4096
 	MaxTasks = 1 << 20
-	// closeGrace is how long Close waits for reads, which nothing can interrupt.
+	// closeGrace is how long Close waits for reads, because nothing can interrupt them.
 	closeGrace = 500 * time.Millisecond
 )
 
-// Decoder is decode threads that do Works. Its methods may be called from any goroutine.
+// Decoder holds decode threads that do Works. Its methods may be called from any goroutine.
 type Decoder struct {
 	config  Config
 	recipes recipes
-	taken   int // of package processors
+	taken   int // threads from package processors
 	warning string
 	learned *learned.Index
 	workers []*worker
 
 	mu      sync.Mutex
 	wake    sync.Cond // threads sleep here
-	queue   []*Work   // those with tasks that no thread has taken, in order
+	queue   []*Work   // works with tasks that no thread has taken, in order
 	works   map[*Work]struct{}
-	waiting int // tasks of them that are not finished
+	waiting int // tasks of all works that are not finished
 	closing bool
-	// Of works that were submitted: how many, and how many are finished and not closed.
+	// Submitted works: how many there were, and how many are finished and not closed.
 	submitted int64
 	finished  int
 
 	trace.Current
 
 	group sync.WaitGroup
-	gone  chan struct{} // closed when every thread has ended and everything is given back
+	gone  chan struct{} // closed when all threads have ended and everything is given back
 }
 
 // Open starts the threads.
@@ -77,8 +77,8 @@ func Open(c Config) (*Decoder, error) {
 	}
 	d.wake.L = &d.mu
 	d.recipes.compile, d.recipes.known = c.Compile, make(map[recipeKey]*recipe)
-	// Contexts are made here and not by the threads that use them, so that a shortage is an error of
-	// Open and not of some image.
+	// Contexts are made here and not by the threads that use them, so that a shortage is an error of Open and not of
+	// some image.
 	workers := make([]*worker, taken)
 	for i := range workers {
 		workers[i] = &worker{decoder: d, number: i, limits: native.DefaultLimits()}
@@ -103,12 +103,12 @@ func Open(c Config) (*Decoder, error) {
 	return d, nil
 }
 
-// Warning says that there are fewer threads than should be, or that the cache of what was learned cannot
-// be as the environment says; empty where nothing is to be said.
+// Warning says that there are fewer threads than there should be, or that the cache of what was learned cannot be as
+// the environment says. It is "" if there is nothing to say.
 func (d *Decoder) Warning() string { return d.warning }
 
-// Submit hands the threads a list of tasks. Its error is that of a list that cannot be; what is wrong
-// with an image or a configuration is in the task's Result.
+// Submit hands a list of tasks to the threads. It returns an error if the list is impossible. Errors of an image or a
+// configuration are in the task's Result.
 func (d *Decoder) Submit(list []Task) (*Work, error) {
 	w, err := newWork(d, list)
 	if err != nil {
@@ -140,10 +140,10 @@ func (d *Decoder) Submit(list []Task) (*Work, error) {
 	return w, nil
 }
 
-// forget takes a work out of those that are not finished, with the lock held.
+// forget removes a work from those that are not finished. The lock is held.
 func (d *Decoder) forget(w *Work) { delete(d.works, w) }
 
-// take waits for a unit to do, which idle counts in ns; not ok when the Decoder closes.
+// take waits for a unit to do, and adds the wait to idle in ns. ok is false when the Decoder closes.
 func (d *Decoder) take(idle *atomic.Int64) (w *Work, first, end int, ok bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -164,8 +164,8 @@ func (d *Decoder) take(idle *atomic.Int64) (w *Work, first, end int, ok bool) {
 	return w, first, end, true
 }
 
-// Close closes the works that are not finished, as their own Close does, and ends the threads. A thread
-// whose read hangs ends when that does. Closing twice is harmless.
+// Close closes the works that are not finished, as their own Close does, and ends the threads. A thread whose read
+// hangs ends when that read does. Closing twice is harmless.
 func (d *Decoder) Close() {
 	d.mu.Lock()
 	d.closing = true
@@ -182,11 +182,10 @@ func (d *Decoder) Close() {
 	case <-d.gone:
 	case <-time.After(closeGrace):
 	}
-	_ = d.EndTrace() // who wants to know what writing met ends it before
+	_ = d.EndTrace() // a caller that needs the error of writing ends the trace before
 }
 
-// reap gives everything back when the last thread has ended, which for a read that hangs may be after
-// Close has returned.
+// reap gives everything back when the last thread has ended. If a read hangs, that may be after Close has returned.
 func (d *Decoder) reap() {
 	d.group.Wait()
 	processors.Return(d.taken)

@@ -14,20 +14,20 @@ var (
 	ErrTimeout = errors.New("not all images are decoded yet")
 	// ErrClosed: the work or the decoder was closed before.
 	ErrClosed = fault.New(fault.KindClosed, "closed before the image was decoded")
-	// ErrFull: as much as may wait was submitted.
+	// ErrFull: as many tasks as may wait have been submitted.
 	ErrFull = fault.New(fault.KindLimit, "too many images were submitted ahead")
 )
 
-// Error is what is wrong with a task whose file has a name.
+// Error is an error of a task whose file has a name.
 type Error struct {
 	Code   fault.Kind
 	File   string
-	Offset int64 // in File, -1 where unknown
+	Offset int64 // in File, -1 if unknown
 	Text   string
-	Err    error // what the stage that failed said
+	Err    error // the error of the stage that failed
 }
 
-// Error is the sentence; package fault says its form.
+// Error returns the sentence; package fault defines its form.
 func (e *Error) Error() string { return fault.Sentence(e.FaultPlace(), e.Code.Family(), e.Text) }
 
 func (e *Error) Unwrap() error { return e.Err }
@@ -39,7 +39,7 @@ func (e *Error) FaultPlace() fault.Place {
 	return fault.Place{File: e.File, Record: fault.None, Offset: e.Offset}
 }
 
-// named adds the file's name to an error that has none: that of the decoder, which knows bytes alone.
+// named adds the file's name to an error of the decoder, which knows only bytes.
 func named(err error, file string) error {
 	if err == nil || file == "" || fault.PlaceOf(err).File != "" {
 		return err
@@ -47,7 +47,7 @@ func named(err error, file string) error {
 	e := &Error{Code: fault.KindOf(err), File: file, Offset: fault.PlaceOf(err).Offset, Text: err.Error(), Err: err}
 	var pixels *native.Error
 	if errors.As(err, &pixels) {
-		e.Text = pixels.Text // without the family and the offset, which the sentence has already
+		e.Text = pixels.Text // the sentence already has family and offset
 	}
 	return e
 }

@@ -9,26 +9,26 @@ import (
 	"github.com/headrace/headrace/native"
 )
 
-// Recipe is what the text of a configuration says.
+// Recipe is what the text of a configuration stands for.
 type Recipe struct {
 	Plan    *native.Plan // the Decoder closes it
 	Limits  native.Limits
 	Explain func(error) error // puts the program's name of a transform into an error of the plan
 }
 
-// Compile makes a Recipe of a text, for an epoch. It may be called from several goroutines.
+// Compile makes a Recipe from a text, for an epoch. It may be called from several goroutines.
 type Compile func(text string, epoch uint64) (*Recipe, error)
 
-// mostRecipes that no task uses are kept: a plan takes some kilobytes. Programs have one text, or a few;
-// or a new one for every task, which nobody asks for again.
+// mostRecipes is how many recipes are kept that no task uses: a plan takes some kilobytes. A program uses one text or a
+// few, or a new one for every task that is never used again.
 const mostRecipes = 256
 
-// recipes are what was compiled, by text and epoch.
+// recipes are the compiled texts, by text and epoch.
 type recipes struct {
 	compile Compile
 	mu      sync.Mutex
 	known   map[recipeKey]*recipe
-	recent  list.List // of those that are known, the last one used in front
+	recent  list.List // the known ones, the last one used in front
 }
 
 type recipeKey struct {
@@ -36,8 +36,7 @@ type recipeKey struct {
 	epoch uint64
 }
 
-// recipe is compiled by the first thread that needs it, and closed when neither the cache nor a task
-// holds it.
+// recipe is compiled by the first thread that needs it. It is closed when neither the cache nor a task holds it.
 type recipe struct {
 	key     recipeKey
 	place   *list.Element
@@ -47,9 +46,9 @@ type recipe struct {
 	err     error
 }
 
-// hold finds or makes the recipe of a text, with the lock held, for a task to hold.
+// hold finds or makes the recipe of a text, for a task to hold. The lock is held.
 func (r *recipes) hold(text []byte, epoch uint64) *recipe {
-	// This conversion makes no copy; only a text that is not known is copied.
+	// This conversion makes no copy; only an unknown text is copied.
 	if found, ok := r.known[recipeKey{string(text), epoch}]; ok {
 		found.holders.Add(1)
 		r.recent.MoveToFront(found.place)
@@ -65,14 +64,14 @@ func (r *recipes) hold(text []byte, epoch uint64) *recipe {
 	return made
 }
 
-// forget takes a recipe out of the cache, with the lock held.
+// forget removes a recipe from the cache. The lock is held.
 func (r *recipes) forget(it *recipe) {
 	r.recent.Remove(it.place)
 	delete(r.known, it.key)
 	it.release()
 }
 
-// clear forgets all.
+// clear forgets all recipes.
 func (r *recipes) clear() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -81,7 +80,7 @@ func (r *recipes) clear() {
 	}
 }
 
-// release lets go of it for one holder.
+// release drops one holder's reference.
 func (r *recipe) release() {
 	if r.holders.Add(-1) == 0 && r.made != nil {
 		r.made.Plan.Close()
@@ -90,10 +89,10 @@ func (r *recipe) release() {
 
 var errCompile = fault.New(fault.KindInternal, "the configuration of the task was not compiled")
 
-// get compiles at the first call.
+// get compiles the text at its first call.
 func (r *recipe) get(compile Compile) (*Recipe, error) {
 	r.once.Do(func() {
-		r.err = errCompile // for those who come after a panic
+		r.err = errCompile // for callers after a panic
 		r.made, r.err = compile(r.key.text, r.key.epoch)
 	})
 	return r.made, r.err

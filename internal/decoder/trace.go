@@ -6,8 +6,8 @@ import (
 	"github.com/headrace/headrace/internal/trace"
 )
 
-// Trace has everything from here on written to a file, until EndTrace or Close, and returns its name: path,
-// or path with a number. A trace that was under way ends. A work is a batch of it, numbered from 0.
+// Trace writes everything from now on to a file, until EndTrace or Close. It returns the file's name: path, or path
+// with a number. A trace that was under way ends. A work counts as a batch, numbered from 0.
 func (d *Decoder) Trace(path string) (string, error) {
 	return d.BeginTrace(path, len(d.workers), d.counts, func() error {
 		d.mu.Lock()
@@ -19,14 +19,14 @@ func (d *Decoder) Trace(path string) (string, error) {
 	})
 }
 
-// counts are what a trace shows ten times a second.
+// counts are the values that a trace shows ten times a second.
 func (d *Decoder) counts() trace.Counts {
 	s := d.Stats()
 	return trace.Counts{Ready: s.Finished, Open: s.Works + s.Finished, Queued: s.Tasks, Bytes: s.BytesRead}
 }
 
-// traced is the trace that an image is noted in, or nil: one look for each. The native calls of the
-// worker note their times while there is one.
+// traced returns the trace in which an image is noted, or nil. The worker's native calls note their times while there
+// is a trace.
 func (w *worker) traced() *trace.Trace {
 	t := w.decoder.Traced()
 	if on := t != nil; on != w.timed {
@@ -36,7 +36,7 @@ func (w *worker) traced() *trace.Trace {
 	return t
 }
 
-// note puts an image of the unit into a trace: task i, and those behind it that were made with it.
+// note adds an image of the unit to a trace: task i, and the tasks after it that were made with it.
 func (w *worker) note(t *trace.Trace, i int, began time.Time, read time.Duration, bytes int64) {
 	u := &w.unit
 	e := trace.Event{Kind: trace.Sample, Failed: u.results[i].Err != nil, Step: u.work.number, Row: int64(u.first + i),

@@ -12,31 +12,31 @@ import (
 	"github.com/headrace/headrace/native"
 )
 
-// Task is one image to make. Submit copies Path, Config and Identity; what Bytes and To point to
-// belongs to the Work until it is finished or closed, and is not Go's memory.
+// Task is one image to make. Submit copies Path, Config and Identity. The memory behind Bytes and To belongs to the
+// Work until the Work is finished or closed, and is not Go's.
 type Task struct {
 	InMemory   bool           // Bytes are the encoded image; else a file is read
-	Bytes      unsafe.Pointer // nil where Length is 0
+	Bytes      unsafe.Pointer // nil if Length is 0
 	Length     int64
-	Path       []byte         // of the file; of an image in memory only what errors call it
-	Descriptor int            // an open file that is read in the place of Path; negative for none
-	Identity   *mmap.Identity // which the file must have; nil for any
-	SameImage  bool           // the image of the task before: none of the above counts
+	Path       []byte         // of the file; for an image in memory only its name in errors
+	Descriptor int            // an open file that is read instead of Path; negative for none
+	Identity   *mmap.Identity // that the file must have; nil for any
+	SameImage  bool           // the image of the task before: the fields above are ignored
 
 	Config   []byte
 	Key      native.Key
 	To       unsafe.Pointer
-	Capacity int64 // of To; 0: only the result's size is found out, from the image's header
+	Capacity int64 // of To; 0: only the result's size is found out from the header
 }
 
-// Result is what became of a task. The size is 0 where it did not come to be known.
+// Result is the outcome of a task. The size is 0 if it did not become known.
 type Result struct {
 	Width, Height uint32
 	Bytes         uint64
 	Err           error
 }
 
-// task is a Task of a Work, without the memory of the caller's that only Submit may read.
+// task is a Task of a Work, without the caller's memory that only Submit may read.
 type task struct {
 	inMemory bool
 	bytes    mmap.View
@@ -52,16 +52,16 @@ type task struct {
 type Work struct {
 	decoder *Decoder
 	tasks   []task
-	number  int64 // of those that were submitted
+	number  int64 // its number among the submitted works
 
-	// With the decoder's lock held.
+	// These fields are used with the decoder's lock held.
 	results  []Result
 	finished []bool
 	next     int // the first task that no thread has taken
 	left     int // tasks that are not finished
 	failed   int
-	touching int       // threads that read or write the program's memory for it
-	quiet    sync.Cond // told when they are none
+	touching int       // threads that read or write the program's memory for this work
+	quiet    sync.Cond // signalled when there are none
 	closed   bool
 
 	done chan struct{} // closed when all tasks are finished
@@ -94,7 +94,7 @@ func newWork(d *Decoder, list []Task) (*Work, error) {
 	return w, nil
 }
 
-// check refuses a task that says nothing, by its place in the list.
+// check refuses a task that is incomplete; the error gives its place in the list.
 func (t *Task) check(i int) error {
 	text := ""
 	switch {
@@ -109,8 +109,7 @@ func (t *Task) check(i int) error {
 	return fault.New(fault.KindArgument, fmt.Sprintf("task %d: %s", i, text))
 }
 
-// claim takes the next unit, with the decoder's lock held: a task, and those behind it that are of the
-// same image.
+// claim takes the next unit: a task, and the tasks after it that use the same image. The decoder's lock is held.
 func (w *Work) claim() (first, end int) {
 	first, end = w.next, w.next+1
 	for end < len(w.tasks) && w.tasks[end].same {
@@ -120,7 +119,7 @@ func (w *Work) claim() (first, end int) {
 	return first, end
 }
 
-// begin says whether the program's memory may be touched; end must follow where it may.
+// begin says whether the program's memory may be touched. If so, end must be called afterwards.
 func (w *Work) begin() bool {
 	w.decoder.mu.Lock()
 	defer w.decoder.mu.Unlock()
@@ -145,7 +144,7 @@ func (w *Work) end() {
 	}
 }
 
-// finish takes the results of a unit.
+// finish stores the results of a unit.
 func (w *Work) finish(first int, results []Result) {
 	for i := range results {
 		w.tasks[first+i].recipe.release()
@@ -171,7 +170,7 @@ func (w *Work) finish(first int, results []Result) {
 	}
 }
 
-// Wait waits until all tasks are finished, and says how many have failed.
+// Wait waits until all tasks are finished, and returns how many have failed.
 func (w *Work) Wait(timeout time.Duration) (failed int, err error) {
 	timer := time.NewTimer(timeout)
 	defer timer.Stop()
@@ -191,8 +190,8 @@ func (w *Work) Wait(timeout time.Duration) (failed int, err error) {
 	return 0, ErrTimeout
 }
 
-// Result is that of task i. The error is about the question: there is no such task, or it is not
-// finished. What is wrong with the task is in the Result.
+// Result returns the result of task i. Its error is about the question: there is no such task, or it is not finished.
+// An error of the task itself is in the Result.
 func (w *Work) Result(i uint64) (Result, error) {
 	w.decoder.mu.Lock()
 	defer w.decoder.mu.Unlock()
@@ -207,8 +206,8 @@ func (w *Work) Result(i uint64) (Result, error) {
 	return Result{}, ErrTimeout
 }
 
-// Close cancels what no thread has begun to decode and waits for the rest, which is an image of each
-// thread at most. From then on nobody touches the program's memory for it. Closing twice is harmless.
+// Close cancels tasks that no thread has begun to decode and waits for the others, which are at most one image for each
+// thread. Afterwards no thread touches the program's memory for this work. Closing twice is harmless.
 func (w *Work) Close() {
 	d := w.decoder
 	d.mu.Lock()
@@ -217,14 +216,14 @@ func (w *Work) Close() {
 	w.rest()
 }
 
-// rest waits until no thread touches the program's memory, with the lock held.
+// rest waits until no thread touches the program's memory. The lock is held.
 func (w *Work) rest() {
 	for w.touching > 0 {
 		w.quiet.Wait()
 	}
 }
 
-// cancel is Close without the wait, with the lock held.
+// cancel does what Close does, without waiting. The lock is held.
 func (w *Work) cancel() {
 	if w.closed {
 		return
@@ -243,7 +242,7 @@ func (w *Work) cancel() {
 	d.queue = slices.DeleteFunc(d.queue, func(other *Work) bool { return other == w })
 }
 
-// release lets go of the recipes of all tasks that no thread has taken, and of those tasks.
+// release drops the recipes of all tasks that no thread has taken, and these tasks.
 func (w *Work) release() {
 	for i := range w.tasks[w.next:] {
 		w.tasks[w.next+i].recipe.release()

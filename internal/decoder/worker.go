@@ -19,46 +19,46 @@ type worker struct {
 	number   int
 	counters counters
 	context  *native.Context
-	limits   native.Limits // of the context
-	timed    bool          // it notes times
-	called   time.Duration // what the last call of it took, where times are noted
+	limits   native.Limits // the limits of the context
+	timed    bool          // whether the context notes times
+	called   time.Duration // what its last call took, if times are noted
 	buffer   mmap.Buffer
-	points   mmap.Buffer // of seek points
+	points   mmap.Buffer // for seek points
 	unit     unit
 }
 
-// unit is the tasks of one image, and what a thread knows of them.
+// unit is the tasks of one image, and what a thread knows of the image.
 type unit struct {
 	work    *Work
 	first   int // of its tasks in the work
 	tasks   []task
 	results []Result
-	recipes []*Recipe // nil of a task that is finished: it has failed, or only its size was asked for
+	recipes []*Recipe // nil for a finished task: it has failed, or only its size was asked for
 	views   []native.View
 	facts   native.Facts // of the image, under the limits
 	limits  native.Limits
-	known   bool       // facts are
-	stamp   mmap.Stamp // of its file
+	known   bool       // whether facts are known
+	stamp   mmap.Stamp // of the image's file
 	points  points
 }
 
-// points are what the learned index knows of a unit's image.
+// points are what the learned index knows about a unit's image.
 type points struct {
 	seek     native.Seek
 	name     learned.Name
 	looked   bool
 	crc      uint32
-	inMemory bool // where the program may change its bytes at any time; crc is of what they were
+	inMemory bool // the program may change the bytes at any time; crc is that of the former bytes
 }
 
-// run works until the Decoder closes. The goroutine ends without unlocking, and the thread with it: it
-// is not left to the runtime with whatever a decoder did to it.
+// run works until the Decoder closes. The goroutine ends without unlocking, so its thread ends, too: the runtime does
+// not get back a thread that a decoder may have changed.
 func (w *worker) run() {
 	runtime.LockOSThread()
 	defer threads.Name()()
 	defer w.buffer.Free()
 	defer w.points.Free()
-	defer func() { w.context.Close() }() // the one that it has then
+	defer func() { w.context.Close() }() // the context may be another one by then
 	for {
 		work, first, end, ok := w.decoder.take(&w.counters.idle)
 		if !ok {
@@ -87,7 +87,7 @@ func (u *unit) drop() {
 	u.work, u.tasks, u.views = nil, nil, u.views[:0]
 }
 
-// fail makes an error that of every task that is not finished.
+// fail makes an error the result of every task that is not finished.
 func (u *unit) fail(err error) {
 	for i := range u.tasks {
 		if u.recipes[i] != nil {
@@ -96,7 +96,7 @@ func (u *unit) fail(err error) {
 	}
 }
 
-// finish ends a task; a nil error leaves it as made.
+// finish ends a task; without an error its image was made.
 func (u *unit) finish(i int, err error) {
 	u.results[i].Err, u.recipes[i] = named(err, u.tasks[0].source.Name()), nil
 }
@@ -105,7 +105,7 @@ func (u *unit) finish(i int, err error) {
 func (w *worker) do() {
 	u := &w.unit
 	defer func() {
-		// A mistake of ours ends this image, never the process.
+		// A fault of Headrace ends this image, and never the process.
 		if p := recover(); p != nil {
 			text := fmt.Sprintf("panic: %v; please report this with: %s", p, debug.Stack())
 			err := &Error{Code: fault.KindInternal, Offset: fault.None, Text: text}
@@ -155,7 +155,7 @@ func (w *worker) do() {
 	w.counters.decode.Add(int64(time.Since(worked)))
 }
 
-// look finds the image's seek points, with the program's memory held where it is there.
+// look finds the image's seek points. If the image is in the program's memory, that memory is held meanwhile.
 func (w *worker) look(data mmap.View) {
 	u, x := &w.unit, w.decoder.learned
 	if u.points.looked || !learned.Worth(data) {
@@ -174,7 +174,7 @@ func (w *worker) look(data mmap.View) {
 	u.points.seek = x.Find(u.points.name, &w.points)
 }
 
-// learn keeps what was learned of the image, for other images of it at once.
+// learn keeps what was learned of the image, and makes it available to other images at once.
 func (w *worker) learn() {
 	u, x := &w.unit, w.decoder.learned
 	if !u.points.seek.Learn {
@@ -191,8 +191,8 @@ func (w *worker) learn() {
 	}
 }
 
-// read makes the encoded bytes readable: the program's own, or those of a file in a buffer of the
-// thread's. The file is not opened for a work that was closed.
+// read makes the encoded bytes readable: the program's own, or those of a file in the thread's buffer. The file is not
+// opened for a work that was closed.
 func (w *worker) read(limit int64) (mmap.View, error) {
 	t := &w.unit.tasks[0]
 	if t.inMemory {
@@ -206,7 +206,7 @@ func (w *worker) read(limit int64) (mmap.View, error) {
 	return view, oversized(err, t.source.Name(), limit)
 }
 
-// make makes the image of task i, and of those behind it that are views of it.
+// make makes the image of task i, and of the tasks after it that are views of the same image.
 func (w *worker) make(i int, data mmap.View) {
 	u := &w.unit
 	if !u.work.begin() {
@@ -235,13 +235,13 @@ func (w *worker) make(i int, data mmap.View) {
 		}
 		return
 	}
-	// It does not say whose fault it is. Each alone has its own answer.
+	// The error does not say which view caused it. Each view alone gets its own answer.
 	for k := i; k < i+count; k++ {
 		u.finish(k, w.sample(k, 1, data))
 	}
 }
 
-// follows says whether task k is to be made together with i: as the next view of the same draws.
+// follows says whether task k is made together with i: as the next view with the same draws.
 func (u *unit) follows(i, k int) bool {
 	if u.recipes[k] == nil {
 		return false
@@ -254,12 +254,12 @@ func (u *unit) follows(i, k int) bool {
 	return u.tasks[k].key == key && u.recipes[k].Limits == u.recipes[i].Limits
 }
 
-// measure finds out how large the result is. Not ready is a task that is finished by that: it has
-// failed, or wanted no more.
+// measure finds out how large the result is. ready is false if that finishes the task: it has failed, or asked only for
+// the size.
 func (w *worker) measure(k int, data mmap.View) (ready bool, err error) {
 	u := &w.unit
 	t, recipe := &u.tasks[k], u.recipes[k]
-	// A decoder's own look at the header is enough where the size does not depend on it.
+	// If the size does not depend on the image, the decoder's own look at the header is enough.
 	size, fixed := recipe.Plan.FixedSize()
 	if !fixed || uint64(t.capacity) < size.Bytes {
 		if !u.known || u.limits != recipe.Limits {
@@ -310,7 +310,7 @@ func (w *worker) sample(i, count int, data mmap.View) error {
 	return nil
 }
 
-// limit gives the thread a context of these limits; programs have the same for all images.
+// limit gives the thread a context with these limits; a program uses the same limits for all its images.
 func (w *worker) limit(limits native.Limits) error {
 	if w.limits == limits {
 		return nil
