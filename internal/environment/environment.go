@@ -1,5 +1,5 @@
-// Package environment reads environment variables with their current values. Go copies them when the
-// library is loaded, so only C sees what Python's os.environ or a notebook's %env sets later.
+// Package environment reads environment variables with their current values. Go copies them when the library is loaded,
+// so only C sees later changes by Python's os.environ or a notebook's %env.
 package environment
 
 import (
@@ -8,7 +8,7 @@ import (
 	"sync"
 )
 
-// Get is a variable's value as C has it now, empty where there is none.
+// Get returns a variable's value as C has it now, "" if there is none.
 func Get(name string) string {
 	list, _ := variables()
 	for _, variable := range list {
@@ -21,8 +21,8 @@ func Get(name string) string {
 
 var following sync.Mutex
 
-// Follow makes Go's copy of the variables that begin so what C has now, for libraries that ask Go, and says
-// whether anything differed. Go tells C what it is told, so nothing is set that is the same.
+// Follow updates Go's copy of the variables that begin with the prefixes to what C has now, for libraries that ask Go.
+// It returns whether anything differed. Go passes on to C what it is told, so equal values are not set.
 func Follow(prefixes ...string) (changed bool) {
 	following.Lock()
 	defer following.Unlock()
@@ -36,8 +36,8 @@ func Follow(prefixes ...string) (changed bool) {
 	}
 	list, whole := variables()
 	if !whole {
-		// What seems to be missing may only have been passed over, and would be unset for the whole program. The next
-		// call follows.
+		// A variable that seems to be missing may only have been skipped, and would be unset for the whole program. The
+		// next call follows.
 		return false
 	}
 	now := map[string]string{}
@@ -55,7 +55,7 @@ func Follow(prefixes ...string) (changed bool) {
 	}
 	for name, value := range now {
 		if had, ok := os.LookupEnv(name); !ok || had != value {
-			os.Setenv(name, value) // fails for names alone that C cannot have either
+			os.Setenv(name, value) // fails only for names that C cannot have either
 			changed = true
 		}
 	}

@@ -23,17 +23,18 @@ const (
 	pageBytes     = 4 << 10
 	pointerBytes  = int(unsafe.Sizeof(uintptr(0)))
 	mostVariables = 1 << 16
-	mostBytes     = 4 << 20 // of one
+	mostBytes     = 4 << 20 // bytes of one variable
 	mostTries     = 64
 )
 
-// variables are those that C has now, as NAME=VALUE; whole is false where they changed all the time.
+// variables returns the variables that C has now, as NAME=VALUE. whole is false if they changed all the time.
 //
-// Nothing keeps another thread from setting one meanwhile (setenv(3): MT-Unsafe): the list moves, and what it was is
-// given back. So it is read as a debugger reads, by a call that fails where there is no memory and in which a pointer
-// that became something else leads nowhere, and it counts when it is the same behind the texts as before them.
+// Nothing keeps another thread from setting a variable meanwhile (setenv(3): MT-Unsafe): the list moves, and its former
+// memory is freed. So the memory is read as a debugger reads it: by a call that fails if there is no memory, so that a
+// pointer that has become something else does no harm. The result is used if the list is the same after reading the
+// texts as before.
 func variables() (list []string, whole bool) {
-	known := map[uintptr]string{} // of a try before: each takes a call
+	known := map[uintptr]string{} // from earlier tries, because each text takes a call
 	for range mostTries {
 		pointers, ok := pointersNow()
 		if !ok {
@@ -61,7 +62,7 @@ func variables() (list []string, whole bool) {
 	return list, false
 }
 
-// pointersNow is the list of C's pointers to variables; not ok where it went while it was read.
+// pointersNow returns C's list of pointers to variables. ok is false if the list went away while it was read.
 func pointersNow() (list []uintptr, ok bool) {
 	at := uintptr(C.hr_environ())
 	if at == 0 {
@@ -69,7 +70,7 @@ func pointersNow() (list []uintptr, ok bool) {
 	}
 	var page [pageBytes]byte
 	for len(list) < mostVariables {
-		// To the end of a page: what lies behind it may not be there.
+		// This reads up to the end of a page, because the next page may not exist.
 		n := pageBytes - int(at%pageBytes)
 		if !own(page[:n], at) {
 			return nil, false
@@ -86,7 +87,7 @@ func pointersNow() (list []uintptr, ok bool) {
 	return nil, false
 }
 
-// textAt is a text up to its NUL.
+// textAt returns a text up to its NUL.
 func textAt(at uintptr) (text string, ok bool) {
 	var page [pageBytes]byte
 	var found []byte
@@ -104,17 +105,17 @@ func textAt(at uintptr) (text string, ok bool) {
 	return "", false
 }
 
-// own copies memory of this process within a page; false where there is none.
+// own copies memory of this process within a page; it returns false if there is none.
 func own(to []byte, from uintptr) bool {
 	here := []unix.Iovec{{Base: &to[0], Len: uint64(len(to))}}
 	there := []unix.RemoteIovec{{Base: from, Len: len(to)}}
 	n, err := unix.ProcessVMReadv(os.Getpid(), here, there, 0)
 	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENOSYS) {
-		// A sandbox knows no such call. What is read here was C's a moment ago.
+		// A sandbox may lack this call. What is read here was C's a moment ago.
 		return copy(to, unsafe.Slice((*byte)(pointer(from)), len(to))) == len(to)
 	}
 	return err == nil && n == len(to)
 }
 
-// pointer is that of an address of C's memory.
+// pointer turns an address of C's memory into a pointer.
 func pointer(at uintptr) unsafe.Pointer { return *(*unsafe.Pointer)(unsafe.Pointer(&at)) }
