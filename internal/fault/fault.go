@@ -3,22 +3,21 @@
 //
 //	FILE: record N (KEY) at byte OFFSET: FAMILY: WHAT (expected E, found F): REASON
 //
-// Each part stands there only where it is known. FILE comes first, as in a compiler's message, so
-// that it can be cut off by a script; WHAT is one clause without a final period; REASON is what the
-// operating system or a library said. Records count from 0, as indices of a dataset do.
+// Each part is there only if it is known. FILE comes first, as in a compiler's message, so that a script can cut it
+// off. WHAT is one clause without a final period. REASON is what the operating system or a library said. Records count
+// from 0, like the indices of a dataset.
 //
-// FAMILY says who has to act: "bad" (the bytes are wrong), "unsupported" (the bytes are right, and
-// not read: another version or a higher limit would), "internal" (this program is wrong). A
-// sentence without one is about the caller's argument, which it names, or about the system, whose
-// reason it ends with.
+// FAMILY says who has to act: "bad" (the bytes are wrong), "unsupported" (the bytes are right, but another version or a
+// higher limit is needed to read them), "internal" (this program is wrong). A sentence without a family is about the
+// caller's argument, which it names, or about the system, whose reason it ends with.
 //
-// What an argument has to be is said in the same brackets: "batch_size is 0 (expected at least 1)".
-// No sentence names a package or a function: its reader does not have our source open.
+// What an argument has to be is said in the same brackets: "batch_size is 0 (expected at least 1)". No sentence names a
+// package or a function, because its reader does not have our source open.
 //
-// A sentence is one line of UTF-8 whatever is in a name: control characters, and bytes that are
-// no UTF-8, stand as Go and Python write them.
+// A sentence is one line of UTF-8, whatever a name contains: control characters, and bytes that are not UTF-8, are
+// escaped as in Go and Python.
 //
-// The kinds are in kinds.json. Which of them a failure is, catalog, mmap, pipeline and capi say.
+// The kinds are in kinds.json. catalog, mmap, pipeline and capi decide which kind a failure has.
 package fault
 
 import (
@@ -40,8 +39,7 @@ const (
 	Internal    Family = "internal"
 )
 
-// Place says where something is wrong. None stands in Record and Offset where there is nothing to
-// say, the empty string in File and Key.
+// Place says where something is wrong. Unknown parts are None in Record and Offset, and "" in File and Key.
 type Place struct {
 	File   string // shard, index, manifest or image
 	Record int64  // sample number in the dataset
@@ -49,10 +47,10 @@ type Place struct {
 	Offset int64  // byte offset in File
 }
 
-// None is the Record or Offset that is not known or does not apply.
+// None is a Record or Offset that is not known or does not apply.
 const None = -1
 
-// String is the part of the sentence before the first clause, empty for a Place without parts.
+// String returns the part of the sentence before the first clause; "" for a Place without parts.
 func (p Place) String() string {
 	var s strings.Builder
 	if p.Record >= 0 {
@@ -89,9 +87,9 @@ func Sentence(p Place, family Family, clause string) string {
 	return Line(strings.Join(parts, ": "))
 }
 
-// Line is text with its control characters escaped: a name may have a newline in it, with which
-// one error looked like two in a log, or a terminal's escape sequence. So are bytes that are no
-// UTF-8, which would all look alike to whoever decodes the text. All else stays.
+// Line returns text with its control characters escaped. A name may contain a newline, which would make one error look
+// like two in a log, or a terminal's escape sequence. Bytes that are not UTF-8 are escaped as well, because they would
+// all look alike once the text is decoded. Everything else stays.
 func Line(text string) string {
 	if strings.IndexFunc(text, breaks) < 0 && utf8.ValidString(text) {
 		return text
@@ -112,16 +110,16 @@ func Line(text string) string {
 	return s.String()
 }
 
-// breaks is true of Unicode's control characters and of its two separators of lines.
+// breaks is true for Unicode's control characters and its two line separators.
 func breaks(r rune) bool { return unicode.IsControl(r) || r == '\u2028' || r == '\u2029' }
 
-// Differs is the clause of two things that ought to be equal.
+// Differs returns the clause about two things that should be equal.
 func Differs(what string, expected, found any) string {
 	return fmt.Sprintf("%s (expected %v, found %v)", what, expected, found)
 }
 
-// Argument is the clause of an argument that cannot be. Texts are quoted, so that an empty one and
-// one with spaces can be seen.
+// Argument returns the clause about an impossible argument. Texts are quoted, so that an empty one and one with spaces
+// can be seen.
 func Argument(name string, value any, expected string) string {
 	if text, ok := value.(string); ok {
 		value = fmt.Sprintf("%.80q", text)

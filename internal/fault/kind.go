@@ -16,13 +16,13 @@ type description struct {
 	family Family
 }
 
-// Family is the word that begins the sentence of an error of this kind.
+// Family returns the word that begins the sentence of an error of this kind.
 func (k Kind) Family() Family { return kinds[k].family }
 
-// String is the name of the list.
+// String returns the kind's name in the list.
 func (k Kind) String() string { return kinds[k].name }
 
-// Kinds are all that there are, by number.
+// Kinds returns all kinds, by number.
 func Kinds() []Kind {
 	found := make([]Kind, 0, len(kinds))
 	for k := range Kind(255) {
@@ -57,18 +57,18 @@ func (e *plain) FaultKind() Kind { return e.kind }
 // New makes an error that has a kind and a text, for errors.Is to compare with.
 func New(kind Kind, text string) error { return &plain{kind, text} }
 
-// Recover, deferred, makes a panic the error of the function. A goroutine that nobody waits for with a recover
-// of its own needs it: its panic would end the process that loaded this library, a trainer's.
+// Recover, when deferred, turns a panic into the function's error. A goroutine whose caller does not recover needs it:
+// its panic would end the process that loaded this library, for example a training.
 func Recover(err *error) {
 	if p := recover(); p != nil {
 		*err = New(KindInternal, fmt.Sprintf("panic: %v; please report this with: %s", p, debug.Stack()))
 	}
 }
 
-// KindOf is the kind of a chain of errors. The outermost that has one decides, for it knows what was
-// being done; but "the system refused" and "we are wrong" say so little that any other inside of them
-// says more. Of an error that none of our packages made the kind is what an errno in it means, and
-// internal otherwise: it is ours to explain.
+// KindOf returns the kind of a chain of errors. The outermost error that has a kind decides, because it knows what was
+// being done. But "the system refused" and "we are wrong" say so little that any other kind further inside is
+// preferred. If none of our packages made an error of the chain, an errno in it decides. Otherwise the kind is
+// internal, because it is up to us to explain it.
 func KindOf(err error) Kind {
 	found := KindInternal
 	var system syscall.Errno
@@ -90,8 +90,8 @@ func KindOf(err error) Kind {
 	return found
 }
 
-// PlaceOf puts together what the errors of a chain know of the place, the outermost first: a decoder
-// counts from the record's first byte, and the loader around it from the file's.
+// PlaceOf puts together what the errors of a chain know about the place, the outermost first: a decoder counts from the
+// record's first byte, and the loader around it from the file's.
 func PlaceOf(err error) Place {
 	found := Place{Record: None, Offset: None}
 	walk(err, func(e error) bool {
@@ -117,7 +117,7 @@ func PlaceOf(err error) Place {
 	return found
 }
 
-// walk visits an error and those that it wraps, from the outermost, until visit returns false.
+// walk visits an error and those that it wraps, from the outermost on, until visit returns false.
 func walk(err error, visit func(error) bool) bool {
 	if err == nil {
 		return true
