@@ -1,7 +1,7 @@
 package flat
 
-// The parts of Arrow's metadata that are read (format/Message.fbs, format/Schema.fbs, format/File.fbs):
-// the numbers of fields in their tables, and of types and headers in their unions.
+// The parts of Arrow's metadata that are read (format/Message.fbs, format/Schema.fbs, format/File.fbs): the numbers of
+// fields in their tables, and of types and headers in their unions.
 const (
 	MessageVersion, MessageHeaderType                      = 0, 1
 	MessageHeader, MessageBodyLength                       = 2, 3
@@ -17,8 +17,8 @@ const (
 	KeyValueKey, KeyValueValue                             = 0, 1
 )
 
-// Types of fields. Their tables have the width of a number or its precision as their first field, and
-// whether it is signed as their second.
+// The types of fields. The first field of their tables is the width or the precision of a number, and the second one is
+// whether it is signed.
 const (
 	TypeNull, TypeInt, TypeFloat, TypeBinary, TypeUtf8       = 1, 2, 3, 4, 5
 	TypeBool, TypeDecimal, TypeDate, TypeTime, TypeTimestamp = 6, 7, 8, 9, 10

@@ -1,37 +1,35 @@
-// Package flat reads FlatBuffers, the encoding of Arrow's metadata, in bytes from anywhere. It knows nothing
-// of what they mean, but for the numbers of fields that Arrow's schemas give them (arrow.go).
+// Package flat reads FlatBuffers, the encoding of Arrow's metadata, in bytes from any source. It knows nothing of their
+// meaning, except the numbers that Arrow's schemas give to fields (arrow.go).
 package flat
 
 import "encoding/binary"
 
 // Table is a table of a FlatBuffer.
 //
-// Why not arrow-go's own reader: it takes the lengths of vectors for granted and allocates what
-// they say (FuzzIndex had it ask for 377 GB over four bytes of a footer), which no recover
-// catches. Here every read is bounded: what lies outside, or is no table, reads as zero or as
-// empty, and the caller refuses a schema or batch in which anything is missing.
+// Why not arrow-go's own reader? It trusts the lengths of vectors and allocates what they state (FuzzIndex made it ask
+// for 377 GB because of four bytes of a footer), and no recover catches that. Here every read is bounded: what lies
+// outside, or is not a table, reads as zero or as empty, and the caller refuses a schema or batch in which anything is
+// missing.
 //
-// Layout: https://flatbuffers.dev/internals. A table begins with the signed distance back to
-// its vtable; the vtable holds its own size, the table's, and the place of each field, 0 where
-// absent.
+// Layout: https://flatbuffers.dev/internals. A table begins with the signed distance back to its vtable. The vtable
+// holds its own size, the table's size, and the place of each field, 0 if the field is absent.
 type Table struct {
 	data []byte
 	at   uint64 // of the table; 0 for none, which no real table has
 }
 
-// Root is the table a buffer begins with.
+// Root returns the table with which a buffer begins.
 func Root(data []byte) Table {
 	return Table{data, uint64(u32(data, 0))}
 }
 
-// Size is how many bytes the buffer has that the table is of.
+// Size returns the bytes of the buffer that contains the table.
 func (t Table) Size() int { return len(t.data) }
 
-// Present is false of a table that is not there.
+// Present is false for a table that is not there.
 func (t Table) Present() bool { return t.at != 0 }
 
-// u16 and u32 read anywhere, as I64 does. The bound is compared without adding to at, which
-// may be any number.
+// u16 and u32 read at any place, as I64 does. The bound is compared without adding to at, which may be any number.
 func u16(data []byte, at uint64) uint16 {
 	if at > uint64(len(data)) || uint64(len(data))-at < 2 {
 		return 0
@@ -46,7 +44,7 @@ func u32(data []byte, at uint64) uint32 {
 	return binary.LittleEndian.Uint32(data[at:])
 }
 
-// I64 is the number at a place, 0 outside the data.
+// I64 returns the number at a place; 0 outside the data.
 func I64(data []byte, at uint64) int64 {
 	if at > uint64(len(data)) || uint64(len(data))-at < 8 {
 		return 0
@@ -54,12 +52,12 @@ func I64(data []byte, at uint64) int64 {
 	return int64(binary.LittleEndian.Uint64(data[at:]))
 }
 
-// Field is where field n stands, 0 where it is absent.
+// Field returns where field n is; 0 if it is absent.
 func (t Table) Field(n uint64) uint64 {
 	if t.at == 0 {
 		return 0
 	}
-	vtable := t.at - uint64(int64(int32(u32(t.data, t.at)))) // wraps to far outside where it is wrong
+	vtable := t.at - uint64(int64(int32(u32(t.data, t.at)))) // a wrong distance wraps to far outside
 	if 4+2*n+2 > uint64(u16(t.data, vtable)) {
 		return 0
 	}
@@ -70,7 +68,7 @@ func (t Table) Field(n uint64) uint64 {
 	return t.at + offset
 }
 
-// U8 is the number in field n, 0 where it is absent, as U16, U32 and I64 are.
+// U8 returns the number in field n, 0 if it is absent. U16, U32 and I64 do the same.
 func (t Table) U8(n uint64) uint8 {
 	if at := t.Field(n); at != 0 && at < uint64(len(t.data)) {
 		return t.data[at]
@@ -78,7 +76,7 @@ func (t Table) U8(n uint64) uint8 {
 	return 0
 }
 
-// U16 is a number as U8: only a present field is read, for at 0 stands the root's offset.
+// U16 returns a number like U8. Only a present field is read, because the root's offset is at 0.
 func (t Table) U16(n uint64) uint16 {
 	if at := t.Field(n); at != 0 {
 		return u16(t.data, at)
@@ -86,7 +84,7 @@ func (t Table) U16(n uint64) uint16 {
 	return 0
 }
 
-// U32 is a number as U8.
+// U32 returns a number like U8.
 func (t Table) U32(n uint64) uint32 {
 	if at := t.Field(n); at != 0 {
 		return u32(t.data, at)
@@ -94,7 +92,7 @@ func (t Table) U32(n uint64) uint32 {
 	return 0
 }
 
-// I64 is a number as U8.
+// I64 returns a number like U8.
 func (t Table) I64(n uint64) int64 {
 	if at := t.Field(n); at != 0 {
 		return I64(t.data, at)
@@ -112,8 +110,8 @@ func (t Table) Table(n uint64) Table {
 	return Table{t.data, at + uint64(offset)}
 }
 
-// Vector is the elements of the vector in field n, each of size bytes. One that does not fit the
-// data is empty.
+// Vector returns the elements of the vector in field n, each with size bytes. A vector that does not fit the data is
+// empty.
 func (t Table) Vector(n, size uint64) (elements []byte, at uint64, count int) {
 	v := t.Table(n)
 	if v.at == 0 {
@@ -127,14 +125,14 @@ func (t Table) Vector(n, size uint64) (elements []byte, at uint64, count int) {
 	return v.data[at : at+length*size], at, int(length)
 }
 
-// Text is the string in field n, a copy. Strings may overlap: who copies many bounds their lengths, which
-// Vector tells.
+// Text returns a copy of the string in field n. Strings may overlap, so a caller that copies many has to bound their
+// lengths, which Vector tells.
 func (t Table) Text(n uint64) string {
 	b, _, _ := t.Vector(n, 1)
 	return string(b)
 }
 
-// Tables calls each for every table of the vector of offsets in field n.
+// Tables calls each for every table in the vector of offsets in field n.
 func (t Table) Tables(n uint64, each func(i int, t Table)) int {
 	_, at, count := t.Vector(n, 4)
 	for i := range count {
