@@ -23,11 +23,10 @@ const (
 	patience = 20 * time.Second
 )
 
-// Run starts this test binary again to run only the test named child, waits until that calls
-// Begin, attaches strace with the faults ("pread64:error=EIO:when=1..3"; several are separated
-// by semicolons; "path=/dev/zero" among them spares all calls that do not concern that file) and
-// returns what the child gives to Answer. argument is what Begin returns. It skips the test, and says
-// why, where strace is missing or may not attach.
+// Run starts this test binary again to run only the test named child, and waits until that calls Begin. Then it
+// attaches strace with the faults ("pread64:error=EIO:when=1..3"; several are separated by semicolons; "path=/dev/zero"
+// among them spares all calls that do not concern that file). It returns what the child gives to Answer. argument is
+// what Begin returns. If strace is missing or may not attach, it skips the test and says why.
 func Run(t *testing.T, child, argument, faults string) string {
 	t.Helper()
 	strace, err := exec.LookPath("strace")
@@ -72,7 +71,7 @@ func attach(t *testing.T, strace string, pid int, faults string) *exec.Cmd {
 		lines := bufio.NewScanner(said)
 		lines.Scan()
 		first <- lines.Text()
-		for lines.Scan() { // or strace would block on a full pipe
+		for lines.Scan() { // otherwise strace would block on a full pipe
 		}
 	}()
 	select {
@@ -88,8 +87,8 @@ func attach(t *testing.T, strace string, pid int, faults string) *exec.Cmd {
 	return tracer
 }
 
-// Begin is called by the child where faults are to begin; it returns Run's argument. In an
-// ordinary run of the tests it skips.
+// The child calls Begin at the point where faults should begin; it returns Run's argument. In an ordinary run of the
+// tests it skips the test.
 func Begin(t *testing.T) (argument string, begin func()) {
 	t.Helper()
 	argument, isChild := os.LookupEnv(variable)
@@ -100,12 +99,12 @@ func Begin(t *testing.T) (argument string, begin func()) {
 	runtime.LockOSThread()
 	return argument, func() {
 		fmt.Println(marker + ready)
-		// An error would be the parent's death, and ours is next.
+		// An error here means that the parent has died, and this child ends next.
 		_, _ = bufio.NewReader(os.Stdin).ReadString('\n')
 	}
 }
 
-// Answer is what the child says of what it met; one line.
+// Answer reports what the child met; it is one line.
 func Answer(text string) { fmt.Println(marker + text) }
 
 func next(lines *bufio.Scanner) string {
@@ -118,7 +117,7 @@ func next(lines *bufio.Scanner) string {
 }
 
 func end(c *exec.Cmd) {
-	_ = c.Process.Kill() // already gone is fine
+	_ = c.Process.Kill() // it may have ended already
 	_ = c.Wait()
 }
 
