@@ -7,14 +7,14 @@ import (
 	"github.com/headrace/headrace/native"
 )
 
-// projection maps a place of the image before a warp to the one after it.
+// projection maps a place in the image before a warp to the place after it.
 type projection struct {
 	x, y  [3]float32
 	depth [3]float32 // 0, 0, 1 for an affine map
 }
 
-// Each product is made a float32 by itself, here and in all of the package: Go may else fuse it with the sum
-// ("Arithmetic operators" of its specification), and the last bit would not be torch's.
+// Each product is converted to float32 by itself, here and in the whole package. Otherwise Go may fuse it with the sum
+// ("Arithmetic operators" of its specification), and the last bit would differ from torch's.
 func (m *projection) at(x, y float32) (float32, float32) {
 	along := func(row *[3]float32) float32 {
 		return float32(float32(x*row[0])+float32(y*row[1])) + row[2]
@@ -23,9 +23,9 @@ func (m *projection) at(x, y float32) (float32, float32) {
 	return along(&m.x) / depth, along(&m.y) / depth
 }
 
-// affineOf turns a map round: images are warped from output to input, places the other way.
+// affineOf inverts a map: images are warped from output to input, places the other way.
 func affineOf(p *[6]float64) (projection, error) {
-	// In double, as Python computes it; only what comes out becomes single.
+	// This is computed in double precision, as in Python; only the result becomes single.
 	determinant := p[0]*p[4] - p[1]*p[3]
 	a, b, c, d := p[4]/determinant, -p[1]/determinant, -p[3]/determinant, p[0]/determinant
 	m := projection{
@@ -36,7 +36,7 @@ func affineOf(p *[6]float64) (projection, error) {
 	return m, m.check(determinant)
 }
 
-// perspectiveOf is torchvision's _compute_perspective_thetas.
+// perspectiveOf does what torchvision's _compute_perspective_thetas does.
 func perspectiveOf(p *[8]float64) (projection, error) {
 	denominator := p[0]*p[4] - p[1]*p[3]
 	over := func(n float64) float32 { return float32(n / denominator) }
@@ -55,7 +55,8 @@ func (m *projection) check(determinant float64) error {
 	return nil
 }
 
-// turnOf is the map of a warp, shifted where that sets a size of its own: the turned image then begins at 0.
+// turnOf returns the map of a warp. If the warp sets its own size, the map is shifted so that the turned image begins
+// at 0.
 func turnOf(op *native.AffineMap, before canvas) (projection, error) {
 	m, err := affineOf(&op.Coefficients)
 	if err == nil && op.Width > 0 {

@@ -1,6 +1,6 @@
 package labels
 
-// Format is how numbers are a box: torchvision's BoundingBoxFormat.
+// Format says how numbers describe a box, like torchvision's BoundingBoxFormat.
 type Format int
 
 // The formats.
@@ -9,28 +9,28 @@ const (
 	XYWH                   // left, top, width, height
 	CXCYWH                 // middle, width, height
 	XYXYXYXY               // the corners of a rotated box, clockwise from its upper left one
-	XYWHR                  // its upper left corner, width, height, and degrees counter-clockwise
-	CXCYWHR                // its middle, the same
+	XYWHR                  // a rotated box: upper left corner, width, height, and degrees counter-clockwise
+	CXCYWHR                // a rotated box: middle, width, height, and degrees counter-clockwise
 )
 
-// box is one box in its format; every operation is rounded to single precision, as torch rounds it.
+// box is one box in its format; every operation is rounded to single precision, as in torch.
 type box = [4]float32
 
-// corners makes a box left, top, right, bottom.
+// corners converts a box to left, top, right, bottom.
 func (f Format) corners(b box) box {
 	switch f {
 	case XYWH:
 		return box{b[0], b[1], b[2] + b[0], b[3] + b[1]}
 	case CXCYWH:
-		// torchvision divides by -2 and takes the absolute value (_cxcywh_to_xyxy): of a negative size that is no
-		// half of it.
+		// torchvision divides by -2 and takes the absolute value (_cxcywh_to_xyxy). For a negative size the result is
+		// not its half.
 		x, y := b[0]-abs(b[2]/-2), b[1]-abs(b[3]/-2)
 		return box{x, y, b[2] + x, b[3] + y}
 	}
 	return b
 }
 
-// of makes corners a box in the format.
+// of converts corners to a box of the format.
 func (f Format) of(b box) box {
 	switch f {
 	case XYWH:
@@ -53,7 +53,7 @@ func abs(n float32) float32 {
 func (f Format) shifted(b box, x, y float32) box {
 	b[0] += x
 	b[1] += y
-	// Of the other formats the size stands apart, and stays.
+	// In the other formats the size is separate, and stays.
 	if f == XYXY {
 		b[2] += x
 		b[3] += y
@@ -61,10 +61,10 @@ func (f Format) shifted(b box, x, y float32) box {
 	return b
 }
 
-// scaled stretches a box from the corner of the image.
+// scaled stretches a box away from the corner of the image.
 func scaled(b box, x, y float32) box { return box{b[0] * x, b[1] * y, b[2] * x, b[3] * y} }
 
-// mirrored turns a box round along one axis: 0 across, 1 down, of that length.
+// mirrored mirrors a box along one axis of that length: 0 across, 1 down.
 func (f Format) mirrored(b box, axis int, length float32) box {
 	switch f {
 	case XYXY:
@@ -80,14 +80,14 @@ func (f Format) mirrored(b box, axis int, length float32) box {
 // clamped cuts a box off at the edges of the image.
 func (f Format) clamped(b box, c canvas) box {
 	b = f.corners(b)
-	// A box outside of the image becomes one without an area at its edge.
+	// A box outside the image becomes one without an area at its edge.
 	for i, most := range [4]float32{c.width, c.height, c.width, c.height} {
 		b[i] = min(max(b[i], 0), most)
 	}
 	return f.of(b)
 }
 
-// hull is the box around a box's four corners where a warp takes them.
+// hull returns the box around the places to which a warp takes a box's four corners.
 func (f Format) hull(b box, m *projection) box {
 	b = f.corners(b)
 	x, y := m.at(b[0], b[1])
@@ -99,7 +99,7 @@ func (f Format) hull(b box, m *projection) box {
 	return found
 }
 
-// sound is torchvision's SanitizeBoundingBoxes: large enough, and inside of the image.
+// sound is the condition of torchvision's SanitizeBoundingBoxes: large enough, and inside the image.
 func (f Format) sound(b box, c canvas, size, area float32) bool {
 	b = f.corners(b)
 	w, h := b[2]-b[0], b[3]-b[1]

@@ -3,17 +3,17 @@ package labels
 import "math"
 
 // clampedQuad cuts a rotated box off at the edges of the image, as torchvision's _clamp_rotated_bounding_boxes (0.29)
-// does. Soft clamping makes it the smallest box of the same angle around the part that lies inside; hard clamping the
-// largest one that lies inside of both box and image. Divisions by zero are meant: NaN decides between the cases here
-// as it does there.
+// does. Soft clamping makes it the smallest box of the same angle around the part that lies inside. Hard clamping makes
+// it the largest box that lies inside both box and image. Divisions by zero are intended: NaN decides between the cases
+// here as it does in torchvision.
 func (r *Rule) clampedQuad(q quad, c canvas) quad {
 	whole := q
-	// torchvision has the arithmetic for one edge only, and turns the box by a quarter for each of the others.
+	// torchvision has the arithmetic for one edge only, and for each other edge it turns the box by a quarter.
 	for range 4 {
 		first := 2 * leftmost(q)
 		q, whole = from(q, first), from(whole, first)
 		q = clampedLeft(q, whole, c, r.Hard)
-		// Not the way back, but the same step again: torchvision's order of the corners.
+		// This does not turn back but repeats the same step, which gives torchvision's order of the corners.
 		q, whole = from(q, first), from(whole, first)
 		q, whole = quarter(q, c.width), quarter(whole, c.width)
 		c = canvas{c.height, c.width}
@@ -21,7 +21,7 @@ func (r *Rule) clampedQuad(q quad, c canvas) quad {
 	return q
 }
 
-// leftmost is the number of the corner that lies farthest to the left, of several the upper one.
+// leftmost returns the number of the corner that is farthest to the left; of several, the upper one.
 func leftmost(q quad) int {
 	var x, y float32
 	for i := 0; i < 8; i += 2 {
@@ -30,8 +30,8 @@ func leftmost(q quad) int {
 	best, found := 0, float32(0)
 	for i := range 4 {
 		weight := q[2*i+1]/y + float32(q[2*i]/x*100)
-		// What torch.argmin takes for the least: NaN, where it stands.
-		if weight != weight { // of a side that is all zeros
+		// torch.argmin takes NaN for the least value, and returns its place.
+		if weight != weight { // NaN, from a side that is all zeros
 			return i
 		}
 		if i == 0 || weight < found {
@@ -41,7 +41,7 @@ func leftmost(q quad) int {
 	return best
 }
 
-// from are the corners from one of them on.
+// from returns the corners in order, beginning with corner first.
 func from(q quad, first int) quad {
 	var to quad
 	for i := range to {
@@ -57,7 +57,7 @@ func quarter(q quad, width float32) quad {
 	return q
 }
 
-// lines are the slopes of the four sides, and where each meets the left edge.
+// lines returns the slopes of the four sides, and where each meets the left edge.
 func lines(q quad) (slope, meets [4]float32) {
 	for i := range 4 {
 		next := (i + 1) % 4
@@ -67,8 +67,8 @@ func lines(q quad) (slope, meets [4]float32) {
 	return slope, meets
 }
 
-// within is torch's clamp. It is NaN if one of the three is, because Go's min and max are NaN if one of the two is, as
-// torch's are.
+// within does what torch's clamp does. The result is NaN if one of the three values is, because Go's min and max are
+// NaN if one of their arguments is, like torch's.
 func within(value, low, high float32) float32 { return min(max(value, low), high) }
 
 func clampedLeft(q, whole quad, c canvas, hard bool) quad {
@@ -80,7 +80,7 @@ func clampedLeft(q, whole quad, c canvas, hard bool) quad {
 	}
 	b[0], b[2] = within(b[0], m[0], m[2]), within(b[2], m[0], m[2])
 	b[1], b[3] = within(b[1], m[1], m[3]), within(b[3], m[1], m[3])
-	if hard { // torchvision's first and fourth are one tensor, which both bounds are applied to
+	if hard { // torchvision's first and fourth share one tensor, to which both bounds are applied
 		b[0] = within(b[0], m[1], m[3])
 		b[3] = b[0]
 	}
@@ -94,14 +94,14 @@ func clampedLeft(q, whole quad, c canvas, hard bool) quad {
 	case upright:
 		q[0], q[6] = max(q[0], 0), max(q[6], 0)
 		return q
-	case q[0] < 0 && crossed == crossed: // arrays of no numbers are not equal to themselves
+	case q[0] < 0 && crossed == crossed: // an array with NaN does not equal itself
 		return crossed
 	}
 	return q
 }
 
-// narrowed are the sides of the box that hard clamping leaves, by where each meets the left edge: the first
-// and the fourth meet in the middle of it, the others as far out as the other edges let them.
+// narrowed returns the sides of the box that hard clamping leaves, by where each meets the left edge. The first and the
+// fourth meet in its middle; the others lie as far out as the other edges let them.
 func narrowed(a, b [4]float32, c canvas) [4]float32 {
 	b[0] = (b[0] + b[3]) / 2
 	b[3] = b[0]
@@ -120,7 +120,7 @@ func narrowed(a, b [4]float32, c canvas) [4]float32 {
 	return b
 }
 
-// crossings are where each side meets the one before it.
+// crossings returns where each side meets the one before it.
 func crossings(slope, b [4]float32) quad {
 	var q quad
 	for i := range 4 {
@@ -131,7 +131,7 @@ func crossings(slope, b [4]float32) quad {
 	return q
 }
 
-// isClose is torch's, with its tolerances.
+// isClose does what torch's isclose does, with its tolerances.
 func isClose(a, b float32) bool {
 	off := abs(a - b)
 	return a == b || !math.IsInf(float64(off), 0) && off <= 1e-8+abs(float32(1e-5*b))

@@ -6,9 +6,9 @@ import (
 	"github.com/headrace/headrace/native"
 )
 
-// displace moves boxes and points by elastic displacements as torchvision's elastic_bounding_boxes and
-// elastic_keypoints do (0.29): against the displacement of the pixel that a corner or point lies in, for
-// images look up where their pixels come from. Of a rotated box its middle moves.
+// displace moves boxes and points by elastic displacements, as torchvision's elastic_bounding_boxes and
+// elastic_keypoints do (0.29). A corner or point moves against the displacement of the pixel in which it lies, because
+// images look up where their pixels come from. For a rotated box, its middle moves.
 func (r *Rule) displace(values []float32, op native.FixedElastic, width, height int32, c canvas) error {
 	var failed error
 	at := func(x, y float32) (float32, float32) {
@@ -58,7 +58,8 @@ func (r *Rule) displaceRotated(row []float32, c canvas, at func(x, y float32) (f
 	}
 }
 
-// movedTo is where a pixel's place goes, which torch counts from -1 to 1: what it does, in its order.
+// movedTo returns where a pixel's place goes. torch counts places from -1 to 1; this does the same operations in the
+// same order.
 func movedTo(displacement float32, at, length int32) float32 {
 	moved := native.IdentityGrid(at, length) - displacement + 1
 	return float32(moved*float32(0.5*float32(length))) - 0.5
@@ -66,7 +67,7 @@ func movedTo(displacement float32, at, length int32) float32 {
 
 func ceil(n float32) float32 { return float32(math.Ceil(float64(n))) }
 
-// pixelOf is the pixel at a place of one axis, of places outside the one at the edge.
+// pixelOf returns the pixel at a place on one axis; for a place outside, the pixel at the edge.
 func pixelOf(at float32, length int32) int32 {
 	return int32(min(max(at, 0), float32(length-1)))
 }

@@ -7,15 +7,15 @@ import (
 	"github.com/headrace/headrace/native"
 )
 
-// Form is what a further image of a sample is, and what is made of it.
+// Form describes a further image of a sample, and what is made of it.
 type Form struct {
-	Scale     int32 // of its sides to those of the first image
-	DType     int32 // native's; below 0: that of the images
+	Scale     int32 // its sides divided by those of the first image
+	DType     int32 // a number of native; below 0: the dtype of the images
 	Normalize bool
 	Mean, Std [3]float32
 }
 
-// Output is the form of the moved image, beside images of the given one.
+// Output returns the form of the moved image, beside images of the given form.
 func (f *Form) Output(images native.Output) native.Output {
 	found := native.Output{DType: f.DType, Layout: images.Layout, Scale: images.Scale, Mode: images.Mode, Passes: images.Passes,
 		Normalize: f.Normalize, Mean: f.Mean, Std: f.Std}
@@ -25,14 +25,14 @@ func (f *Form) Output(images native.Output) native.Output {
 	return found
 }
 
-// Follow are the ops that do to an image of `scale` times the size what was drawn for the first one, which
-// comes out as width x height: the same crops, paddings, flips and turns, in pixels of the larger image.
-// With a scale of 1 they resize and warp, too. What changes colours is left out.
+// Follow returns the ops that do to an image of `scale` times the size what was drawn for the first image, whose result
+// is width x height. They are the same crops, paddings, flips and turns, in pixels of the larger image. With a scale of
+// 1, there are also resizes and warps. Ops that change colours are left out.
 func Follow(drawn []native.Drawn, scale, width, height int32) ([]native.Op, error) {
 	ops := make([]native.Op, 0, 2*len(drawn))
 	for i := range drawn {
 		d := &drawn[i]
-		// What an op makes of the image the next one's record says, of the last one the sample's size.
+		// The next op's record says what an op makes of the image. For the last op, it is the sample's size.
 		after := [2]int32{height, width}
 		if i+1 < len(drawn) {
 			after = [2]int32{drawn[i+1].Height, drawn[i+1].Width}
@@ -76,7 +76,7 @@ func follow(d *native.Drawn, scale int32, after [2]int32) ([]native.Op, error) {
 			return nil, noTurn(d)
 		}
 		return []native.Op{op}, nil
-	case native.FixedElastic: // the same displacements, which are a function of the image's size
+	case native.FixedElastic: // the same displacements, because they depend only on the image's size
 		if scale != 1 {
 			return nil, fmt.Errorf("internal: no image of another scale moves with elastic displacements")
 		}
@@ -84,14 +84,14 @@ func follow(d *native.Drawn, scale int32, after [2]int32) ([]native.Op, error) {
 	case native.TensorAffineMap:
 		return nil, fmt.Errorf("internal: no image moves with an op of AugMix")
 	}
-	return nil, nil // what changes colours, and what erases
+	return nil, nil // ops that change colours or erase
 }
 
 func scaledCrop(c native.Crop, scale int32) native.Crop {
 	return native.Crop{Top: c.Top * scale, Left: c.Left * scale, Height: c.Height * scale, Width: c.Width * scale}
 }
 
-// centre is where a central crop begins: hrn_centre of native/plan/sizes.c.
+// centre returns where a central crop begins, like hrn_centre of native/plan/sizes.c.
 func centre(length, crop int32) int32 {
 	if crop > length {
 		return -((crop - length) / 2)
@@ -109,7 +109,7 @@ func padding(p native.Padding, fill [3]float64, scale int32) []native.Op {
 		Left: p.Left * scale, Top: p.Top * scale, Right: p.Right * scale, Bottom: p.Bottom * scale, Mode: p.Mode}}}
 }
 
-// resized is a resize to what the first image has `after` it, behind a crop where that stands before it.
+// resized returns a resize to the size that the first image has `after` it, after a crop if there is one.
 func resized(filter, scale int32, after [2]int32, crop ...native.Op) ([]native.Op, error) {
 	if scale != 1 {
 		return nil, fmt.Errorf("internal: no image of another scale moves with a resize")
@@ -117,16 +117,16 @@ func resized(filter, scale int32, after [2]int32, crop ...native.Op) ([]native.O
 	return append(crop, native.Resize{Height: after[0], Width: after[1], Filter: filter}), nil
 }
 
-// turned is the same map. Its coefficients are in pixels from the image's corner on, so that of a larger
-// image differs in its shift alone. With a scale it is a quarter turn, which shows whole pixels of both.
+// turned returns the same map for the further image. Its coefficients are in pixels from the image's corner, so for a
+// larger image only the shift differs. With a scale it has to be a quarter turn, which moves whole pixels of both.
 func turned(op native.AffineMap, d *native.Drawn, scale int32) ([]native.Op, error) {
 	if op.Width == 0 && op.Coefficients == [6]float64{0: 1, 4: 1} {
-		return nil, nil // a turn by nothing
+		return nil, nil // the image is not turned
 	}
 	if scale == 1 {
 		return []native.Op{op}, nil
 	}
-	// A quarter turn has whole numbers alone, and takes pixel to pixel whatever the scale.
+	// A quarter turn has only whole coefficients, and moves pixels to pixels at any scale.
 	for _, c := range op.Coefficients {
 		if c != math.Trunc(c) {
 			return nil, noTurn(d)

@@ -19,24 +19,24 @@ const (
 	Image              // an encoded image
 )
 
-// Rule says what a label is and what becomes of it.
+// Rule says what a label is and how it moves.
 type Rule struct {
 	Kind       Kind
 	Format     Format // of boxes
-	Clamp      bool   // boxes are cut off at the edges by the ops that torchvision's clamping is part of
-	Hard       bool   // where boxes are cut off, rotated ones become the largest inside; else the smallest around
-	ClampAtEnd bool   // and after the last, and points are moved onto the edges
-	Sanitize   bool   // leave out what is not whole inside the image, and boxes below MinSize and MinArea
+	Clamp      bool   // boxes are cut off at the edges by the ops whose torchvision forms clamp
+	Hard       bool   // cut-off rotated boxes become the largest box inside; otherwise the smallest around
+	ClampAtEnd bool   // boxes are also cut off after the last op, and points are moved onto the edges
+	Sanitize   bool   // leave out what is not inside the image, and boxes below MinSize and MinArea
 	MinSize    float64
 	MinArea    float64
-	Fill       int32 // of a mask; native.MaskFillOfOp: as each op fills images
-	Image      Form  // of an image
+	Fill       int32 // for a mask; native.MaskFillOfOp: the value that each op fills images with
+	Image      Form  // for an image
 }
 
-// FilledAsImages says whether it is a mask that each op fills with the value for images.
+// FilledAsImages says whether this is a mask that each op fills with its value for images.
 func (r Rule) FilledAsImages() bool { return r.Kind == Mask && r.Fill == native.MaskFillOfOp }
 
-// Width is the numbers of one row of values.
+// Width returns how many numbers a row of values has.
 func (r *Rule) Width() int {
 	if r.Kind == Boxes {
 		return r.Format.width()
@@ -46,11 +46,11 @@ func (r *Rule) Width() int {
 
 func (r *Rule) rotated() bool { return r.Kind == Boxes && r.Format.Rotated() }
 
-// canvas is the size of an image, as torch multiplies with it.
+// canvas is the size of an image, in the numbers that torch multiplies with.
 type canvas struct{ width, height float32 }
 
-// Move moves boxes or points, which it may change, as what was drawn moves their image, whose size in the end
-// is width x height. kept are the rows that are left, in order; values holds those alone.
+// Move moves boxes or points as the drawn ops move their image, whose final size is width x height. It may change
+// values. kept are the rows that are left, in order; moved holds only those.
 func (r *Rule) Move(values []float32, drawn []native.Drawn, width, height int32) (moved []float32, kept []int64, err error) {
 	if err := r.follow(values, drawn, width, height); err != nil {
 		return nil, nil, err
@@ -62,7 +62,7 @@ func (r *Rule) Move(values []float32, drawn []native.Drawn, width, height int32)
 		r.shiftRotated(values, 0, 0, end, false)
 	} else if r.ClampAtEnd {
 		r.each(values, nil, func(b box) box { return r.Format.clamped(b, end) }, func(x, y float32) (float32, float32) {
-			// A point is a pixel's place, and the last pixel is at width - 1; a box's edge is at width.
+			// A point is a pixel's place, and the last pixel is at width - 1; the edge of a box may be at width.
 			return min(max(x, 0), end.width-1), min(max(y, 0), end.height-1)
 		})
 	}
@@ -76,14 +76,14 @@ func (r *Rule) Move(values []float32, drawn []native.Drawn, width, height int32)
 	return moved, kept, nil
 }
 
-// follow does what was drawn to all rows, of which none is left out.
+// follow applies the drawn ops to all rows, and leaves none out.
 func (r *Rule) follow(values []float32, drawn []native.Drawn, width, height int32) error {
 	row := r.Width()
 	if len(values)%row != 0 {
 		return fmt.Errorf("%d numbers (expected a multiple of %d)", len(values), row)
 	}
 	for i, v := range values {
-		// Every comparison with a NaN is false, so it would pass the checks that follow, sanitizing among them.
+		// Every comparison with a NaN is false, so a NaN would pass the later checks, including sanitizing.
 		if f := float64(v); math.IsNaN(f) || math.IsInf(f, 0) {
 			return fmt.Errorf("row %d holds %v (expected finite numbers)", i/row, v)
 		}
@@ -121,8 +121,8 @@ func (r *Rule) move(values []float32, d *native.Drawn, after canvas) error {
 		}
 		r.crop(values, op)
 	case native.CenterCrop:
-		// The anchor alone, also where the image is padded: torchvision's image then lies half a
-		// pixel beside it where what is missing is odd.
+		// Only the anchor of the crop is used, even if the image is padded: if an odd number of pixels is missing,
+		// torchvision's image then lies half a pixel beside its boxes.
 		r.crop(values, native.Crop{Top: anchor(d.Height, op.Height), Left: anchor(d.Width, op.Width), Height: op.Height, Width: op.Width})
 	case native.RandomResizedCrop:
 		r.crop(values, d.Box)
@@ -131,7 +131,7 @@ func (r *Rule) move(values []float32, d *native.Drawn, after canvas) error {
 		r.resize(values, d.Width, d.Height, int32(after.width), int32(after.height))
 	case native.Reduce:
 		return errors.New("internal: no label moves with reduce")
-	case native.ResizeBox: // of functional, which has no labels
+	case native.ResizeBox: // only in functional, which has no labels
 		return errors.New("internal: no label moves with resize_box")
 	case native.Pad:
 		return r.pad(values, op.Padding, after)
@@ -150,15 +150,15 @@ func (r *Rule) move(values []float32, d *native.Drawn, after canvas) error {
 		m, err := perspectiveOf(&op.Coefficients)
 		return r.warp(values, &m, err, after)
 	}
-	return nil // what changes colours
+	return nil // ops that change colours
 }
 
 func anchor(length, crop int32) int32 {
-	// Python's round, which torchvision takes.
+	// This is Python's round, which torchvision uses.
 	return int32(math.RoundToEven(float64(length-crop) / 2))
 }
 
-// each replaces every row by what the functions say; boxes are clamped to c where it is not nil.
+// each replaces every row by the result of the functions; boxes are clamped to c if it is not nil.
 func (r *Rule) each(values []float32, c *canvas, ofBox func(box) box, ofPoint func(x, y float32) (float32, float32)) {
 	if r.Kind == Points {
 		for i := 0; i < len(values); i += 2 {
@@ -193,7 +193,7 @@ func (r *Rule) resize(values []float32, width, height, toWidth, toHeight int32) 
 	if width == toWidth && height == toHeight {
 		return
 	}
-	// The ratio in double and the product in single precision, as Python and torch have them.
+	// The ratio is in double and the product in single precision, as in Python and torch.
 	x, y := float32(float64(toWidth)/float64(width)), float32(float64(toHeight)/float64(height))
 	if r.rotated() {
 		r.eachQuad(values, &canvas{float32(toWidth), float32(toHeight)}, func(q quad) quad {
@@ -220,8 +220,7 @@ func (r *Rule) pad(values []float32, p native.Padding, after canvas) error {
 	return nil
 }
 
-// randomCrop pads only where there is padding, and crops only where something is left over, as
-// torchvision's RandomCrop.
+// randomCrop pads only if there is padding, and crops only if pixels are left over, like torchvision's RandomCrop.
 func (r *Rule) randomCrop(values []float32, op native.RandomCrop, d *native.Drawn) error {
 	p := op.Pads(d.Width, d.Height)
 	width, height := d.Width+p.Left+p.Right, d.Height+p.Top+p.Bottom
@@ -246,14 +245,14 @@ func (r *Rule) flip(values []float32, axis int, length float32) {
 	r.each(values, nil, func(b box) box { return r.Format.mirrored(b, axis, length) },
 		func(x, y float32) (float32, float32) {
 			if axis == 0 {
-				// A point is a pixel's place: the first one goes to the last.
+				// A point is a pixel's place: the first pixel becomes the last.
 				return -(x - (length - 1)), y
 			}
 			return x, -(y - (length - 1))
 		})
 }
 
-// warp moves rows by a map, unless there was none.
+// warp moves rows by a map, unless the map could not be made.
 func (r *Rule) warp(values []float32, m *projection, failed error, after canvas) error {
 	if failed != nil {
 		return failed

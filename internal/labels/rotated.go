@@ -2,14 +2,14 @@ package labels
 
 import "math"
 
-// quad is the four corners of a rotated box, x and y of each, as torchvision's XYXYXYXY has them.
+// quad is the four corners of a rotated box, x and y of each, in the order of torchvision's XYXYXYXY.
 type quad = [8]float32
 
-// Rotated says whether boxes of the format may be turned: eight numbers, or five of which the last is
-// an angle in degrees.
+// Rotated says whether boxes of the format may be rotated: they have eight numbers, or five, of which the last is an
+// angle in degrees.
 func (f Format) Rotated() bool { return f >= XYXYXYXY }
 
-// width is the numbers of one box.
+// width returns how many numbers a box has.
 func (f Format) width() int {
 	switch f {
 	case XYXYXYXY:
@@ -20,18 +20,19 @@ func (f Format) width() int {
 	return 4
 }
 
-// turn is the cosine and sine of an angle in degrees. torch's differ from these in the last bit at most.
+// turn returns the cosine and sine of an angle in degrees. torch's differ from these in the last bit at most.
 func turn(degrees float32) (cosine, sine float32) {
 	return ofRadians(float32(degrees*math.Pi) / 180)
 }
 
 func ofRadians(angle float32) (cosine, sine float32) {
-	// In double, and rounded once: no library of single precision gives the same bits everywhere.
+	// This is computed in double precision and rounded once, because no single-precision library gives the same bits
+	// everywhere.
 	sin, cos := math.Sincos(float64(angle))
 	return float32(cos), float32(sin)
 }
 
-// quad makes a row of the format corners. Every operation is rounded to single precision, in torchvision's order.
+// quad converts a row of the format to corners. Every operation is rounded to single precision, in torchvision's order.
 func (f Format) quad(row []float32) quad {
 	if f == XYXYXYXY {
 		return quad(row)
@@ -73,8 +74,8 @@ func length(x, y float32) float32 {
 	return float32(math.Sqrt(float64(float32(x*x) + float32(y*y))))
 }
 
-// rectangle is torchvision's _parallelogram_to_bounding_boxes: the longer diagonal stays, the other corners
-// move until the angles are right ones.
+// rectangle does what torchvision's _parallelogram_to_bounding_boxes does: the longer diagonal stays, and the other
+// corners move until the angles are right angles.
 func rectangle(q quad) quad {
 	cx, cy := (q[0]+q[4])/2, (q[1]+q[5])/2
 	across, down := length(q[2]-q[0], q[3]-q[1]), length(q[6]-q[0], q[7]-q[1])
@@ -112,7 +113,7 @@ func (r *Rule) eachQuad(values []float32, c *canvas, of func(quad) quad) {
 	}
 }
 
-// shiftRotated moves rotated boxes. torchvision makes rectangles of corners in a crop, and not in a padding.
+// shiftRotated moves rotated boxes. torchvision makes the corners rectangles again in a crop, but not in a padding.
 func (r *Rule) shiftRotated(values []float32, x, y float32, c canvas, crops bool) {
 	for width := r.Format.width(); len(values) >= width; values = values[width:] {
 		row := values[:width]
@@ -134,8 +135,8 @@ func (r *Rule) shiftRotated(values []float32, x, y float32, c canvas, crops bool
 	}
 }
 
-// mirrorRotated turns a rotated box round along one axis, 0 across, 1 down: the first corner stays the
-// upper left one of the turned box.
+// mirrorRotated mirrors a rotated box along one axis, 0 across, 1 down. The first corner is afterwards the upper left
+// one of the mirrored box.
 func (f Format) mirrorRotated(row []float32, axis int, length float32) {
 	if f == XYXYXYXY {
 		for i := axis; i < 8; i += 2 {
@@ -151,14 +152,14 @@ func (f Format) mirrorRotated(row []float32, axis int, length float32) {
 	}
 	row[axis] = -(row[axis] - length)
 	row[4] = -row[4]
-	// Mirrored downwards the first corner is the lower left one; half a turn brings it to the top again.
+	// Mirrored downwards, the first corner becomes the lower left one; half a turn brings it to the top again.
 	if axis == 1 {
 		row[4] += 180
 	}
 }
 
-// soundRotated is torchvision's SanitizeBoundingBoxes for rotated boxes. The second length is what it
-// computes: it takes the differences of y2 and y3, and of x3 and x4.
+// soundRotated is the condition of torchvision's SanitizeBoundingBoxes for rotated boxes. The second length is what
+// torchvision computes: from the differences of y2 and y3, and of x3 and x4.
 func (f Format) soundRotated(row []float32, c canvas, size, area float32) bool {
 	q := f.quad(row)
 	w, h := length(q[0]-q[2], q[1]-q[3]), length(q[3]-q[5], q[4]-q[6])
