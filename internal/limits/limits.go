@@ -1,6 +1,6 @@
-// Package limits reads the limits that a configuration gives on what is opened, in JSON. What each of them
-// bounds stands in docs/limits.md, their defaults and least and greatest values where they are kept: package
-// native has those of images, package blocks those of compressed blocks.
+// Package limits reads the limits that a configuration sets for what is opened, in JSON. docs/limits.md says what each
+// of them bounds. Their defaults and ranges are where the limits are kept: those of images in package native, those of
+// compressed blocks in package blocks.
 package limits
 
 import (
@@ -8,7 +8,7 @@ import (
 	"github.com/headrace/headrace/native"
 )
 
-// Limits are native.Limits and blocks.Limits in JSON; 0 stands for the default of each.
+// Limits are native.Limits and blocks.Limits in JSON; 0 stands for the default.
 type Limits struct {
 	MaxPixels       uint64 `json:"max_pixels"`
 	MaxDecoderBytes uint64 `json:"max_decoder_bytes"`
@@ -19,12 +19,12 @@ type Limits struct {
 	MaxCachedBytes  int64  `json:"max_cached_bytes"`
 }
 
-// Blocks are those of compressed blocks, which datasets alone have. They are not checked.
+// Blocks returns the limits of compressed blocks, which only datasets have. They are not checked.
 func (l Limits) Blocks() blocks.Limits {
 	return blocks.Limits{Block: l.MaxBlockBytes, Cached: l.MaxCachedBytes}
 }
 
-// Native are those of images, with the defaults of what is not given.
+// Native returns the limits of images, with defaults for those that are not given.
 func (l Limits) Native() native.Limits {
 	n := native.DefaultLimits()
 	set := func(to *uint64, v uint64) {
