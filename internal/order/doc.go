@@ -8,13 +8,12 @@
 //
 //	position -> shuffled place -> entry of the selection -> sample
 //
-// The shuffled place is a keyed permutation of the position: of all of them, or of blocks of neighbours
-// first and then inside windows of them. The selection is every sample, or some, or some more often than
+// The shuffled place is a keyed permutation of the position. It permutes all positions, or first blocks of neighbours
+// and then the samples inside windows of them. The selection is every sample, or some samples, or some more often than
 // others.
 //
-// Nothing is stored but what the caller gave: any position of any epoch is computed in tens of
-// nanoseconds, and so is its inverse where there is one. A state to resume from is therefore a
-// number.
+// Nothing is stored except what the caller gave: any position of any epoch is computed in tens of nanoseconds, and so
+// is its inverse if there is one. A state to resume from is therefore a number.
 //
 // The package knows nothing of files, images or threads. All functions are pure and safe for
 // any number of goroutines.

@@ -1,14 +1,14 @@
 package order
 
-// Epoch is the order of one epoch, for whoever asks for many of its positions: the keys of its
-// permutation are made once.
+// Epoch is the order of one epoch, for callers that ask for many positions: the keys of its permutation are made only
+// once.
 type Epoch struct {
 	order   *Order
 	number  int64
-	shuffle permutation // where all of the dataset is mixed
+	shuffle permutation // if the whole dataset is mixed
 }
 
-// Epoch is the order of that epoch.
+// Epoch returns the order of an epoch.
 func (o *Order) Epoch(number int64) Epoch {
 	e := Epoch{order: o, number: number}
 	if o.config.Shuffle && o.config.Window == 0 && o.domain > 0 {
@@ -17,12 +17,12 @@ func (o *Order) Epoch(number int64) Epoch {
 	return e
 }
 
-// At is the sample at a global position of the epoch, and the number of its draw: 0, unless a sample
-// may come twice in an epoch. Like an index outside a slice, a position outside the epoch panics.
+// At returns the sample at a global position of the epoch, and the number of its draw: 0, unless a sample may come
+// twice in an epoch. A position outside the epoch panics, like an index outside a slice.
 func (e *Epoch) At(position int64) (sample int64, draw uint64) {
 	o, s := e.order, e.order.config.Selection
 	if s != nil && s.times > 1 {
-		draw = uint64(position) // also of padding
+		draw = uint64(position) // also for padding
 	}
 	// Padding begins the order again, as torch's DistributedSampler does.
 	if position >= o.length && o.config.Pad && o.length > 0 {

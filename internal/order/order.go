@@ -12,27 +12,27 @@ const maxSamples = 1 << 62
 type Config struct {
 	Seed      uint64
 	Samples   int64      // in the dataset
-	Selection *Selection // of them; nil: every one, once
+	Selection *Selection // of these samples; nil: every one, once
 	Shuffle   bool       // false: position p is entry p of the selection in every epoch
 	Window    int64      // with Shuffle: positions that are mixed with one another; 0: all
-	Storage   *Storage   // with Window: of the samples, which it may make smaller; nil: neighbours are read together
+	Storage   *Storage   // with Window: how samples are stored, which may shrink it; nil: neighbours are read together
 	BatchSize int64      // samples a batch, on one rank
 	DropLast  bool       // leave out the last, partial step
 	Pad       bool       // repeat samples until the last step is equally long on all ranks
 	Rank      int64
 	WorldSize int64 // 0 is taken as 1
-	Streams   int64 // independent readers the order is made for; 0 is taken as 1, the only one yet
+	Streams   int64 // independent readers of the order; 0 is taken as 1, the only number so far
 }
 
 // Order is immutable.
 type Order struct {
 	config Config
 	length int64 // positions of an epoch
-	domain int64 // of the permutation: less where positions are repeats
+	domain int64 // of the permutation: fewer than length if samples are repeated
 	global int64 // samples a step, over all ranks
 	window windows
 
-	stretches *stretches // instead of window, where Storage is known
+	stretches *stretches // used instead of window if Storage is known
 }
 
 // New checks the configuration; its errors name the field that is impossible.
@@ -83,7 +83,7 @@ func New(c Config) (*Order, error) {
 	return o, nil
 }
 
-// entry is the sample of an entry of the selection.
+// entry returns the sample of an entry of the selection.
 func (o *Order) entry(i uint64) int64 {
 	if o.config.Selection == nil {
 		return int64(i)
@@ -91,19 +91,19 @@ func (o *Order) entry(i uint64) int64 {
 	return o.config.Selection.entry(i)
 }
 
-// Config is what the order was made from, with its defaults filled in.
+// Config returns the configuration of the order, with its defaults filled in.
 func (o *Order) Config() Config { return o.config }
 
-// Length is the number of positions in an epoch, over all ranks; padding not counted.
+// Length returns the number of positions in an epoch, over all ranks and without padding.
 func (o *Order) Length() int64 { return o.length }
 
-// At is Epoch's At for one position.
+// At does what Epoch's At does, for one position.
 func (o *Order) At(epoch, position int64) (sample int64, draw uint64) {
 	e := o.Epoch(epoch)
 	return e.At(position)
 }
 
-// Position is the inverse of At where every sample comes once: where in an epoch a sample comes.
+// Position is the inverse of At if every sample comes once: it returns where in an epoch a sample comes.
 func (o *Order) Position(epoch, sample int64) int64 {
 	o.check("sample", sample, o.config.Samples)
 	switch {
@@ -120,7 +120,7 @@ func (o *Order) Position(epoch, sample int64) int64 {
 	return sample
 }
 
-// Others is how many substitutes a sample has.
+// Others returns how many substitutes a sample has.
 func (o *Order) Others() int64 {
 	entries := o.config.Samples
 	if s := o.config.Selection; s != nil {
@@ -129,9 +129,9 @@ func (o *Order) Others() int64 {
 	return max(0, entries-1)
 }
 
-// Substitute is another sample to deliver in the place of a faulty one. Attempts 0, 1, ... of
-// one sample give different samples until all others of the selection were named, scattered over it
-// because faults come in neighbours (a damaged shard). A set of one has no other: -1.
+// Substitute returns another sample to deliver in place of a faulty one. Attempts 0, 1, ... for one sample give
+// different samples, until all others of the selection were named. They are scattered over the selection, because
+// faulty samples are often neighbours (a damaged shard). A dataset of one sample has no other: -1.
 func (o *Order) Substitute(epoch, sample, attempt int64) int64 {
 	o.check("sample", sample, o.config.Samples)
 	if s := o.config.Selection; s != nil {
@@ -149,7 +149,7 @@ func (o *Order) Substitute(epoch, sample, attempt int64) int64 {
 	return substitute
 }
 
-// substituteOf keeps to the selection: a training run must not meet what was set apart.
+// substituteOf stays within the selection, because a training run must not get samples that were set apart.
 func (o *Order) substituteOf(s *Selection, epoch, sample, attempt int64) int64 {
 	entries := s.entries()
 	if entries < 2 {
@@ -158,13 +158,13 @@ func (o *Order) substituteOf(s *Selection, epoch, sample, attempt int64) int64 {
 	p := newPermutation(entries, substituteKey, o.config.Seed, uint64(epoch), uint64(sample))
 	last := entries - 1
 	substitute := s.entry(p.at(uint64(attempt) % last))
-	if substitute == sample { // where the last one, which no attempt reaches, is not
+	if substitute == sample { // take the last one, which no attempt reaches
 		substitute = s.entry(p.at(last))
 	}
 	return substitute
 }
 
-// What a permutation is for is the first word of its key, so that no two uses share one.
+// The first word of a permutation's key says what it is for, so that no two uses share a key.
 const (
 	shuffleKey    = 1
 	substituteKey = 2

@@ -1,11 +1,11 @@
 package order
 
-// Step is a step of all ranks: the positions of which each rank's batch is a part.
+// Step is a step of all ranks: its positions are divided into the batches of the ranks.
 type Step struct {
 	Begin, Total int64 // its first position, and how many it has, padding included
 }
 
-// StepAt is the step that begins at a position of an epoch.
+// StepAt returns the step that begins at a position of an epoch.
 func (o *Order) StepAt(position int64) Step {
 	_, _, next := o.Batch(position)
 	total := next - position
@@ -15,20 +15,20 @@ func (o *Order) StepAt(position int64) Step {
 	return Step{position, total}
 }
 
-// Pairing says which rows of a step are mixed with each other. It depends on the rows' numbers
-// alone, so that it is the same for any number of ranks, and it pairs neighbours: a rank's part of
-// a step is contiguous, so all partners but those at its two ends are its own.
+// Pairing says which rows of a step are mixed with each other. It depends only on the rows' numbers, so it is the same
+// for any number of ranks. It pairs neighbours: a rank's part of a step is contiguous, so all partners except those at
+// its two ends are on the same rank.
 type Pairing int
 
 const (
-	// Before: each with the row before it, the first with the last; torch's roll by one.
+	// Before: each row with the row before it, the first with the last, like torch's roll by one.
 	Before Pairing = iota
-	// Neighbours: the first two with each other, the next two, and so on. A last one that is left
-	// over is its own partner. This is a pairing that both sides share, as torch's flip is.
+	// Neighbours: the first two rows with each other, the next two, and so on. A single last row is its own partner.
+	// Two rows are each other's partners, as in torch's flip.
 	Neighbours
 )
 
-// Partner is the row that a row of a step of `total` takes from.
+// Partner returns the row from which a row of a step of `total` takes.
 func (p Pairing) Partner(row, total int64) int64 {
 	if p == Before {
 		return (row + total - 1) % total
@@ -39,7 +39,7 @@ func (p Pairing) Partner(row, total int64) int64 {
 	return row
 }
 
-// Taker is the row that takes from a row: the inverse of Partner.
+// Taker returns the row that takes from a row; it is the inverse of Partner.
 func (p Pairing) Taker(row, total int64) int64 {
 	if p == Before {
 		return (row + 1) % total
@@ -47,8 +47,8 @@ func (p Pairing) Taker(row, total int64) int64 {
 	return p.Partner(row, total)
 }
 
-// Foreign lists the partners of rows [first, first+count) that are not among them: at most one
-// for Before, two for Neighbours.
+// Foreign lists the partners of rows [first, first+count) that are not among these rows: at most one for Before, two
+// for Neighbours.
 func (p Pairing) Foreign(first, count, total int64) []int64 {
 	var found []int64
 	if count == 0 {

@@ -2,13 +2,13 @@ package order
 
 import "math/bits"
 
-// rounds of the Feistel network. Four make a pseudo-random permutation of large domains (Luby
-// and Rackoff, 1988); eight leave a margin, and the tests of tiny sets need it.
+// rounds is the number of rounds of the Feistel network. Four make a pseudo-random permutation of large domains (Luby
+// and Rackoff, 1988). Eight leave a margin, and the tests of tiny datasets need it.
 const rounds = 8
 
-// minBits is the least width of the network. Halves of two bits left 8 % of bias between the
-// permutations of five samples after any number of rounds; with three none is seen. Sets of
-// less than 32 samples pay with longer walks.
+// minBits is the least width of the network. Halves of two bits left a bias of 8 % between the permutations of five
+// samples after any number of rounds; with three bits none was seen. Datasets of fewer than 32 samples pay for this
+// with longer walks.
 const minBits = 6
 
 // permutation is a keyed bijection on [0, n): a Feistel network over just as many bits as n
@@ -22,7 +22,7 @@ type permutation struct {
 	keys  [rounds]uint64
 }
 
-// newPermutation needs 0 < n <= 1<<62; key words that differ in one bit give unrelated results.
+// newPermutation needs 0 < n <= 1<<62. Key words that differ in one bit give unrelated results.
 func newPermutation(n uint64, key ...uint64) permutation {
 	width := uint(max(minBits, bits.Len64(n-1)))
 	shift := width / 2
@@ -73,8 +73,7 @@ func mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// absorb makes one word of several; their order matters, so (seed, epoch) and (epoch, seed)
-// differ.
+// absorb makes one word from several. Their order matters, so (seed, epoch) and (epoch, seed) differ.
 func absorb(words ...uint64) uint64 {
 	state := uint64(golden)
 	for _, word := range words {

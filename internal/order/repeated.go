@@ -2,13 +2,13 @@ package order
 
 import "fmt"
 
-// repeatRound is what timm and DeiT round a dataset's size down to, for the length of an epoch.
+// repeatRound: timm and DeiT round a dataset's size down to a multiple of it for the length of an epoch.
 const repeatRound = 256
 
-// Repeated is every sample `times` times in a row, cut off behind `length` positions: repeated
-// augmentation (Hoffer et al., 2020; Touvron et al., 2021). A negative length is that of timm's
-// RepeatAugSampler: the dataset's size rounded down to a multiple of 256, so that an epoch takes as
-// long as without repeats. A dataset of fewer samples, of which timm's has none, is not rounded.
+// Repeated selects every sample `times` times in a row, cut off after `length` positions: repeated augmentation (Hoffer
+// et al., 2020; Touvron et al., 2021). A negative length means that of timm's RepeatAugSampler: the dataset's size
+// rounded down to a multiple of 256, so that an epoch takes as long as without repeats. A smaller dataset, for which
+// timm's epoch would be empty, is not rounded.
 func Repeated(samples, times, length int64) (*Selection, error) {
 	if times < 1 || (samples > 0 && times > maxSamples/samples) {
 		return nil, fmt.Errorf("times is %d (expected at least 1, and 2^62 positions at most)", times)
@@ -25,12 +25,11 @@ func Repeated(samples, times, length int64) (*Selection, error) {
 	return &Selection{samples: samples, length: length, times: times, stride: 1, count: samples}, nil
 }
 
-// Spread is the position whose sample comes at a position of the step that begins at `begin`. They
-// differ where samples are repeated: repeats are neighbours in the order, and a rank's part of a step
-// is a stretch of it, so the first repeats go to the front of the step, the second ones behind them,
-// and so on. A rank then has no two of a sample unless there are fewer ranks than repeats, and who
-// mixes neighbours mixes different samples. It depends on the step alone, which is the same for any
-// number of ranks, and keeps inside of it, so that positions still say what was taken.
+// Spread returns the position whose sample comes at a position of the step that begins at `begin`. The two differ if
+// samples are repeated: repeats are neighbours in the order, and a rank's part of a step is contiguous. So the first
+// repeats go to the front of the step, the second ones behind them, and so on. Then a rank gets no sample twice unless
+// there are fewer ranks than repeats, and an op that mixes neighbours mixes different samples. Spread depends only on
+// the step, which is the same for any number of ranks, and stays inside it, so positions still say what was taken.
 func (o *Order) Spread(begin, position int64) int64 {
 	s := o.config.Selection
 	if s == nil || s.times < 2 {

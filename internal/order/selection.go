@@ -10,38 +10,38 @@ import (
 	"sort"
 )
 
-// Selection is which samples of a dataset an epoch draws from, and how often. It is made once from
-// what the caller gave, and an order computes every position from it: beside the caller's own
-// numbers there is nothing to keep, and nothing to save.
+// Selection says which samples of a dataset an epoch draws from, and how often. It is made once from what the caller
+// gave, and an order computes every position from it. Apart from the caller's own numbers there is nothing to keep, and
+// nothing to save.
 type Selection struct {
 	samples int64 // of the dataset
 	length  int64 // positions of an epoch
-	times   int64 // that each entry comes in a row, 0 is taken as 1
+	times   int64 // how often each entry comes in a row; 0 is taken as 1
 
-	// The entries: a list, or so many samples at a stride. Those of a group stand together.
+	// The entries: a list, or so many samples at a stride. The entries of a group are neighbours.
 	list                 []int64
 	first, stride, count int64
 
-	// Nil where each entry comes once an epoch.
+	// Nil if each entry comes once an epoch.
 	groups []group
 }
 
 // group is entries of equal weight.
 type group struct {
 	begin, size uint64 // in the list
-	end         uint64 // the weight of all entries up to the last of these
+	end         uint64 // the weight of all entries up to the group's last one
 	each        uint64
 }
 
-// heaviest is the weight that the largest one is scaled to: integers, so that the number of times an
-// entry comes is exact. maxWeighted of it stay below 2^63.
+// heaviest is the integer to which the largest weight is scaled, so that the number of times an entry comes is exact.
+// The sum of maxWeighted such weights stays below 2^63.
 const (
 	heaviest    = 1 << 32
 	maxWeighted = 1 << 30
 )
 
-// A Part is samples of a dataset: those listed, or where List is nil those from First in steps of
-// Stride, Count of them.
+// A Part is some samples of a dataset: those of List or, if List is nil, Count samples from First on in steps of
+// Stride.
 type Part struct {
 	List                 []int64
 	First, Stride, Count int64
@@ -61,13 +61,13 @@ func (p *Part) at(i int64) int64 {
 	return p.First + i*p.Stride
 }
 
-// check refuses samples that the dataset lacks, and any that is there twice.
+// check refuses samples that the dataset lacks, and samples that are listed twice.
 func (p *Part) check(samples int64) error {
 	if p.List == nil {
 		if p.Count < 0 || p.Count > samples || (p.Count > 1 && p.Stride == 0) {
 			return fmt.Errorf("%d samples at stride %d of a set of %d", p.Count, p.Stride, samples)
 		}
-		// Far strides could wrap around to a number that is inside again.
+		// A large stride could wrap around to a number that is inside again.
 		if p.Stride <= -maxSamples || p.Stride >= maxSamples ||
 			(p.Count > 1 && max(p.Stride, -p.Stride) > samples/(p.Count-1)) {
 			return fmt.Errorf("%d samples at stride %d leave a set of %d", p.Count, p.Stride, samples)
@@ -98,7 +98,7 @@ func inSet(sample, samples int64) error {
 	return nil
 }
 
-// Subset is some samples, each once an epoch.
+// Subset selects some samples, each once an epoch.
 func Subset(samples int64, part Part) (*Selection, error) {
 	if err := part.check(samples); err != nil {
 		return nil, err
@@ -179,12 +179,12 @@ func Mix(samples int64, parts []Part, weights []float64, length int64) (*Selecti
 	return s, nil
 }
 
-// Repeats: a sample may come more than once an epoch, and with another draw each time.
+// Repeats is true if a sample may come more than once an epoch, with another draw each time.
 func (s *Selection) Repeats() bool { return s.weighted() || s.times > 1 }
 
 func (s *Selection) weighted() bool { return s.groups != nil }
 
-// Length is the number of positions in an epoch.
+// Length returns the number of positions in an epoch.
 func (s *Selection) Length() int64 { return s.length }
 
 func (s *Selection) entries() uint64 {
@@ -201,11 +201,11 @@ func (s *Selection) entry(i uint64) int64 {
 	return s.first + int64(i)*s.stride
 }
 
-// at is the sample at a shuffled place. With weights that is systematic sampling (Madow, 1949): the
-// line of all weights is cut into as many equal strata as there are draws, and each takes what lies
-// at the same point of its stratum, which an epoch draws. So each entry comes as often as its
-// share of the draws says, rounded down or up, and with equal weights every one exactly once. Equal
-// entries change places from epoch to epoch, or the same ones would always come together.
+// at returns the sample at a shuffled place. With weights, this is systematic sampling (Madow, 1949): the line of all
+// weights is cut into as many equal strata as there are draws. Each stratum gives the entry at the same point of the
+// stratum, and the epoch draws that point. So each entry comes as often as its share of the draws demands, rounded down
+// or up, and with equal weights every entry comes exactly once. Equal entries change places from epoch to epoch,
+// because otherwise the same ones would always come together.
 func (s *Selection) at(place, epoch, seed uint64) int64 {
 	if s.groups == nil {
 		return s.entry(place)

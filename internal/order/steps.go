@@ -1,7 +1,7 @@
 package order
 
-// Steps is the number of batches in an epoch, equal on all ranks: ranks that train together
-// stop together, so without padding a rank may have an empty batch in the last step.
+// Steps returns the number of batches in an epoch. It is equal on all ranks, because ranks that train together stop
+// together. So without padding a rank may have an empty batch in the last step.
 func (o *Order) Steps() int64 {
 	if o.config.DropLast {
 		return o.length / o.global
@@ -9,16 +9,16 @@ func (o *Order) Steps() int64 {
 	return o.length/o.global + min(1, o.length%o.global)
 }
 
-// Ended: no step begins at this position of an epoch, or behind it.
+// Ended says whether no step begins at this position of an epoch or behind it.
 func (o *Order) Ended(position int64) bool {
 	left := o.length - position
 	return left <= 0 || (o.config.DropLast && left < o.global)
 }
 
-// Batch says which positions are this rank's part of the step that begins at a position:
-// [first, first+count), and where the next step begins. The samples of a last step that is not
-// whole are split as evenly as they can be, lower ranks first. Steps need not begin at multiples of
-// their size: an epoch may have been begun with another world size, and goes on where that ended.
+// Batch says which positions are this rank's part of the step that begins at a position: [first, first+count), and
+// where the next step begins. The samples of an incomplete last step are split as evenly as possible; lower ranks get
+// the larger parts. Steps need not begin at multiples of their size: an epoch may have been begun with another world
+// size, and continues where that ended.
 func (o *Order) Batch(position int64) (first, count, next int64) {
 	rank, world := o.config.Rank, o.config.WorldSize
 	left := o.length - position
@@ -26,7 +26,7 @@ func (o *Order) Batch(position int64) (first, count, next int64) {
 		return position + rank*o.config.BatchSize, o.config.BatchSize, position + o.global
 	}
 	if o.config.Pad {
-		// Less than a batch a rank, for BatchSize*WorldSize is a multiple of WorldSize.
+		// This is less than a batch for each rank, because BatchSize*WorldSize is a multiple of WorldSize.
 		left = (left + world - 1) / world * world
 	}
 	each, extra := left/world, left%world
@@ -37,8 +37,8 @@ func (o *Order) Batch(position int64) (first, count, next int64) {
 	return first, each, o.length
 }
 
-// RankOf is the rank whose part of its step a position lies in, which may be one of padding. The steps begin at
-// multiples of their size.
+// RankOf returns the rank whose part of its step contains a position, which may be a position of padding. The steps
+// begin at multiples of their size.
 func (o *Order) RankOf(position int64) int64 {
 	world, within := o.config.WorldSize, position%o.global
 	left := o.length - (position - within)
@@ -55,5 +55,5 @@ func (o *Order) RankOf(position int64) int64 {
 	return within / (each + 1)
 }
 
-// Step is the number of the step that a position lies in.
+// Step returns the number of the step that contains a position.
 func (o *Order) Step(position int64) int64 { return position / o.global }

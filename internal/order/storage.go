@@ -11,39 +11,39 @@ import (
 	"sync/atomic"
 )
 
-// Storage says of a dataset which samples are read together, because they lie in one stretch that is decoded
-// as a whole. A windowed order takes its blocks of neighbours from it.
+// Storage says which samples of a dataset are read together, because they lie in one stretch that is decoded as a
+// whole. A windowed order uses these stretches as its blocks of neighbours.
 type Storage struct {
-	Of    []uint32 // of each sample the number of its stretch
-	Bytes []int64  // of each stretch once it is decoded; 0 of one that costs nothing
-	Room  int64    // bytes of decoded stretches that whoever reads the samples keeps
+	Of    []uint32 // for each sample the number of its stretch
+	Bytes []int64  // of each stretch after decoding; 0 for one that costs nothing
+	Room  int64    // bytes of decoded stretches that the reader of the samples keeps
 }
 
-// windowShare of the room is for one window: where one ends and the next begins the stretches of both are
-// read, and they differ in size.
+// windowShare is the part of the room for one window: where one window ends and the next begins, the stretches of both
+// are read, and they differ in size.
 const windowShare, windowShareOf = 3, 8
 
-// stretches is the shuffle of windows over stretches of any length. The stretches are permuted, the entries
-// of each stand together, and the sequence that this gives is cut into windows, each of which is permuted
-// inside: so each stretch is read in one window, or in two that follow each other.
+// stretches is the shuffle in windows over stretches of any length. The stretches are permuted, and the entries of each
+// stay together. The resulting sequence is cut into windows, and each window is permuted inside. So each stretch is
+// read in one window, or in two that follow each other.
 type stretches struct {
-	windows           // its window and n
-	of      []uint32  // of each entry's sample the stretch
-	starts  []uint64  // of each stretch among the members, and n
-	members []uint64  // the entries, stretch by stretch; nil: they stand so already
-	named   *[32]byte // checksum of all that the order depends on
+	windows           // only its window and n are used
+	of      []uint32  // the stretch of each entry's sample
+	starts  []uint64  // the beginning of each stretch among the members, and n
+	members []uint64  // the entries, stretch by stretch; nil: they are in that order already
+	named   *[32]byte // checksum of everything that the order depends on
 
-	// The last epochs that were asked for, by their lowest bit: at the end of one the next is begun.
+	// The epochs that were asked for last, by their lowest bit: at the end of an epoch the next one is begun.
 	epochs [2]atomic.Pointer[arrangement]
 }
 
 // arrangement is an epoch's order of the stretches.
 type arrangement struct {
 	key    epochKey
-	begins []uint64 // of the stretch that is first, second, ..., and n
+	begins []uint64 // where the first, second, ... stretch begins, and n
 }
 
-// checkStorage refuses one that is not of these samples.
+// checkStorage refuses a Storage that does not fit these samples.
 func checkStorage(s *Storage, samples int64) error {
 	if int64(len(s.Of)) != samples {
 		return fmt.Errorf("the storage of %d samples is known (expected %d)", len(s.Of), samples)
@@ -56,8 +56,8 @@ func checkStorage(s *Storage, samples int64) error {
 	return nil
 }
 
-// newStretches makes a windowed order of the entries, whose samples sampleOf says. The window becomes smaller
-// where the stretches of one would not be kept.
+// newStretches makes a windowed order of the entries; sampleOf says their samples. It makes the window smaller if the
+// stretches of one window would not be kept.
 func newStretches(s *Storage, window, entries int64, sampleOf func(uint64) int64) *stretches {
 	w := &stretches{of: make([]uint32, entries)}
 	w.n = uint64(entries)
@@ -91,7 +91,7 @@ func newStretches(s *Storage, window, entries int64, sampleOf func(uint64) int64
 	return w
 }
 
-// name is the checksum of the window, and of where each entry's stretch stands among the others.
+// name computes the checksum of the window, and of the place of each entry's stretch among the others.
 func (w *stretches) name() {
 	h := sha256.New()
 	b := binary.LittleEndian.AppendUint64(nil, w.window)
@@ -105,8 +105,8 @@ func (w *stretches) name() {
 	w.named = (*[32]byte)(h.Sum(nil))
 }
 
-// Stretches is a checksum of the window and of the stretches of storage that a windowed order was made of;
-// "" where it was made of none. Orders of another one differ, whatever else is the same.
+// Stretches returns a checksum of the window and of the storage's stretches from which a windowed order was made; "" if
+// it was made of none. Two orders with different checksums differ, whatever else is the same.
 func (o *Order) Stretches() string {
 	if o.stretches == nil {
 		return ""
@@ -114,11 +114,11 @@ func (o *Order) Stretches() string {
 	return hex.EncodeToString(o.stretches.named[:16])
 }
 
-// ByStretches is true of a windowed order that goes by the stretches of storage.
+// ByStretches is true for a windowed order that follows the stretches of storage.
 func (o *Order) ByStretches() bool { return o.stretches != nil }
 
-// Later is the position that this rank comes to so many samples after one of the step which begins at `begin`, in the
-// same epoch.
+// Later returns the position that this rank reaches so many samples after a position of the step that begins at
+// `begin`, in the same epoch.
 func (o *Order) Later(begin, position, samples int64) (later int64, ok bool) {
 	first, _, _ := o.Batch(begin)
 	samples += position - first
@@ -130,9 +130,10 @@ func (o *Order) Later(begin, position, samples int64) (later int64, ok bool) {
 	return later, later < min(first+count, o.length)
 }
 
-// Due is a position in the window behind that of a position of this rank, whose step begins at `begin`: the first one of a
-// stretch which is to be decoded then. The stretches of a window come due one after the other, evenly, while the window
-// before is read, so that whoever decodes them has never much to do at once. Not ok where none is due.
+// Due returns a position in the window after that of a position of this rank, whose step begins at `begin`. It is the
+// first position of a stretch that should be decoded now. The stretches of a window become due one after the other,
+// evenly, while the window before is read. So the thread that decodes them never has much to do at once. ok is false if
+// none is due.
 func (o *Order) Due(epoch, begin, position int64) (due int64, ok bool) {
 	w := o.stretches
 	if w == nil || o.domain != o.length {
@@ -140,7 +141,7 @@ func (o *Order) Due(epoch, begin, position int64) (due int64, ok bool) {
 	}
 	first, _, _ := o.Batch(begin)
 	world := uint64(o.config.WorldSize)
-	at := uint64(begin) + uint64(position-first)*world // as far all ranks are, by and large
+	at := uint64(begin) + uint64(position-first)*world // roughly as far as all ranks have come
 	number := at/w.window + 1
 	next := number * w.window
 	if next >= w.n {
@@ -158,7 +159,7 @@ func (o *Order) Due(epoch, begin, position int64) (due int64, ok bool) {
 	return int64(next + inside.inverse(max(begins[rank], next)-next)), true
 }
 
-// member is the entry at a place of the stretches in their own order.
+// member returns the entry at a place of the stretches in their own order.
 func (w *stretches) member(place uint64) uint64 {
 	if w.members == nil {
 		return place
@@ -166,7 +167,7 @@ func (w *stretches) member(place uint64) uint64 {
 	return w.members[place]
 }
 
-// arranged is an epoch's order of the stretches: computed once, by whoever asks first.
+// arranged returns an epoch's order of the stretches; the first caller computes it.
 func (w *stretches) arranged(key epochKey) *arrangement {
 	kept := &w.epochs[key.epoch%2]
 	if a := kept.Load(); a != nil && a.key == key {
@@ -182,12 +183,12 @@ func (w *stretches) arranged(key epochKey) *arrangement {
 	return a
 }
 
-// find is the number of the stretch that begins last at or before a place, where begins are those of all.
+// find returns the number of the last stretch that begins at or before a place; begins are the beginnings of all.
 func find(begins []uint64, place uint64) uint64 {
 	return uint64(sort.Search(len(begins)-1, func(i int) bool { return begins[i+1] > place }))
 }
 
-// at is the entry at a position.
+// at returns the entry at a position.
 func (w *stretches) at(key epochKey, position uint64) uint64 {
 	number := position / w.window
 	begin := number * w.window
@@ -204,14 +205,14 @@ func (w *stretches) placeOf(entry uint64) uint64 {
 	if w.members == nil {
 		return entry
 	}
-	// Entries of a stretch are in their own order, for the sort was stable.
+	// The entries of a stretch are in their own order, because the sort was stable.
 	place, _ := slices.BinarySearchFunc(w.members, entry, func(member, entry uint64) int {
 		return cmp.Or(cmp.Compare(w.of[member], w.of[entry]), cmp.Compare(member, entry))
 	})
 	return uint64(place)
 }
 
-// inverse is where in the order an entry comes.
+// inverse returns where in the order an entry comes.
 func (w *stretches) inverse(key epochKey, entry uint64) uint64 {
 	place := w.placeOf(entry)
 	stretch := find(w.starts, place)
@@ -222,7 +223,7 @@ func (w *stretches) inverse(key epochKey, entry uint64) uint64 {
 	return begin + inside.inverse(x-begin)
 }
 
-// neighbours are the samples of the stretch that a sample lies in, where they stand together.
+// neighbours returns the samples of the stretch that contains a sample, if they are neighbours.
 func (w *stretches) neighbours(sample uint64) (first, count uint64, ok bool) {
 	if w.members != nil {
 		return 0, 0, false

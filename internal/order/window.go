@@ -1,15 +1,14 @@
 package order
 
-// blocksPerWindow is how many blocks of neighbours a window mixes. More blocks mix better, fewer are
-// read in longer stretches. bench/shuffle_quality measures it: the variance of how many samples of a
-// class a batch has is 1 + batch/blocksPerWindow times that of a full shuffle, whatever the window.
+// blocksPerWindow is how many blocks of neighbours a window mixes. More blocks mix better; fewer blocks are read in
+// longer stretches. bench/shuffle_quality measures it: whatever the window, the variance of the number of samples of a
+// class in a batch is 1 + batch/blocksPerWindow times that of a full shuffle.
 const blocksPerWindow = 1024
 
-// windows is a shuffle for storage that wants to be read in stretches. Blocks of neighbouring
-// samples are permuted, and the sequence of samples that this gives is cut into windows, each of
-// which is permuted inside. So all samples that are read within a window lie in about
-// blocksPerWindow stretches, each read once an epoch. Where the blocks begin moves from epoch to
-// epoch, so that samples share a block in one epoch and not in the next.
+// windows is a shuffle for storage that should be read in stretches. Blocks of neighbouring samples are permuted. The
+// resulting sequence of samples is cut into windows, and each window is permuted inside. So all samples that are read
+// within a window lie in about blocksPerWindow stretches, and each stretch is read once an epoch. The beginning of the
+// blocks moves from epoch to epoch, so samples that share a block in one epoch need not in the next.
 type windows struct {
 	n      uint64 // samples
 	window uint64
@@ -18,7 +17,7 @@ type windows struct {
 	short  uint64 // how many samples the last one lacks
 }
 
-// epochKey is what the orders of an epoch are drawn from.
+// epochKey is the key from which an epoch's order is drawn.
 type epochKey struct{ seed, epoch, streams uint64 }
 
 func newWindows(window, length int64) windows {
@@ -28,7 +27,7 @@ func newWindows(window, length int64) windows {
 	return w
 }
 
-// at is the sample at a position.
+// at returns the sample at a position.
 func (w *windows) at(key epochKey, position uint64) uint64 {
 	number := position / w.window
 	begin := number * w.window
@@ -36,7 +35,7 @@ func (w *windows) at(key epochKey, position uint64) uint64 {
 	return w.unblocked(key, begin+inside.at(position-begin))
 }
 
-// inverse is the position of a sample.
+// inverse returns the position of a sample.
 func (w *windows) inverse(key epochKey, sample uint64) uint64 {
 	position := w.blocked(key, sample)
 	number := position / w.window
@@ -55,13 +54,14 @@ func (w *windows) permuted(key epochKey) permutation {
 	return newPermutation(w.blocks, blockKey, key.seed, key.epoch, key.streams)
 }
 
-// shift is the sample that the first block begins with; a block may run over the end of the set to its beginning.
+// shift returns the sample with which the first block begins. A block may run over the end of the dataset to its
+// beginning.
 func (w *windows) shift(key epochKey) uint64 {
 	return absorb(shiftKey, key.seed, key.epoch, key.streams) % w.n
 }
 
-// unblocked is the sample at position x of the sequence of permuted blocks. The last block may be short
-// and be anywhere in that sequence; the blocks behind it come so much earlier.
+// unblocked returns the sample at position x of the sequence of permuted blocks. The last block may be short and may be
+// anywhere in that sequence; the blocks behind it then come earlier by what it lacks.
 func (w *windows) unblocked(key epochKey, x uint64) uint64 {
 	blocks := w.permuted(key)
 	short := blocks.inverse(w.blocks - 1)
@@ -84,9 +84,9 @@ func (w *windows) blocked(key epochKey, sample uint64) uint64 {
 	return x
 }
 
-// Block is the stretch of neighbours in which the sample at a position of a windowed order lies, and
-// the number of its window. Samples of the stretch that belong to the window are read within it. Not
-// ok if samples are not read in stretches.
+// Block returns the stretch of neighbours that contains the sample at a position of a windowed order, and the number of
+// its window. Samples of the stretch that belong to the window are read within it. ok is false if samples are not read
+// in stretches.
 func (o *Order) Block(epoch, position int64) (first, count, window int64, ok bool) {
 	if o.config.Window == 0 || o.config.Selection != nil || position < 0 || position >= o.length {
 		return 0, 0, 0, false
@@ -101,7 +101,7 @@ func (o *Order) Block(epoch, position int64) (first, count, window int64, ok boo
 	inside := shifted % w.block
 	size := min(w.block, w.n-(shifted-inside))
 	begin := (uint64(sample) + w.n - inside) % w.n
-	// If the block runs over the end of the set, only the part with the sample.
+	// If the block runs over the end of the dataset, only the part with the sample is returned.
 	switch {
 	case begin+size <= w.n:
 		return int64(begin), int64(size), position / int64(w.window), true
