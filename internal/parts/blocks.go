@@ -1,21 +1,21 @@
 package parts
 
-// The blocks of the file of all bytes. Those of an entry are a list, as in a file system's table of clusters: c.blocks[b]
-// is the block behind b. So are the free ones.
+// The blocks of the file with all bytes. The blocks of an entry form a list, as in a file system's cluster table:
+// c.blocks[b] is the block after b. The free blocks form a list as well.
 
-// blocksOf is how many blocks so many bytes take.
+// blocksOf returns how many blocks so many bytes take.
 func (c *Cache) blocksOf(length int64) int64 {
 	size := int64(c.head.blockBytes)
 	return (length + size - 1) / size
 }
 
-// roomForBlocks is how many may be taken now.
+// roomForBlocks returns how many blocks may be taken now.
 func (c *Cache) roomForBlocks() int64 {
 	return int64(c.head.freeBlocks) + max(0, c.limit.blocks-int64(c.head.blockTop))
 }
 
-// takeBlocks gives an entry blocks for its length, which roomForBlocks has; false where the disk has no
-// room for the table.
+// takeBlocks gives an entry the blocks for its length; roomForBlocks must have so many. It returns false if the disk
+// has no room for the table.
 func (c *Cache) takeBlocks(e *entry) bool {
 	at := &e.first
 	for range c.blocksOf(int64(e.length)) {
@@ -24,7 +24,7 @@ func (c *Cache) takeBlocks(e *entry) bool {
 			c.head.freeBlock = c.blocks[b]
 			c.head.freeBlocks--
 		} else {
-			// The file grows only where no block is free.
+			// The file grows only if no block is free.
 			b = uint32(c.head.blockTop)
 			if err := c.blockTable.grow(int64(b+1) * 4); err != nil {
 				c.takesNoMore(err)
@@ -40,10 +40,10 @@ func (c *Cache) takeBlocks(e *entry) bool {
 	return true
 }
 
-// giveBlocks puts them before the free ones in their order, so that neighbours stay neighbours.
+// giveBlocks puts an entry's blocks before the free ones in their order, so that neighbours stay neighbours.
 func (c *Cache) giveBlocks(e *entry) {
 	last, count := none, uint64(0)
-	// A ring ends after as many blocks as there are.
+	// The count ends a damaged list that forms a ring.
 	for b := e.first; b != none && count <= c.head.blockTop; b = c.blocks[b] {
 		last = b
 		count++
@@ -55,10 +55,10 @@ func (c *Cache) giveBlocks(e *entry) {
 	e.first = none
 }
 
-// span is a stretch of the file of all bytes.
+// span is a part of the file with all bytes.
 type span struct{ at, length int64 }
 
-// spans are where an entry's bytes lie; nil where its blocks cannot be right.
+// spans returns where an entry's bytes lie; nil if its blocks cannot be right.
 func (c *Cache) spans(e *entry) []span {
 	size, left := int64(c.head.blockBytes), int64(e.length)
 	var list []span
@@ -67,7 +67,7 @@ func (c *Cache) spans(e *entry) []span {
 			return nil
 		}
 		at, length := int64(b)*size, min(size, left)
-		// Blocks that were taken together mostly lie together, and are one read.
+		// Blocks that were taken together usually lie together, and are read at once.
 		if n := len(list); n > 0 && list[n-1].at+list[n-1].length == at {
 			list[n-1].length += length
 		} else {

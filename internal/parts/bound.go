@@ -1,14 +1,14 @@
 package parts
 
-// withBlocks is a bound's geometry with the blocks that a directory has.
+// withBlocks returns a bound's geometry for the block size that a directory has.
 func withBlocks(g geometry, blockBytes int64) geometry {
 	g.blocks = g.blocks * (g.blockBytes + 4) / (blockBytes + 4)
 	g.blockBytes = blockBytes
 	return g
 }
 
-// reach maps what another process has made longer than this one has it. One with a larger bound may, while this one has
-// the cache open and no use of it whose bound would hold.
+// reach extends the mappings to what another process has made longer than this one knows. A process with a larger bound
+// may do that while this process has the cache open, if no use of this process has a smaller bound.
 func (c *Cache) reach() {
 	h := c.head
 	if h.entryTop <= uint64(len(c.entries)) && h.blockTop <= uint64(len(c.blocks)) {
@@ -16,51 +16,51 @@ func (c *Cache) reach() {
 	}
 	c.widen(c.own)
 	if h.entryTop > uint64(len(c.entries)) || h.blockTop > uint64(len(c.blocks)) {
-		h.busy = 1 // a number that is damaged: what there is is looked through
+		h.busy = 1 // a damaged number: rebuild looks through what is there
 	}
 }
 
-// widen has the mappings have room for a geometry; false where they stay as they are.
+// widen gives the mappings room for a geometry; it returns false if they stay as they are.
 func (c *Cache) widen(g geometry) bool {
 	ok := c.entryTable.widen(g.entries*entryBytes) == nil && c.blockTable.widen(4*max(1, g.blocks)) == nil
 	c.entries, c.blocks = view[entry](&c.entryTable), view[uint32](&c.blockTable)
 	return ok
 }
 
-// allow is for one more use by this process, which may be larger than those before it.
+// allow prepares for one more use by this process, whose bound may be larger than those before it.
 func (c *Cache) allow(g geometry) {
 	c.mu.Lock()
 	if g.bound > c.asked.bound {
-		// Only noted: follow has the mappings made longer, again and again where that cannot be at once.
+		// This is only noted: follow makes the mappings longer, and tries again if that is not possible at once.
 		c.asked, c.joined = g, ^uint64(0)
 	}
 	c.mu.Unlock()
 	c.with(func() {})
 }
 
-// follow finds the smallest bound of all who live, where somebody came or went, and makes the cache as small. Who is
-// killed says nothing, so under another one's bound it is looked now and then.
+// follow finds the smallest bound of all living uses if one of them came or went, and makes the cache that small. A
+// process that is killed cannot say so. So while another process's bound applies, follow checks from time to time.
 func (c *Cache) follow() {
 	c.followed++
-	// Asked at every change of the tables, so it has to be cheap where nobody came or went.
+	// This runs at every change of the tables, so it has to be cheap if no use came or went.
 	if c.joined == c.head.joined && (c.limit.bound >= c.asked.bound || c.followed%64 != 0) {
 		return
 	}
 	c.joined = c.head.joined
-	// There may have been too little address space when it was asked for, or another process had the tables.
+	// Earlier there may have been too little address space, or another process had the tables.
 	if g := withBlocks(c.asked, int64(c.head.blockBytes)); g.bound > c.own.bound && c.widen(g) {
 		c.own = g
 	}
 	c.findRanks()
 	bound := c.own.bound
-	// The smallest: who set a bound on the directory is to see it kept, whatever others let it have.
+	// The smallest bound is used, so that a user's bound on the directory is kept whatever others allow.
 	for n := range uint32(mostSlots) {
 		if s := &c.head.slots[n]; s.bound != 0 && c.alive(n) {
 			bound = min(bound, int64(s.bound))
 		}
 	}
 	g := withBlocks(geometryOf(max(bound, LeastBytes)), int64(c.head.blockBytes))
-	// The buckets stay as many as they are.
+	// The number of buckets does not change.
 	g.blocks = max(0, g.blocks-max(0, int64(c.head.buckets)-g.buckets)*4/g.blockBytes)
 	g.entries, g.blocks = min(g.entries, int64(len(c.entries))), min(g.blocks, int64(len(c.blocks)))
 	c.limit = g
@@ -89,7 +89,7 @@ func (c *Cache) shrink() {
 		}
 	}
 	h.entryTop, h.blockTop = min(h.entryTop, uint64(c.limit.entries)), min(h.blockTop, uint64(c.limit.blocks))
-	// The lists of free ones lead behind the new ends.
+	// The lists of free entries and blocks lead behind the new ends.
 	c.rebuild()
 	h.busy = 1
 	_ = c.data.Truncate(int64(h.blockTop * h.blockBytes))

@@ -12,13 +12,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Key says which bytes of which version of which object a part is.
+// Key identifies which bytes of which version of which object a part is.
 type Key [16]byte
 
 const (
-	// patience is how long one who holds the tables or a part is waited for: it may be stopped.
+	// patience is how long this process waits for another one that holds the tables or a part, because that process may
+	// be stopped.
 	patience = 2 * time.Second
-	// LeastBytes is the smallest bound: the head and a part.
+	// LeastBytes is the smallest bound: it holds the head and a part.
 	LeastBytes = 1 << 20
 )
 
@@ -30,9 +31,9 @@ type Cache struct {
 
 	mu    sync.Mutex
 	root  *os.Root
-	locks *os.File // byte 0: the tables; byte 1+n: slot n is alive; the last: the directory is in use
+	locks *os.File // locks of byte 0: the tables; byte 1+n: slot n is alive; the last byte: the directory is in use
 	data  *os.File
-	stuck bool // the process that has the tables did not give them back in time
+	stuck bool // the process that has the tables did not release them in time
 
 	headTable, entryTable, bucketTable, blockTable table
 
@@ -48,7 +49,7 @@ type Cache struct {
 	ranks    map[uint64][]uint64 // by job, its ranks that share this cache
 	users    map[uint32]*User
 	victims  []victim
-	suspects map[uint32]uint64 // slots whose claims do not count, and what they had done by then
+	suspects map[uint32]uint64 // slots whose claims do not count, and their counters at that time
 	checked  int
 	followed int
 	left     claims // claims that could not be ended, because the tables could not be had
@@ -65,7 +66,7 @@ var registry = struct {
 }{caches: map[directory]*Cache{}}
 
 // Open makes or opens the cache of a directory. With a warning or an error there is no cache: an error says that the
-// directory cannot be used for one, a warning that it cannot be used now.
+// directory cannot hold one, and a warning that it cannot be used now.
 func Open(path string, bytes int64) (c *Cache, warning string, err error) {
 	if bytes < LeastBytes {
 		return nil, "", fault.New(fault.KindArgument, fault.Argument("cache_size", bytes, fmt.Sprintf("at least %d bytes", LeastBytes)))
@@ -87,8 +88,8 @@ func Open(path string, bytes int64) (c *Cache, warning string, err error) {
 	}
 	registry.Lock()
 	defer registry.Unlock()
-	// Locks of fcntl are a process's own (fcntl(2)): two Caches of one directory would not see each other's, and to
-	// close a file of the one would give up those of the other.
+	// Locks of fcntl belong to a process (fcntl(2)): two Caches of one directory would not notice each other's locks,
+	// and closing a file of one would release the locks of the other.
 	if c := registry.caches[key]; c != nil {
 		root.Close()
 		c.uses++
@@ -126,16 +127,16 @@ func (c *Cache) open(g geometry) (err error) {
 	return wrong
 }
 
-// begin maps the tables, and repairs or makes them if need be. The tables' lock is held.
+// begin maps the tables, and repairs or makes them if necessary. The tables' lock is held.
 func (c *Cache) begin(g geometry) error {
 	if err := c.headTable.grow(headBytes); err != nil {
 		return err
 	}
-	// What others have mapped must keep its form, so only a process that is alone changes it.
+	// What other processes have mapped must keep its form, so a process changes it only if it is alone.
 	alone := !c.others()
 	h := c.head
 	fresh := h.magic != magic || h.buckets == 0 || h.buckets > 1<<24 || h.blockBytes != 1<<10 && h.blockBytes != 4<<10
-	// A small cache that becomes a large one begins anew, for its blocks have another length.
+	// A small cache that becomes a large one starts empty, because its blocks have another length.
 	fresh = fresh || alone && h.blockBytes != uint64(g.blockBytes)
 	if fresh && !alone {
 		return fmt.Errorf("another version uses it")
@@ -150,8 +151,8 @@ func (c *Cache) begin(g geometry) error {
 	}
 	g = withBlocks(g, int64(h.blockBytes))
 	if alone && h.buckets != uint64(g.buckets) {
-		// The bound has changed, and the number of buckets with it. Their lists are made anew below; until then busy says so,
-		// also if this process is killed.
+		// The bound has changed, and with it the number of buckets. Their lists are made again below. Until then busy
+		// is set, so that this is noticed even if this process is killed.
 		h.busy, h.buckets = 1, uint64(g.buckets)
 		if err := cut(c.root, "buckets", 4*g.buckets); err != nil {
 			return err
@@ -175,7 +176,7 @@ func (c *Cache) begin(g geometry) error {
 				return err
 			}
 		}
-		// Not for the buckets: their file follows from the entries, and is filled anew.
+		// This does not apply to the buckets: their file is made from the entries, and filled again.
 		if status, err := t.table.file.Stat(); err == nil && t.least > status.Size() && t.table != &c.bucketTable {
 			h.busy, t.least = 1, 0 // the file was cut: rebuild looks at what is left
 		}
@@ -185,12 +186,12 @@ func (c *Cache) begin(g geometry) error {
 	}
 	c.entries, c.buckets, c.blocks = view[entry](&c.entryTable), view[uint32](&c.bucketTable)[:h.buckets], view[uint32](&c.blockTable)
 	c.asked, c.own, c.limit, c.joined = g, g, g, ^uint64(0)
-	// Held until the file is closed, which the system does if the process ends. By this lock others see that the directory
-	// is in use.
+	// The lock is held until the file is closed; the system does that if the process ends. By this lock other processes
+	// see that the directory is in use.
 	if err := unix.FcntlFlock(c.locks.Fd(), unix.F_SETLK, lockOf(unix.F_RDLCK, 1+mostSlots)); err != nil {
 		return err
 	}
-	// The last process, or the machine, may have stopped while it changed the tables.
+	// The last process, or the machine, may have stopped while it was changing the tables.
 	if alone || h.busy != 0 {
 		h.busy = 1
 		c.rebuild()
@@ -198,7 +199,7 @@ func (c *Cache) begin(g geometry) error {
 	return nil
 }
 
-// cut makes a file no longer than so many bytes.
+// cut shortens a file to so many bytes, if it is longer.
 func cut(dir *os.Root, name string, most int64) error {
 	f, err := openIn(dir, name)
 	if err != nil {
@@ -211,14 +212,14 @@ func cut(dir *os.Root, name string, most int64) error {
 	return f.Truncate(most)
 }
 
-// Retain makes one more Close necessary.
+// Retain requires one more Close.
 func (c *Cache) Retain() {
 	registry.Lock()
 	defer registry.Unlock()
 	c.uses++
 }
 
-// Close gives up what Open returned; a nil one has nothing.
+// Close gives up what Open returned; a nil Cache has nothing to give up.
 func (c *Cache) Close() {
 	if c == nil {
 		return
@@ -250,7 +251,7 @@ func (c *Cache) close() {
 	c.root.Close()
 }
 
-// Warning is why the cache is not used any more, or nothing.
+// Warning says why the cache is no longer used, or "".
 func (c *Cache) Warning() string {
 	if w := c.warning.Load(); w != nil {
 		return *w
@@ -263,16 +264,16 @@ func (c *Cache) warn(text string) {
 	c.warning.CompareAndSwap(nil, &text)
 }
 
-// takesNoMore ends what is kept, where the disk has no room: what is there is read still.
+// takesNoMore stops keeping parts because the disk has no room. Parts that are there are still read.
 func (c *Cache) takesNoMore(err error) {
 	c.full.Store(true)
 	c.warn("cannot be written to and takes nothing more: " + err.Error())
 }
 
-// present looks now and then whether the directory is still there: what is written to one that was removed
-// nobody else finds, and its room is not given back.
+// present checks from time to time whether the directory is still there. No other process finds what is written to a
+// removed directory, and its room is not given back.
 func (c *Cache) present() bool {
-	// Once in 64 is soon enough for a call of the system.
+	// Once in 64 calls is often enough for a system call.
 	if c.checked++; c.checked%64 != 1 {
 		return true
 	}
@@ -285,7 +286,7 @@ func (c *Cache) present() bool {
 	return false
 }
 
-// sizeKey ends a key's text with numbers.
+// sizeKey appends numbers to a key's text.
 func sizeKey(to []byte, numbers ...int64) []byte {
 	for _, n := range numbers {
 		to = binary.LittleEndian.AppendUint64(to, uint64(n))

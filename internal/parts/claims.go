@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// settle keeps what was claimed and fetched, or gives the claim up.
+// settle keeps a part that was claimed and fetched, or gives the claim up.
 func (u *User) settle(p *Part) {
 	switch {
 	case p.state != mine:
@@ -18,10 +18,10 @@ func (u *User) settle(p *Part) {
 	}
 }
 
-// lasting is a context for a request for parts. It ends when ctx does, unless another process waits for one of the
-// parts: then the request may go on for as long as that process would wait.
+// lasting returns a context for a request for parts. It ends when ctx does, unless another process waits for one of the
+// parts. Then the request may go on for as long as that process would wait.
 func (u *User) lasting(ctx context.Context, run []Part) (lasting context.Context, stop func()) {
-	// Otherwise other ranks would wait for parts that a rank which has left no longer fetches.
+	// Otherwise other ranks would wait for parts that a rank no longer fetches because it has left.
 	lasting, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	ended := context.AfterFunc(ctx, func() {
 		if !u.awaited(run) {
@@ -56,7 +56,8 @@ func (u *User) awaited(run []Part) (found bool) {
 	return found
 }
 
-// look finds parts, and claims those that are not there. If it waits for a part, that is noted in the other's claim.
+// look finds parts, and claims those that are missing. If it waits for a part, it notes that in the other process's
+// claim.
 func (u *User) look(list []Part, waits bool) {
 	c := u.cache
 	c.with(func() {
@@ -66,14 +67,14 @@ func (u *User) look(list []Part, waits bool) {
 	})
 }
 
-// lookFor finds a part or claims it, with the tables locked.
+// lookFor finds a part or claims it. The tables are locked.
 func (u *User) lookFor(p *Part, waits bool) {
 	c := u.cache
 	p.state = away
 	e, i := c.find(&p.Key)
 	switch {
 	case e == nil:
-		// A part of more than a quarter would push out most of what is there for the sake of one.
+		// A part of more than a quarter of the bound would push out most of the cache for a single part.
 		if c.full.Load() || int64(len(p.Bytes)) > c.limit.bound/4 || len(p.Bytes) == 0 {
 			return
 		}
@@ -86,7 +87,7 @@ func (u *User) lookFor(p *Part, waits bool) {
 	case e.gen.Load()%states == present:
 		p.state = read
 		u.used(e, p)
-	// Its own claim too: two samples of one loader may want one part at once.
+	// This includes its own claim: two samples of one loader may need one part at once.
 	case e.owner == u.number || c.counts(e.owner):
 		switch {
 		case !waits:
@@ -96,11 +97,11 @@ func (u *User) lookFor(p *Part, waits bool) {
 			e.waited = max(e.waited, byOwner)
 		}
 		p.state = other
-	default: // the claim of a process that has ended, or does nothing
+	default: // the claim of a process that has ended or does nothing
 		if c.alive(e.owner) {
 			return
 		}
-		// It may have written half of the part.
+		// That process may have written half of the part.
 		c.giveBlocks(e)
 		c.turn(e, claimed)
 		e.owner = u.number
@@ -124,7 +125,7 @@ func (c *Cache) counts(owner uint32) bool {
 	return !suspect
 }
 
-// used notes a use.
+// used notes a use of a part.
 func (u *User) used(e *entry, p *Part) {
 	c := u.cache
 	c.head.stamp++
@@ -139,8 +140,8 @@ func (u *User) used(e *entry, p *Part) {
 	}
 }
 
-// drop removes a part whose bytes were wrong. If there is another part in its entry by now, it was only evicted while it
-// was read; if it is still the same part, it is damaged.
+// drop removes a part whose bytes were wrong. If there is another part in its entry by now, the part was only evicted
+// while it was read. If it is still the same part, it is damaged.
 func (u *User) drop(p *Part) {
 	c := u.cache
 	c.with(func() {
@@ -183,7 +184,7 @@ func (u *User) await(ctx context.Context, p *Part) bool {
 func (u *User) keep(p *Part) {
 	c := u.cache
 	crc := crc32.Checksum(p.Bytes, castagnoli)
-	// Whoever reads the part compares the checksum and reports it; here the part is only not kept.
+	// The reader of the part compares the checksum and reports it; here the part is only not kept.
 	if p.CRC != nil && *p.CRC != crc {
 		u.release(p)
 		return
@@ -199,7 +200,7 @@ func (u *User) keep(p *Part) {
 		u.used(e, p)
 		need := c.blocksOf(int64(e.length))
 		value := c.score(e)
-		// Another process waits for it, so nothing is wanted sooner.
+		// Another process waits for this part, so nothing is needed sooner.
 		if e.waited != 0 {
 			value = 0
 		}
@@ -212,7 +213,8 @@ func (u *User) keep(p *Part) {
 		c.left.add(p)
 		return
 	}
-	// Without the lock, for which all processes of the machine wait. The claim keeps others from these blocks.
+	// This runs without the lock, because all processes of the machine wait for that. The claim keeps others away from
+	// these blocks.
 	at := 0
 	for _, s := range list {
 		n, err := c.data.WriteAt(p.Bytes[at:at+int(s.length)], s.at)
@@ -228,7 +230,7 @@ func (u *User) keep(p *Part) {
 	}
 	if !c.with(func() {
 		if e := c.still(p.at, p.gen); e != nil {
-			// Only now may others read it. If this process is killed earlier, it leaves only a claim.
+			// Only now may others read the part. If this process is killed earlier, it leaves only a claim.
 			c.turn(e, present)
 			c.head.bytes += uint64(e.length)
 			c.head.kept++

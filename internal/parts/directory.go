@@ -10,12 +10,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// directory tells one from another, by whatever path it was opened.
+// directory identifies a directory, by whatever path it was opened.
 type directory struct {
 	device, inode uint64
 }
 
-// inspect refuses a directory that other machines or other users have.
+// inspect refuses a directory that other machines or other users can use.
 func inspect(root *os.Root, path string) (directory, error) {
 	refuse := func(found string) error {
 		return fault.New(fault.KindArgument, fault.Argument("cache", path, found))
@@ -30,11 +30,11 @@ func inspect(root *os.Root, path string) (directory, error) {
 	if unix.Fstatfs(int(dot.Fd()), &system) != nil || unix.Fstat(int(dot.Fd()), &status) != nil {
 		return directory{}, refuse("a directory that can be opened")
 	}
-	// Mappings of one file on two machines do not see each other's writes, and their locks come and go with a server.
+	// Mappings of one file on two machines do not show each other's writes, and their locks depend on a server.
 	if name := elsewhere(int64(system.Type)); name != "" {
 		return directory{}, refuse("a directory of a local file system; this one is " + name)
 	}
-	// Whoever else could write there could put bytes of theirs into a training.
+	// Another user who can write there could put bytes into a training.
 	if int(status.Uid) != os.Geteuid() {
 		return directory{}, refuse("a directory of one's own")
 	}
@@ -47,7 +47,8 @@ func inspect(root *os.Root, path string) (directory, error) {
 	return directory{uint64(status.Dev), status.Ino}, nil
 }
 
-// foreign names a file of a directory that is no cache's; its mode is not changed, for others may need it.
+// foreign names a file of a directory that does not belong to a cache. The directory's mode is not changed then,
+// because others may need it.
 func foreign(dot *os.File) string {
 	names, err := dot.Readdirnames(-1)
 	if err != nil {
@@ -61,7 +62,7 @@ func foreign(dot *os.File) string {
 	return ""
 }
 
-// elsewhere names a file system that other machines write to as well, or whose locks end with no process.
+// elsewhere names a file system to which other machines write as well, or whose locks do not end with a process.
 func elsewhere(kind int64) string {
 	return map[uint32]string{
 		unix.NFS_SUPER_MAGIC: "NFS", unix.SMB_SUPER_MAGIC: "SMB", unix.SMB2_SUPER_MAGIC: "SMB", 0xff534d42: "CIFS",

@@ -2,16 +2,16 @@ package parts
 
 import "encoding/binary"
 
-// Entries in their lists: of a bucket, which is found by a key, or of the free ones. All of it is done with the tables
-// locked.
+// Entries are in lists: that of a bucket, which is found by a key, or that of the free ones. All of this is done while
+// the tables are locked.
 
-// bucket is where the list of a key's entries begins.
+// bucket returns where the list with a key's entries begins.
 func (c *Cache) bucket(k *Key) *uint32 {
 	return &c.buckets[binary.LittleEndian.Uint64(k[:])%c.head.buckets]
 }
 
-// still is the entry that a part was found in or claimed, nil where it is another one by now: its place may lie behind
-// the end of a table that was cut to a smaller bound.
+// still returns the entry in which a part was found or claimed; nil if it holds another part by now. Its place may lie
+// behind the end of a table that was cut to a smaller bound.
 func (c *Cache) still(at uint32, gen uint64) *entry {
 	if uint64(at) >= c.head.entryTop {
 		return nil
@@ -22,12 +22,12 @@ func (c *Cache) still(at uint32, gen uint64) *entry {
 	return nil
 }
 
-// find is a key's entry.
+// find returns a key's entry.
 func (c *Cache) find(k *Key) (*entry, uint32) {
-	// Of those that are mapped: Peek looks while others make the table longer.
+	// Only mapped entries count: Peek searches while others make the table longer.
 	most := min(c.head.entryTop, uint64(len(c.entries)))
-	left := most // a list that is damaged may be a ring
-	// A number behind the entries ends the list as none does: what stands in a table is as hostile as a file.
+	left := most // a damaged list may be a ring
+	// A number behind the last entry ends the list, as none does: the contents of a table are as untrusted as a file.
 	for i := *c.bucket(k); uint64(i) < most && left > 0; i, left = c.entries[i].chain, left-1 {
 		if e := &c.entries[i]; e.key == *k && e.gen.Load()%states != free {
 			return e, i
@@ -42,7 +42,7 @@ func (c *Cache) turn(e *entry, state uint64) {
 	e.gen.Store(c.head.gen*states + state)
 }
 
-// insert makes a claimed entry of a key; nil where there is no room for one.
+// insert makes a claimed entry for a key; nil if there is no room for one.
 func (c *Cache) insert(k *Key, owner uint32) (*entry, uint32) {
 	i := c.head.freeEntry
 	switch {
@@ -66,9 +66,9 @@ func (c *Cache) insert(k *Key, owner uint32) (*entry, uint32) {
 	return e, i
 }
 
-// remove makes an entry and its blocks free.
+// remove frees an entry and its blocks.
 func (c *Cache) remove(e *entry, i uint32) {
-	// A claim is in no total yet.
+	// A claim is not counted in any total yet.
 	if e.gen.Load()%states == present {
 		c.head.bytes -= uint64(e.length)
 		c.head.kept--

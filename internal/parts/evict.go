@@ -14,7 +14,7 @@ type victim struct {
 	score uint64
 }
 
-// lives: somebody who lives has this job.
+// lives says whether a living user has this job.
 func (c *Cache) lives(job uint64) bool {
 	for n := range uint32(mostSlots) {
 		if s := &c.head.slots[n]; s.bound != 0 && s.job == job && c.alive(n) {
@@ -24,8 +24,8 @@ func (c *Cache) lives(job uint64) bool {
 	return false
 }
 
-// standing is where the ranks of a job are that live: the position of the last of them, their step, and up to where
-// uses are known that are not all.
+// standing says where the living ranks of a job are: the position of the last one of them, their step, and up to which
+// position all uses are known.
 type standing struct {
 	position, step, known uint64
 	ranks                 []uint64
@@ -33,15 +33,15 @@ type standing struct {
 	rankOf                func(uint64) int64
 }
 
-// ahead is how far away a use is, in 1,024ths of a step.
+// ahead returns how far away a use is, in 1,024ths of a step.
 func (s standing) ahead(next uint64) uint64 {
-	// Capped so that the shift cannot overflow. In steps and not uses, for jobs whose batches differ in size share
-	// the cache.
+	// The number is capped so that the shift cannot overflow. It is counted in steps and not in uses, because jobs with
+	// different batch sizes share the cache.
 	return min(next-min(next, s.position), 1<<50) << 10 / s.step
 }
 
-// distance is how far away the next use of an entry is that was used so many uses ago. Of one that is not known no
-// more can be said than that it is behind all that are; among those, what was used so long ago is wanted as far away.
+// distance returns how far away the next use of an entry is that was used `age` uses ago. An unknown next use lies
+// behind all that are known. Among such entries, one that was used longer ago is assumed to be needed later.
 func (s standing) distance(next, age uint64) uint64 {
 	switch {
 	case next == Never:
@@ -52,7 +52,7 @@ func (s standing) distance(next, age uint64) uint64 {
 	return s.ahead(next)
 }
 
-// inUse: somebody who lives uses the dataset.
+// inUse says whether a living user uses the dataset.
 func (c *Cache) inUse(dataset uint64) bool {
 	for n := range uint32(mostSlots) {
 		if s := &c.head.slots[n]; s.bound != 0 && s.dataset == dataset && c.alive(n) {
@@ -70,7 +70,7 @@ func (c *Cache) standings() map[uint64]standing {
 			continue
 		}
 		at, position := found[s.job], s.position.Load()
-		// The last of the ranks: what one of them has passed another one may yet want.
+		// The last one of the ranks counts: another rank may still need what one of them has passed.
 		if at.step == 0 || position < at.position {
 			at.position, at.step = position, max(1, s.step)
 		}
@@ -83,12 +83,12 @@ func (c *Cache) standings() map[uint64]standing {
 	return found
 }
 
-// unwanted is the distance of what no living job is known to want: those used longest ago first.
+// unwanted is the distance of what no living job is known to need; those used longest ago go first.
 const unwanted = 1 << 62
 
-// distance is how far away the next use of an entry is, in 1,024ths of its job's steps.
+// distance returns how far away the next use of an entry is, in 1,024ths of its job's steps.
 func (c *Cache) distance(e *entry, jobs map[uint64]standing) uint64 {
-	// An index, which is read when a dataset is opened and by nobody's order.
+	// This is an index, which is read when a dataset is opened and does not follow any order.
 	if e.sample == Whole {
 		if c.inUse(e.dataset) {
 			return 0
@@ -108,8 +108,7 @@ func (c *Cache) distance(e *entry, jobs map[uint64]standing) uint64 {
 			return min(at.distance(e.next, age), c.wantedElsewhere(e, jobs))
 		}
 	}
-	// The entry is given to that job, so that the search is done once.
-	// Of another job of the same dataset that has come since.
+	// The entry is given to another job of the same dataset that has come since, so that the search is done once.
 	for _, u := range c.users {
 		if at := jobs[u.job]; u.dataset == e.dataset && at.after != nil {
 			e.job, e.next = u.job, at.next(e.sample, at.position)
@@ -118,14 +117,14 @@ func (c *Cache) distance(e *entry, jobs map[uint64]standing) uint64 {
 	}
 	for _, at := range jobs {
 		if at.after == nil {
-			return age << 10 / at.step // what was used so long ago is wanted as far away
+			return age << 10 / at.step // the longer ago it was used, the later it is assumed to be needed
 		}
 	}
 	return unwanted + age
 }
 
-// wantedElsewhere is how far away the next use is that a loader of this process knows of whose samples are chosen: each
-// is a job of its own, so what another one has used last it may want itself.
+// wantedElsewhere returns how far away the next use is among loaders of this process whose samples are chosen by a
+// user. Each such loader is its own job, so one may need itself what another one used last.
 func (c *Cache) wantedElsewhere(e *entry, jobs map[uint64]standing) uint64 {
 	least := uint64(math.MaxUint64)
 	for _, u := range c.users {
@@ -143,8 +142,8 @@ func (c *Cache) wantedElsewhere(e *entry, jobs map[uint64]standing) uint64 {
 
 func (c *Cache) score(e *entry) uint64 { return c.distance(e, c.standings()) }
 
-// evict makes room for so many entries and bytes, by parts whose next use is behind that of the newcomer. The list
-// of those is made of all entries at once, and holds a hundredth of them.
+// evict makes room for so many entries and bytes, by dropping parts whose next use is later than the newcomer's. The
+// list of such parts is made from all entries at once, and holds a hundredth of them.
 func (c *Cache) evict(entries, bytes int64, value uint64) bool {
 	fits := func() bool {
 		return int64(c.head.bytes)+bytes <= c.limit.bound && c.roomForBlocks() >= c.blocksOf(bytes) &&
@@ -159,8 +158,7 @@ func (c *Cache) evict(entries, bytes int64, value uint64) bool {
 			fresh = true
 		}
 		v := c.victims[0]
-		// Nothing that is kept is wanted later than the newcomer: an old list may be wrong about that, a fresh one is
-		// not.
+		// No kept part is needed later than the newcomer. An old list may be wrong about that, a fresh one is not.
 		if v.score <= value && entries == 0 {
 			if fresh {
 				return false
@@ -170,7 +168,7 @@ func (c *Cache) evict(entries, bytes int64, value uint64) bool {
 		}
 		c.victims = c.victims[1:]
 		e := c.still(v.at, v.gen)
-		// Used, or another part, since the list was made.
+		// The entry was used, or holds another part, since the list was made.
 		if e == nil || e.next != v.next || e.stamp != v.stamp {
 			continue
 		}
@@ -187,7 +185,7 @@ func (c *Cache) evict(entries, bytes int64, value uint64) bool {
 	return true
 }
 
-// choose makes the list of those that go next.
+// choose makes the list of the parts that are dropped next.
 func (c *Cache) choose() {
 	jobs := c.standings()
 	var all []victim
@@ -200,6 +198,6 @@ func (c *Cache) choose() {
 		}
 	}
 	slices.SortFunc(all, func(a, b victim) int { return cmp.Compare(b.score, a.score) })
-	// A hundredth lasts for a while: all entries are looked at and sorted under everybody's lock.
+	// A hundredth lasts for a while: looking at all entries and sorting them keeps the lock from every process.
 	c.victims = slices.Clone(all[:min(len(all), len(all)/100+1)])
 }

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// with changes the tables; false where that cannot be now.
+// with changes the tables; it returns false if that is not possible now.
 func (c *Cache) with(change func()) bool {
 	if c.off.Load() {
 		return false
@@ -24,8 +24,7 @@ func (c *Cache) with(change func()) bool {
 			c.rebuild()
 		}
 		c.head.busy = 1
-		// Positions go to the others with whatever change comes next: each by itself would take the lock for every
-		// batch.
+		// Positions are passed on with whatever change comes next. Each by itself would take the lock for every batch.
 		for n, u := range c.users {
 			c.head.slots[n].position.Store(u.position.Load())
 			if u.plan.Known != nil {
@@ -49,10 +48,10 @@ func (c *Cache) with(change func()) bool {
 	return true
 }
 
-// guarded is false where the tables' memory, or what stands in it, cannot be used.
+// guarded returns false if the tables' memory, or what is in it, cannot be used.
 func (c *Cache) guarded(do func()) (ok bool) {
-	// A page of a mapping that has no disk or file under it faults when it is touched; as a panic of this goroutine
-	// it ends here.
+	// A page of a mapping without a disk block or file under it faults when it is touched. As a panic of this
+	// goroutine, the fault ends here.
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		if p := recover(); p != nil {
@@ -68,10 +67,10 @@ func (c *Cache) guarded(do func()) (ok bool) {
 	return ok
 }
 
-// lock keeps all other processes from the tables. The lock belongs to the process and ends with it, even if a forked child
-// lives on. So it does not keep out a second Cache of the same process and directory: the registry has only one.
+// lock keeps all other processes from the tables. The lock belongs to the process and ends with it, even if a forked
+// child lives on. So it does not keep out a second Cache of the same process and directory: the registry has only one.
 func (c *Cache) lock() bool {
-	// A lock that waits (F_SETLKW) could not be given up, and a process that was stopped with it would stop all
+	// A lock that waits (F_SETLKW) could not be given up, and a process that is stopped with the lock would stop all
 	// others.
 	began, pause := time.Now(), 20*time.Microsecond
 	for {
@@ -83,7 +82,7 @@ func (c *Cache) lock() bool {
 		default:
 			return false
 		}
-		// Waited for once: every further part would cost as long.
+		// Only the first wait takes that long; otherwise every further part would wait as long.
 		if c.stuck || time.Since(began) > patience {
 			c.stuck = true
 			return false
@@ -99,7 +98,7 @@ func lockOf(kind int16, at int64) *unix.Flock_t {
 	return &unix.Flock_t{Type: kind, Start: at, Len: 1}
 }
 
-// alive is true of a slot whose process lives.
+// alive is true for a slot whose process lives.
 func (c *Cache) alive(n uint32) bool {
 	if n >= mostSlots {
 		return false
@@ -107,12 +106,12 @@ func (c *Cache) alive(n uint32) bool {
 	if c.users[n] != nil {
 		return true
 	}
-	// F_GETLK says nothing of this process's own locks, so these were looked up first.
+	// F_GETLK does not report this process's own locks, so these were looked up first.
 	l := lockOf(unix.F_WRLCK, 1+int64(n))
 	return unix.FcntlFlock(c.locks.Fd(), unix.F_GETLK, l) == nil && l.Type != unix.F_UNLCK
 }
 
-// others: a process beside this one uses the directory.
+// others says whether another process uses the directory.
 func (c *Cache) others() bool {
 	l := lockOf(unix.F_WRLCK, 1)
 	l.Len = mostSlots + 1

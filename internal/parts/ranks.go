@@ -2,13 +2,12 @@ package parts
 
 import "slices"
 
-// Ranks on other machines have caches of their own, so that what only they use next may be dropped here.
+// Ranks on other machines have their own caches, so parts that only they use next may be dropped here.
 
-// mostAsked bounds the uses that are looked through for one of a rank that is here.
+// mostAsked bounds how many uses are searched for one by a rank of this machine.
 const mostAsked = 4096
 
-// findRanks notes which ranks of each job are here. One that ended without a word counts until the next one joins or
-// leaves.
+// findRanks notes which ranks of each job are here. A rank that was killed counts until the next one joins or leaves.
 func (c *Cache) findRanks() {
 	c.ranks, c.victims = map[uint64][]uint64{}, nil
 	for n := range uint32(mostSlots) {
@@ -18,10 +17,11 @@ func (c *Cache) findRanks() {
 	}
 }
 
-// next is a sample's first use at or behind a position, of all that are known of the ranks that are here.
+// next returns a sample's first known use at or after a position by a rank of this machine.
 func (s standing) next(sample int64, position uint64) uint64 {
 	use := s.after(sample, position)
-	// Bounded, for a rank may be one of thousands; where none of so many uses is here the last is as good a guess.
+	// The search is bounded, because a rank may be one of thousands. If none of so many uses is here, the last one is
+	// as good a guess as any.
 	for range mostAsked {
 		if s.here(use) {
 			break
@@ -31,12 +31,13 @@ func (s standing) next(sample int64, position uint64) uint64 {
 	return use
 }
 
-// here is true of a use that is to be waited for.
+// here is true for a use that this machine should wait for.
 func (s standing) here(use uint64) bool {
 	return s.rankOf == nil || use >= Unknown || slices.Contains(s.ranks, uint64(s.rankOf(use)))
 }
 
-// reconsider has the next uses of a job's samples looked for anew, for other ranks of it are here than before.
+// reconsider makes the next uses of a job's samples be looked up again, because other ranks of the job are here than
+// before.
 func (u *User) reconsider() {
 	if u.plan.RankOf == nil {
 		return
@@ -48,5 +49,5 @@ func (u *User) reconsider() {
 	}
 }
 
-// anew is the next use of an entry for which it is to be looked.
+// anew stands for a next use that has to be looked up again.
 const anew = 0

@@ -10,51 +10,51 @@ import (
 	"github.com/headrace/headrace/internal/fault"
 )
 
-// Part is a range that somebody wants. The fields in front are its user's.
+// Part is a range that a user needs. The user sets the first fields.
 type Part struct {
 	Key    Key
-	Sample int64   // Whole of what belongs to all samples
-	Next   uint64  // the use behind this one
-	CRC    *uint32 // CRC-32C, where it is known
+	Sample int64   // Whole if it belongs to all samples
+	Next   uint64  // the use after this one
+	CRC    *uint32 // CRC-32C, if it is known
 	Bytes  []byte
 
 	Err  error
-	Took time.Duration // Peek's read from the disk, without what it waited for others
+	Took time.Duration // the time of Peek's read from the disk, without waits
 
 	state outcome
 	at    uint32 // entry
 	gen   uint64
 }
 
-// Whole is the sample of what is wanted whenever a dataset is opened: it is kept while somebody uses the dataset.
+// Whole is the sample of a part that is needed whenever a dataset is opened: it is kept while the dataset is in use.
 const Whole = -1
 
 type outcome uint8
 
 const (
-	away  outcome = iota // to be fetched, without the cache
-	mine                 // to be fetched and kept
-	other                // somebody else fetches it
+	away  outcome = iota // has to be fetched, past the cache
+	mine                 // has to be fetched and kept
+	other                // another process fetches it
 	read
 	left // Fill leaves it alone
 )
 
-// KeyOf is the key of a range of an object. An identity names store, object and version.
+// KeyOf returns the key of a range of an object. An identity names store, object and version.
 func KeyOf(identity string, offset, length int64) Key {
 	sum := sha256.Sum256(sizeKey([]byte(identity), offset, length))
 	return Key(sum[:16])
 }
 
-// Read fills parts, which lie behind one another in an object, from the cache; fetch reads parts [from, to) where
-// it lacks them, in one request, and may be called from several goroutines. It says how many requests there were.
+// Read fills parts, which follow each other in an object, from the cache. fetch reads parts [from, to) that the cache
+// lacks, in one request; it may be called from several goroutines. Read returns how many requests there were.
 func (u *User) Read(ctx context.Context, list []Part, fetch func(ctx context.Context, from, to int) error) (requests int) {
 	u.look(list, true)
 	for i := range list {
 		u.take(&list[i])
 	}
-	// What is missing lies between what is there, in runs: each run is a request.
+	// Missing parts lie between those that are there, in runs; each run is one request.
 	requests = u.fetchRuns(ctx, list, fetch)
-	// First what others may be waiting for, then what others have.
+	// First come the parts that others may be waiting for, then the parts that others have.
 	for i := range list {
 		u.settle(&list[i])
 	}
@@ -68,7 +68,8 @@ func (u *User) Read(ctx context.Context, list []Part, fetch func(ctx context.Con
 	return requests
 }
 
-// Fill fetches parts as Read does, but leaves alone what is there, is on its way to somebody, or has no room.
+// Fill fetches parts as Read does, but leaves alone parts that are there, that another process is fetching, or for
+// which there is no room.
 func (u *User) Fill(ctx context.Context, list []Part, fetch func(ctx context.Context, from, to int) error) {
 	u.look(list, false)
 	for i := range list {
@@ -82,9 +83,9 @@ func (u *User) Fill(ctx context.Context, list []Part, fetch func(ctx context.Con
 	}
 }
 
-// Peek fills a part that is in the cache. Nothing is fetched, noted or waited for, so another process may be changing
-// the tables: what is found has to have its checksum. Of a part whose checksum is not known the entry alone has it, and
-// is looked up with the tables locked.
+// Peek fills a part that is in the cache. It fetches, notes and waits for nothing. Another process may be changing the
+// tables meanwhile, so the bytes have to match the checksum. If the checksum is not known, only the entry has it, and
+// the entry is looked up with the tables locked.
 func (u *User) Peek(p *Part) bool {
 	c := u.cache
 	var place []span
@@ -98,7 +99,7 @@ func (u *User) Peek(p *Part) bool {
 		if gen%states == present && e.key == p.Key && int64(e.length) == int64(len(p.Bytes)) {
 			place, crc = c.spans(e), e.crc
 		}
-		// It changed while it was read. What changes behind this the checksum tells.
+		// The entry changed while it was read. The checksum notices later changes.
 		if e.gen.Load() != gen {
 			place = nil
 		}
@@ -121,7 +122,7 @@ func (u *User) Peek(p *Part) bool {
 	return ok && p.is(crc)
 }
 
-// Here says of each part whether it is in the cache. As with Peek, it may be gone at the next moment.
+// Here says for each part whether it is in the cache. As with Peek, it may be gone a moment later.
 func (u *User) Here(list []Part) []bool {
 	c := u.cache
 	here := make([]bool, len(list))
@@ -139,14 +140,14 @@ func (u *User) Here(list []Part) []bool {
 }
 
 const (
-	// hitsAtOnce uses are noted together: each takes the lock that the processes share, which is two calls of the
-	// system.
+	// So many hits are noted together: noting takes the lock that all processes share, which is two system calls.
 	hitsAtOnce = 64
-	// mostHits wait to be noted while the tables cannot be had. What is forgotten counts as used longer ago than it was.
+	// So many hits wait to be noted while the tables are not available. A hit that is forgotten counts as used longer
+	// ago than it was.
 	mostHits = 1024
 )
 
-// hit is a part that was read, whose use is to be noted.
+// hit is a part that was read and whose use still has to be noted.
 type hit struct {
 	user   *User
 	at     uint32
@@ -155,8 +156,9 @@ type hit struct {
 	next   uint64
 }
 
-// Hit fills a part that is in the cache, for its use. The use is noted with the next change of the tables, or with
-// those of some others; what is chosen to go in between is not wrong by it, for a use that has passed is looked up anew.
+// Hit fills a part that is in the cache, and notes the use with the next change of the tables, or together with some
+// others. A part that is chosen to be dropped in between is chosen correctly, because a use that has passed is looked
+// up again.
 func (u *User) Hit(p *Part) bool {
 	if !u.Peek(p) {
 		return false
@@ -175,7 +177,7 @@ func (u *User) Hit(p *Part) bool {
 	return true
 }
 
-// noteHits notes the uses of what was hit since the last change, with the tables locked.
+// noteHits notes the uses of parts that were hit since the last change. The tables are locked.
 func (c *Cache) noteHits() {
 	for _, h := range c.hits {
 		if e := c.still(h.at, h.gen); e != nil {
@@ -191,7 +193,7 @@ func (u *User) hit(p *Part) {
 	u.counts.bytes.Add(int64(len(p.Bytes)))
 }
 
-// Forget drops parts that turned out to be no good.
+// Forget drops parts that turned out to be wrong.
 func (u *User) Forget(list []Part) {
 	if u == nil {
 		return
@@ -223,7 +225,7 @@ func (u *User) fetchRuns(ctx context.Context, list []Part, fetch func(ctx contex
 			defer stop()
 			var err error
 			func() {
-				defer fault.Recover(&err) // it may be in a goroutine of its own
+				defer fault.Recover(&err) // this may be a goroutine of its own
 				err = fetch(lasting, from, to)
 			}()
 			for i := range run {
@@ -231,7 +233,7 @@ func (u *User) fetchRuns(ctx context.Context, list []Part, fetch func(ctx contex
 			}
 		}
 		requests++
-		// The last run needs no goroutine of its own: mostly it is the only one.
+		// The last run needs no goroutine of its own: usually it is the only one.
 		if to == len(list) {
 			one(list[from:to], from, to)
 		} else {
@@ -244,7 +246,7 @@ func (u *User) fetchRuns(ctx context.Context, list []Part, fetch func(ctx contex
 	return requests
 }
 
-// take reads a part that was found. What is not what it was is dropped, and fetched anew.
+// take reads a part that was found. A part that has changed is dropped and fetched again.
 func (u *User) take(p *Part) {
 	if p.state != read {
 		return
@@ -262,7 +264,7 @@ func (u *User) take(p *Part) {
 		return
 	}
 	p.state = away
-	// Overwritten since it was found, or damaged on the disk: the store has it.
+	// It was overwritten since it was found, or is damaged on the disk: the store has it.
 	u.drop(p)
 	c.with(func() {
 		u.lookFor(p, false)
@@ -272,7 +274,7 @@ func (u *User) take(p *Part) {
 	})
 }
 
-// read fills to from the stretches of the file that an entry's bytes lie in.
+// read fills to from the spans of the file in which an entry's bytes lie.
 func (c *Cache) read(from []span, to []byte) bool {
 	at := 0
 	for _, s := range from {
@@ -284,7 +286,7 @@ func (c *Cache) read(from []span, to []byte) bool {
 	return at == len(to)
 }
 
-// is: the bytes have the checksum of their entry, and the one that is known.
+// is says whether the bytes have the checksum of their entry, and the one that is known.
 func (p *Part) is(crc uint32) bool {
 	return crc32.Checksum(p.Bytes, castagnoli) == crc && (p.CRC == nil || *p.CRC == crc)
 }

@@ -10,17 +10,17 @@ import (
 	"github.com/headrace/headrace/mmap"
 )
 
-// growBy bytes a table is made longer at once, an eighth of what it may have at most.
+// A table is made longer by growBy bytes at a time, and by at most an eighth of what it may have.
 const growBy = 1 << 20
 
-// table is a file that is mapped whole, and has disk under it as far as it was grown: a write to a mapping
-// that finds no room on the disk would end the process.
+// table is a file that is mapped whole. It has disk space under it as far as it was grown, because a write to a mapping
+// for which the disk has no room would end the process.
 type table struct {
 	file   *os.File
 	memory []byte
-	watch  mmap.Table // somebody else may cut the file
+	watch  mmap.Table // another program may cut the file
 	length int64
-	limit  int64 // no more than is needed is taken behind it
+	limit  int64 // beyond it, only what is needed is taken
 }
 
 func (t *table) open(dir *os.Root, name string, most int64) (err error) {
@@ -30,27 +30,27 @@ func (t *table) open(dir *os.Root, name string, most int64) (err error) {
 	return t.widen(most)
 }
 
-// widen maps a table for so many bytes, and for all that its file has. What was mapped for fewer lies at another address
-// then.
+// widen maps a table for so many bytes, and for everything that its file has. If it was mapped for fewer bytes, it
+// moves to another address.
 func (t *table) widen(most int64) error {
 	status, err := t.file.Stat()
 	if err != nil {
 		return err
 	}
-	// For all it may ever have, so that it need not be mapped anew whenever it grows.
+	// The mapping has room for everything that it may ever have, so that it need not be mapped again whenever it grows.
 	most = max(most, status.Size())
 	if most <= int64(len(t.memory)) {
 		return nil
 	}
 	if t.memory != nil && !t.watch.Whole() {
-		return unix.EIO // the watch that goes knows of it, and guarded asks the one that is there
+		return unix.EIO // only the old watch knows of the fault, but guarded asks the new one
 	}
 	memory, err := unix.Mmap(int(t.file.Fd()), 0, int(most), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	if err != nil {
 		return err
 	}
-	// A fault in the mapping, where somebody cuts the file, is an error of guarded and no signal that ends the
-	// program.
+	// If another program cuts the file, a fault in the mapping becomes an error of guarded, and not a signal that ends
+	// the program.
 	var watch mmap.Table
 	if err := watch.Watch(memory); err != nil {
 		_ = unix.Munmap(memory)
@@ -69,7 +69,7 @@ func (t *table) unmap() {
 	t.memory = nil
 }
 
-// filePrefix begins the names of a cache's files, so that they are no others of a directory.
+// filePrefix begins the names of a cache's files, so that they differ from other files of a directory.
 const filePrefix = "headrace-cache."
 
 func openIn(dir *os.Root, name string) (*os.File, error) {
@@ -93,7 +93,7 @@ func (t *table) close() {
 	t.file = nil
 }
 
-// grow makes sure of so many bytes of disk, and some more.
+// grow makes sure that so many bytes, and some more, have disk space.
 func (t *table) grow(length int64) error {
 	if length <= t.length {
 		return nil
@@ -103,9 +103,9 @@ func (t *table) grow(length int64) error {
 		return unix.ENOSPC
 	}
 	to := max(length, min(t.limit, t.length+min(growBy, most/8)))
-	// Disk for all of it from the beginning: what was punched or cut by somebody is there again.
+	// This allocates disk space from the beginning: what another program punched or cut is there again.
 	err := unix.Fallocate(int(t.file.Fd()), 0, 0, to)
-	if err != nil && to > length { // there may be room for what is needed now
+	if err != nil && to > length { // there may be room for only what is needed now
 		to = length
 		err = unix.Fallocate(int(t.file.Fd()), 0, 0, to)
 	}
@@ -115,8 +115,8 @@ func (t *table) grow(length int64) error {
 	return err
 }
 
-// bound gives back what a table has behind its limit, and looks anew at how long it is when it next grows: another
-// process may have cut it.
+// bound gives back what a table has behind its limit. It also forgets the known length, so that the next grow looks
+// again: another process may have cut the file.
 func (t *table) bound(used, limit int64) {
 	// 0: another process may have cut what this one has grown.
 	t.length, t.limit = 0, limit

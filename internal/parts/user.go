@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// Never stands for the next use of a sample that nobody will use again.
+	// Never stands for the next use of a sample that will not be used again.
 	Never = math.MaxUint64
 	// Unknown is added to a position if no use at or after it is known yet, but one may come.
 	Unknown = 1 << 63
@@ -30,20 +30,21 @@ type User struct {
 	counts   struct{ hits, bytes, bad atomic.Int64 }
 }
 
-// Plan says when samples are used. A use is one sample at one position of a job's order; all ranks of the job number their
-// uses alike.
+// Plan says when samples are used. A use is one sample at one position of a job's order; all ranks of the job number
+// their uses in the same way.
 type Plan struct {
-	Bytes   int64  // how much the cache may have
+	Bytes   int64  // how many bytes the cache may have
 	Dataset string // its fingerprint
 	Job     string // identifies the order; the same on all ranks of the job
 	Rank    int64
 	Step    int64 // uses that all ranks together make in one step
-	// RankOf is the rank that makes a use; nil if there is one rank.
+	// RankOf returns the rank that makes a use; nil if there is only one rank.
 	RankOf func(use uint64) int64
-	// After is a sample's first use at or after a position. If it is nil nobody knows, and what was used last is kept.
+	// After returns a sample's first use at or after a position. If it is nil, uses are unknown, and what was used last
+	// is kept.
 	After func(sample int64, position uint64) uint64
-	// Known is the position up to which After knows all uses, which grows; for a sample without one up to there After says
-	// Unknown. Nil if After knows all uses that there will be.
+	// Known returns the position up to which After knows all uses; it grows. For a sample without a use up to there,
+	// After returns Unknown. Known is nil if After knows all uses that there will be.
 	Known func() uint64
 }
 
@@ -53,7 +54,7 @@ func number(text string) uint64 {
 	return max(1, h.Sum64())
 }
 
-// Join begins to use a cache; nil where there is none or too many use it.
+// Join begins to use a cache; it returns nil if there is no cache or too many users.
 func (c *Cache) Join(p Plan) *User {
 	if c == nil {
 		return nil
@@ -64,7 +65,7 @@ func (c *Cache) Join(p Plan) *User {
 			if c.alive(n) {
 				continue
 			}
-			// The lock is what makes a slot alive; the system gives it up when the process ends, in whatever way.
+			// The lock makes a slot alive; the system releases it when the process ends, in whatever way.
 			if unix.FcntlFlock(c.locks.Fd(), unix.F_SETLK, lockOf(unix.F_WRLCK, 1+int64(n))) != nil {
 				continue
 			}
@@ -87,7 +88,7 @@ func (c *Cache) Join(p Plan) *User {
 	return u
 }
 
-// disown frees what a slot has claimed: whoever had it ended with requests in flight, and its successor would wait for
+// disown frees what a slot has claimed. Its former user ended with requests in flight, and its successor would wait for
 // itself.
 func (c *Cache) disown(slot uint32) {
 	for i := range uint32(c.head.entryTop) {
@@ -112,19 +113,19 @@ func (u *User) Leave() {
 	defer c.mu.Unlock()
 	delete(c.users, u.number)
 	if !c.off.Load() {
-		// Last: until then nobody else takes the slot.
+		// This comes last: until then nobody else takes the slot.
 		_ = unix.FcntlFlock(c.locks.Fd(), unix.F_SETLK, lockOf(unix.F_UNLCK, 1+int64(u.number)))
 	}
 }
 
-// At says which use the consumer is at; the others see it when this process next changes the tables.
+// At says which use the consumer has reached; the others see it when this process next changes the tables.
 func (u *User) At(position uint64) {
 	if u != nil {
 		u.position.Store(position)
 	}
 }
 
-// NextUse is a sample's use behind the one that comes next; 0 where nobody knows.
+// NextUse returns the use of a sample after the one that comes next; 0 if that is unknown.
 func (u *User) NextUse(sample int64) uint64 {
 	if u == nil || u.plan.After == nil {
 		return 0
@@ -136,7 +137,7 @@ func (u *User) NextUse(sample int64) uint64 {
 	return next
 }
 
-// Holds is true where the cache has room for so many parts of so many bytes in all.
+// Holds is true if the cache has room for so many parts of so many bytes in all.
 func (u *User) Holds(count, bytes int64) (held bool) {
 	if u == nil {
 		return false
@@ -149,13 +150,13 @@ func (u *User) Holds(count, bytes int64) (held bool) {
 	return held
 }
 
-// Stats of a user and of the cache that it uses.
+// Stats are those of a user and of the cache that it uses.
 type Stats struct {
 	Hits, HitBytes int64 // records that came from the cache
 	Dropped        int64 // parts whose checksum was wrong
 	Bytes          int64 // in the cache, of all its users
-	Planned        bool  // what is wanted last is dropped first; else what was used longest ago
-	Ahead          int64 // where not Planned, the uses ahead that are known, which are kept for all the same
+	Planned        bool  // what is needed last is dropped first; otherwise what was used longest ago
+	Ahead          int64 // if not Planned: how many uses ahead are known; parts are kept for these as well
 }
 
 // Stats may be called at any time.
@@ -173,7 +174,7 @@ func (u *User) Stats() (s Stats) {
 	return s
 }
 
-// Warning is what the user of the cache should know, or nothing.
+// Warning returns what the user of the cache should know, or "".
 func (u *User) Warning() string {
 	if u == nil {
 		return ""
