@@ -1,10 +1,9 @@
-// Package pathjson carries file paths through JSON unchanged, though JSON's strings are Unicode
-// and a path is any bytes. A byte that is not UTF-8 becomes the escape \udc80 to \udcff, one by
-// one, as Python has it in a str (surrogateescape, PEP 383): json.dumps writes it so, and
-// json.loads reads it. encoding/json alone would make U+FFFD of all of them, and one path of
-// several.
+// Package pathjson carries file paths through JSON unchanged, although JSON's strings are Unicode and a path may be any
+// bytes. A byte that is not UTF-8 becomes one escape \udc80 to \udcff, as in a str of Python (surrogateescape, PEP
+// 383): json.dumps writes such escapes, and json.loads reads them. encoding/json would turn all of them into U+FFFD,
+// and several paths into one.
 //
-// No other lone surrogate stands for anything, so that no escape can be a slash, a dot or a NUL.
+// No other lone surrogate stands for anything, so no escape can be a slash, a dot or a NUL.
 package pathjson
 
 import (
@@ -16,7 +15,7 @@ import (
 	"unicode/utf8"
 )
 
-// Text is a path where JSON carries it: the bytes of the path itself.
+// Text is a path that JSON carries; it holds the bytes of the path itself.
 type Text string
 
 // MarshalJSON writes a string of JSON.
@@ -26,7 +25,7 @@ func (t Text) MarshalJSON() ([]byte, error) {
 	}
 	out := []byte{'"'}
 	for rest := []byte(t); len(rest) > 0; {
-		n := 0 // bytes of UTF-8 that rest begins with
+		n := 0 // bytes of UTF-8 at the beginning of rest
 		for n < len(rest) {
 			if r, size := utf8.DecodeRune(rest[n:]); r != utf8.RuneError || size > 1 {
 				n += size
@@ -48,18 +47,18 @@ func (t Text) MarshalJSON() ([]byte, error) {
 	return append(out, '"'), nil
 }
 
-// UnmarshalJSON reads what is a value of JSON already.
+// UnmarshalJSON reads a value that is already valid JSON.
 func (t *Text) UnmarshalJSON(raw []byte) error {
 	if len(raw) < 2 || raw[0] != '"' {
 		return json.Unmarshal(raw, (*string)(t)) // null, or not a string
 	}
 	content := raw[1 : len(raw)-1]
 	if bytes.IndexByte(content, '\\') < 0 && utf8.Valid(content) {
-		*t = Text(content) // of a million paths most are such
+		*t = Text(content) // most paths are like this
 		return nil
 	}
 	path, begin := make([]byte, 0, len(content)), 0
-	flush := func(end int) error { // what stands before a byte that is no UTF-8 is ordinary JSON
+	flush := func(end int) error { // the text before a byte that is not UTF-8 is ordinary JSON
 		var part string
 		err := json.Unmarshal(fmt.Appendf(nil, `"%s"`, content[begin:end]), &part)
 		path = append(path, part...)
@@ -96,7 +95,7 @@ func (t *Text) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// SurrogateError is half a character of UTF-16 that stands for no byte.
+// SurrogateError reports half a character of UTF-16 that stands for no byte.
 type SurrogateError struct{ Escape string }
 
 func (e *SurrogateError) Error() string {
@@ -105,7 +104,7 @@ func (e *SurrogateError) Error() string {
 
 const escapeBytes = len(`\u0000`)
 
-// escaped is the code unit of the escape \uXXXX that s begins with, if it does.
+// escaped returns the code unit of the escape \uXXXX at the beginning of s, if there is one.
 func escaped(s []byte) (rune, bool) {
 	if len(s) < escapeBytes || s[0] != '\\' || s[1] != 'u' {
 		return 0, false
@@ -114,7 +113,7 @@ func escaped(s []byte) (rune, bool) {
 	return rune(unit), err == nil
 }
 
-// paired reports whether a surrogate and the escape that s begins with are one character.
+// paired reports whether a surrogate and the escape at the beginning of s form one character.
 func paired(first rune, s []byte) bool {
 	second, ok := escaped(s)
 	return ok && utf16.DecodeRune(first, second) != utf8.RuneError
