@@ -1,15 +1,14 @@
-// Package processors keeps goroutines from waiting for a P (GOMAXPROCS), a processor of Go's scheduler,
-// while others are in C or in the kernel for long: decoders, readers of slow storage, packing, walks
-// of directories. It adds a P for each of those, and sees that the system has a thread for it.
+// Package processors keeps goroutines from waiting for a P (GOMAXPROCS), a processor of Go's scheduler, while others
+// are in C or in the kernel for long: decoders, readers of slow storage, packing, walks of directories. It adds a P for
+// each of these, and makes sure that the system has a thread for it.
 //
-// Such a goroutine keeps its P until the runtime's monitor takes it away. The monitor wakes seldom
-// (internal/headroom/timerslack.c), and other goroutines would wait for it. With a spare P the monitor
-// also leaves goroutines in C alone for 10 ms, and sleeps. A P is not a thread: no more run than there
-// is work for, though a garbage collection plans with a quarter of them.
+// Such a goroutine keeps its P until the runtime's monitor takes the P away. The monitor wakes seldom
+// (internal/headroom/timerslack.c), and other goroutines would wait for it. With a spare P the monitor also leaves
+// goroutines in C alone for 10 ms, and sleeps. A P is not a thread: no more threads run than there is work for, though
+// a garbage collection plans with a quarter of the Ps.
 //
-// But a thread for each there may have to be, and where the runtime gets none it ends the process. So
-// where threads are scarce there are only as many Ps and goroutines as threads can be kept for
-// (internal/headroom).
+// But each P may need a thread, and if the runtime gets none, it ends the process. So if threads are scarce, there are
+// only as many Ps and goroutines as threads can be kept for (internal/headroom).
 package processors
 
 import (
@@ -20,11 +19,11 @@ import (
 )
 
 const (
-	// most bounds what is added, for a scheduler that searches for work looks through all of them.
+	// most bounds how many Ps are added, because a scheduler that searches for work looks through all of them.
 	most = 256
-	// spare Ps are enough for what is not in C, where each costs a thread.
+	// spare Ps are enough for goroutines that are not in C; each of them costs a thread.
 	spare = 16
-	// fewest Ps are enough to go on: goroutines in C lose theirs to others then.
+	// fewest Ps are enough to continue: goroutines in C then lose theirs to others.
 	fewest = 2
 )
 
@@ -32,18 +31,18 @@ var (
 	cores  = runtime.GOMAXPROCS(0)
 	mu     sync.Mutex
 	busy   int
-	scarce bool // threads are kept
+	scarce bool // whether threads are kept
 )
 
-// As many again for threads that are not ours and call in.
+// This adds as many Ps again for threads that are not ours and call into the library.
 func init() { _, _ = Take(0, 0) }
 
-// Cores is what GOMAXPROCS was when the library was loaded.
+// Cores returns what GOMAXPROCS was when the library was loaded.
 func Cores() int { return cores }
 
-// Take makes room for up to want goroutines more that are to be in C or in the kernel, and says for how
-// many. Where those are fewer, for want of threads, short says so; below least there are none. Return
-// gives them back.
+// Take makes room for up to want more goroutines that will be in C or in the kernel, and returns for how many. If these
+// are fewer, for lack of threads, short says so. If they would be fewer than least, there are none. Return gives them
+// back.
 func Take(want, least int) (got int, short error) {
 	mu.Lock()
 	defer mu.Unlock()
@@ -61,7 +60,7 @@ func Take(want, least int) (got int, short error) {
 	}
 	procs = min(2*cores, spare) + min(busy+want, most)
 	threads := procs + busy + want + headroom.Others
-	// Some are left to others in this process: PyTorch wants one for each core.
+	// Some threads are left to other code of this process: PyTorch wants one for each core.
 	leave := min(cores+4, 16)
 	defer headroom.SetAside(int64(64+16*want) << 20)()
 	found := headroom.Keep(threads + leave)
@@ -83,8 +82,8 @@ func Take(want, least int) (got int, short error) {
 	return got, short
 }
 
-// divide says what becomes of the threads that can be had: some are left, goroutines come first, for they do the work,
-// and Ps get the rest.
+// divide decides how the available threads are used: some are left, then goroutines come first, because they do the
+// work, and Ps get the rest.
 func divide(found, leave, want, least, procs int) (goroutines, ps int) {
 	most := found - headroom.Others - busy - fewest
 	rest := most - min(leave, found/4)
@@ -95,8 +94,7 @@ func divide(found, leave, want, least, procs int) (goroutines, ps int) {
 	return max(goroutines, 0), min(procs, fewest+max(rest-goroutines, 0))
 }
 
-// Return gives back what Take said. Ps are never taken back for it, for changing their number stops the
-// world.
+// Return gives back what Take returned. The number of Ps is not reduced, because changing it stops the world.
 func Return(goroutines int) {
 	mu.Lock()
 	defer mu.Unlock()
