@@ -1,6 +1,5 @@
-// Package tape reads an object of a store from front to back for readers that make many small reads, some of
-// them at once: in pieces, of which the next ones are asked for before they are wanted. It knows nothing of what
-// the bytes mean.
+// Package tape reads an object of a store from front to back, for readers that make many small reads, some of them at
+// once. It reads pieces, and asks for the next ones before they are needed. It knows nothing of what the bytes mean.
 package tape
 
 import (
@@ -12,12 +11,13 @@ import (
 )
 
 const (
-	// One request costs tens of milliseconds whatever its length, so pieces are long; a container of few samples is
-	// not to be fetched whole for the sake of its head, so they are not longer.
+	// One request costs tens of milliseconds whatever its length, so pieces are long. They are not longer, because a
+	// container of few samples should not be fetched whole for the sake of its head.
 	pieceBytes = 4 << 20
-	mostAhead  = 8 // pieces asked for behind the one that is read
-	// Pieces in memory, those on their way included: 64 MiB. That is one reader's with all that is asked
-	// for ahead, and as many behind it. More may be held for a while, for a piece that is on its way cannot be dropped.
+	mostAhead  = 8 // pieces that are asked for after the one being read
+	// mostHeld bounds the pieces in memory, including those on their way: 64 MiB. That is one reader's piece with
+	// everything asked for ahead, and as many pieces behind it. More may be held for a while, because a piece on its
+	// way cannot be dropped.
 	mostHeld = 16
 )
 
@@ -27,7 +27,7 @@ type Source interface {
 	ReadAt(ctx context.Context, to []byte, offset int64) error
 }
 
-// Tape is an object that is read. It may be used by several goroutines, whose places should lie close together.
+// Tape is an object that is being read. Several goroutines may use it; their places should lie close together.
 type Tape struct {
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -35,7 +35,7 @@ type Tape struct {
 
 	mu      sync.Mutex
 	pieces  map[int64]*piece // by their number: piece n begins at byte n*pieceBytes
-	clock   int64            // one more for each use: no time of day decides what is dropped
+	clock   int64            // counts uses: no time of day decides what is dropped
 	running sync.WaitGroup
 }
 
@@ -43,11 +43,11 @@ type piece struct {
 	done      chan struct{} // closed when data and err are there
 	data      []byte
 	err       error
-	used      int64 // by the clock
-	forgotten bool  // on its way when the tape was told to forget, and asked for by nobody since
+	used      int64 // the clock at its last use
+	forgotten bool  // it was on its way when the tape was told to forget, and was not asked for since
 }
 
-// New begins to read nothing yet. What is read later ends with the context, or with Close.
+// New returns a Tape that has read nothing yet. Later reads end with the context, or with Close.
 func New(ctx context.Context, source Source) *Tape {
 	t := &Tape{source: source, pieces: make(map[int64]*piece)}
 	t.ctx, t.cancel = context.WithCancel(ctx)
@@ -61,7 +61,7 @@ func (t *Tape) Close() error {
 	return nil
 }
 
-// Forget lets go of what is in memory, and of what is on its way when it comes. Who reads on fetches it anew.
+// Forget drops what is in memory, and later what is on its way. A reader that continues fetches it again.
 func (t *Tape) Forget() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -72,7 +72,7 @@ func (t *Tape) Forget() {
 	}
 }
 
-// ReadAt is io.ReaderAt's.
+// ReadAt implements io.ReaderAt.
 func (t *Tape) ReadAt(to []byte, offset int64) (int, error) {
 	size := t.source.Size()
 	if offset < 0 || offset > size {
@@ -98,8 +98,8 @@ func (t *Tape) ReadAt(to []byte, offset int64) (int, error) {
 	return done, nil
 }
 
-// get is a piece that was asked for, now or before. Who has read the piece before it goes from front to back, so
-// those behind it are asked for, too; a single look elsewhere, as at a footer, fetches one piece.
+// get returns a piece, and asks for it if needed. A reader that has read the piece before it reads from front to back,
+// so the pieces after it are asked for, too. A single look elsewhere, as at a footer, fetches one piece.
 func (t *Tape) get(number int64) *piece {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -113,10 +113,10 @@ func (t *Tape) get(number int64) *piece {
 	return p
 }
 
-// begin asks for a piece and notes a use of it, with the lock held. A piece that failed is asked for anew.
+// begin asks for a piece and notes a use of it. The lock is held. A piece that failed is asked for again.
 func (t *Tape) begin(number int64) *piece {
-	// To be wanted ahead is a use. By the time at which it was asked for a piece is older than all behind it, and
-	// would be dropped just before it is read.
+	// Being needed ahead counts as a use. By the time of its request a piece is older than all after it, and would be
+	// dropped just before it is read.
 	t.clock++
 	if p := t.pieces[number]; p != nil && !p.failed() {
 		p.used, p.forgotten = t.clock, false
@@ -137,8 +137,8 @@ func (t *Tape) begin(number int64) *piece {
 	return p
 }
 
-// arrived ends a piece's request. One that was forgotten meanwhile goes: nobody would drop it, for a tape that is not read
-// asks for no further ones. Who waits for it has it.
+// arrived ends a piece's request. A piece that was forgotten meanwhile is dropped here, because a tape that is not read
+// asks for no further pieces, so nothing else would drop it. A reader that waits for the piece has it.
 func (t *Tape) arrived(number int64, p *piece) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -157,8 +157,9 @@ func (p *piece) failed() bool {
 	}
 }
 
-// drop forgets the piece that was not used for the longest time, of those that are there; false where none is. One
-// on its way stays: its memory is not free before its request ends. Readers that hold a dropped piece keep it.
+// drop forgets the piece that was not used for the longest time, among those that are there; it returns false if there
+// is none. A piece on its way stays, because its memory is not free before its request ends. Readers that hold a
+// dropped piece keep it.
 func (t *Tape) drop() bool {
 	oldest := int64(-1)
 	for number, p := range t.pieces {
