@@ -9,12 +9,12 @@ import (
 	"strings"
 )
 
-// rootFiles is the file system that cgroup files are looked up in; tests give a tree of theirs.
+// rootFiles is the file system in which cgroup files are looked up; tests replace it.
 var rootFiles = os.DirFS("/")
 
-// cgroupCores is the smallest CPU quota among this process's cgroup and all its ancestors, in
-// cores, rounded up as schedulers do: half a core is one thread. A container often sees no limit
-// on itself and the limit on an ancestor. Not ok when nobody sets one, or nothing can be read.
+// cgroupCores returns the smallest CPU quota of this process's cgroup and all its ancestors, in cores, rounded up as
+// schedulers do: half a core is one thread. A container often has no limit itself and a limit on an ancestor. ok is
+// false if there is no limit, or if nothing can be read.
 func cgroupCores(root fs.FS) (cores float64, ok bool) {
 	membership, err := fs.ReadFile(root, "proc/self/cgroup")
 	if err != nil {
@@ -41,14 +41,14 @@ func cgroupCores(root fs.FS) (cores float64, ok bool) {
 	return math.Ceil(least), !math.IsInf(least, 1)
 }
 
-// smallest walks from the cgroup up to the mount's root; +Inf without a limit.
+// smallest walks from the cgroup up to the mount's root; it returns +Inf if there is no limit.
 func smallest(root fs.FS, mounts, kind, controller, group string, quota func(fs.FS, string) float64) float64 {
 	point, base, ok := cgroupMount(mounts, kind, controller)
 	if !ok {
 		return math.Inf(1)
 	}
-	// The mount shows the tree from `base` down: in a container without a cgroup namespace the
-	// path is longer than what can be seen. Outside of it nothing is visible but the mount itself.
+	// The mount shows the tree from `base` down. In a container without a cgroup namespace the path is longer than what
+	// can be seen. From outside the tree only the mount itself is visible.
 	below, inside := strings.CutPrefix(path.Clean("/"+group), strings.TrimSuffix(base, "/"))
 	if !inside || (below != "" && below[0] != '/') {
 		below = "/"
@@ -62,8 +62,8 @@ func smallest(root fs.FS, mounts, kind, controller, group string, quota func(fs.
 	}
 }
 
-// cgroupMount finds where a hierarchy is mounted, and what of it. A line of mountinfo
-// (proc_pid_mountinfo(5)): id parent major:minor root mount-point options [tags...] - type source super-options.
+// cgroupMount finds where a hierarchy is mounted, and which part of it. A line of mountinfo (proc_pid_mountinfo(5)): id
+// parent major:minor root mount-point options [tags...] - type source super-options.
 func cgroupMount(mounts, kind, controller string) (point, base string, ok bool) {
 	for line := range strings.Lines(mounts) {
 		left, right, found := strings.Cut(line, " - ")
@@ -78,7 +78,7 @@ func cgroupMount(mounts, kind, controller string) (point, base string, ok bool) 
 	return "", "", false
 }
 
-// unescape undoes the octal escapes of mountinfo, as for a space.
+// unescape replaces the octal escapes of mountinfo, such as that of a space.
 func unescape(s string) string {
 	for _, c := range []string{" ", "\t", "\n", "\\"} {
 		s = strings.ReplaceAll(s, "\\0"+strconv.FormatInt(int64(c[0]), 8), c)
@@ -100,7 +100,7 @@ func contains(list, name string) bool {
 func quotaV2(root fs.FS, directory string) float64 {
 	text, err := fs.ReadFile(root, path.Join(directory, "cpu.max"))
 	if err != nil {
-		return math.Inf(1) // the root has none, nor has a group without the controller
+		return math.Inf(1) // the root has no such file, nor has a group without the controller
 	}
 	fields := strings.Fields(string(text))
 	if len(fields) != 2 {
@@ -109,7 +109,7 @@ func quotaV2(root fs.FS, directory string) float64 {
 	return ratio(fields[0], fields[1])
 }
 
-// quotaV1 reads cpu.cfs_quota_us, -1 for none, and cpu.cfs_period_us.
+// quotaV1 reads cpu.cfs_quota_us, which is -1 for no quota, and cpu.cfs_period_us.
 func quotaV1(root fs.FS, directory string) float64 {
 	quota, err := fs.ReadFile(root, path.Join(directory, "cpu.cfs_quota_us"))
 	if err != nil {
