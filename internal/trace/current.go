@@ -5,14 +5,15 @@ import (
 	"sync/atomic"
 )
 
-// Current is the trace under way of what embeds it, if there is one.
+// Current holds the trace under way of the type that embeds it, if there is one.
 type Current struct {
 	changing sync.Mutex // held while one begins or ends
 	now      atomic.Pointer[Trace]
 }
 
-// BeginTrace has everything from here on written to a file, until EndTrace, and returns its name: path, or path with a
-// number. A trace that was under way ends. refused says, while none can begin or end, why none may begin.
+// BeginTrace writes everything from now on to a file, until EndTrace. It returns the file's name: path, or path with a
+// number. A trace that was under way ends. refused is called while no trace can begin or end, and says why none may
+// begin.
 func (c *Current) BeginTrace(path string, workers int, counts func() Counts, refused func() error) (string, error) {
 	c.changing.Lock()
 	defer c.changing.Unlock()
@@ -30,7 +31,7 @@ func (c *Current) BeginTrace(path string, workers int, counts func() Counts, ref
 	return t.Path(), nil
 }
 
-// EndTrace completes the file. The error is the first that writing it met; without a trace it is nil.
+// EndTrace completes the file. It returns the first error of writing; nil if there is no trace.
 func (c *Current) EndTrace() error {
 	c.changing.Lock()
 	defer c.changing.Unlock()
@@ -45,10 +46,10 @@ func (c *Current) end() error {
 	return t.Close()
 }
 
-// Traced is the trace under way, or nil.
+// Traced returns the trace under way, or nil.
 func (c *Current) Traced() *Trace { return c.now.Load() }
 
-// TracePath is the file of the trace under way, or empty.
+// TracePath returns the file of the trace under way, or "".
 func (c *Current) TracePath() string {
 	if t := c.now.Load(); t != nil {
 		return t.Path()
@@ -56,7 +57,7 @@ func (c *Current) TracePath() string {
 	return ""
 }
 
-// Span notes what a thread of the program did with a batch; nothing without a trace.
+// Span notes what a thread of the program did with a batch; without a trace it does nothing.
 func (c *Current) Span(thread int, e Event) {
 	if t := c.now.Load(); t != nil {
 		t.Span(thread, e)

@@ -13,17 +13,17 @@ import (
 	"github.com/headrace/headrace/internal/fault"
 )
 
-// mostNames of one trace are tried: that of the caller, and those with a number.
+// mostNames is how many names of one trace are tried: the caller's, and those with a number.
 const mostNames = 4096
 
-// written are the files of this process, which never writes over one of its own.
+// written holds the files of this process, which never overwrites one of its own.
 var (
 	writing sync.Mutex
 	written = map[string]bool{}
 )
 
-// create opens the file of a trace: at path, or with the next number in its name ("run-2.json") where
-// this process has written there already or another one writes there now, such as another rank's.
+// create opens the file of a trace: at path, or with the next number in its name ("run-2.json") if this process has
+// written there already, or if another one, such as another rank, is writing there now.
 func create(path string) (*os.File, string, error) {
 	writing.Lock()
 	defer writing.Unlock()
@@ -52,10 +52,10 @@ func create(path string) (*os.File, string, error) {
 	return nil, "", fault.New(fault.KindLimit, fmt.Sprintf("%s: limit: %d traces of that name are there or being written", path, mostNames))
 }
 
-// begin opens a file for writing, empty and locked as long as it is open. What another process writes
-// is not touched.
+// begin opens a file for writing. The file is empty, and locked as long as it is open. A file that another process is
+// writing is not touched.
 func begin(name string) (*os.File, error) {
-	// Not blocking: a FIFO without a reader would keep the loader waiting.
+	// It does not block, because a FIFO without a reader would keep the loader waiting.
 	file, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|unix.O_NONBLOCK, 0o644)
 	if err != nil {
 		return nil, err
@@ -71,7 +71,7 @@ func begin(name string) (*os.File, error) {
 	if !info.Mode().IsRegular() {
 		return undo(fault.New(fault.KindArgument, fault.Argument("path", name, "a regular file")))
 	}
-	// A file system without locks has one writer a name only if its processes are given several.
+	// On a file system without locks, a name has only one writer if each process is given its own name.
 	if err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB); errors.Is(err, unix.EWOULDBLOCK) {
 		return undo(err)
 	}

@@ -1,10 +1,9 @@
-// Package trace writes what the threads of a loader did when, as Chrome (about:tracing) and Perfetto
-// read it: a JSON array of events, one a line.
+// Package trace writes what the threads of a loader did and when, in the form that Chrome (about:tracing) and Perfetto
+// read: a JSON array of events, one a line.
 //
-// Threads note events in tracks of their own, of bounded length; one goroutine writes them to the file,
-// of bounded size. Nothing waits for the file: what finds its track full is left out and counted, and
-// the trace says so. A trace that was closed is complete; of one whose process was killed the array has
-// no end, which both programs accept.
+// Threads note events in their own tracks of bounded length. One goroutine writes them to the file, whose size is
+// bounded. Nothing waits for the file: an event that finds its track full is left out and counted, and the trace says
+// so. A trace that was closed is complete. If the process was killed, the array has no end, which both programs accept.
 package trace
 
 import (
@@ -17,34 +16,34 @@ import (
 )
 
 const (
-	// MaxBytes of a file, after which events are left out: some 100 s at 3,000 images/s, and about what
-	// a browser opens without complaint.
+	// MaxBytes is the size of a file after which events are left out: some 100 s at 3,000 images/s, and about what a
+	// browser opens without trouble.
 	MaxBytes = 256 << 20
-	// tail of the file is kept for what has to be said at the end.
+	// tail is kept free for what has to be said at the end of the file.
 	tail = 4 << 10
-	// trackEvents is how many events of a thread may wait for the file. They are fetched every
-	// drainEvery, so this is enough for 50,000 images/s of one thread.
+	// trackEvents is how many events of a thread may wait for the file. They are fetched every drainEvery, so this is
+	// enough for 50,000 images/s of one thread.
 	trackEvents = 1024
 	drainEvery  = 20 * time.Millisecond
-	// countersEvery so many of those the counters are read.
+	// The counters are read once in countersEvery such intervals.
 	countersEvery = 5
-	// maxThreads of the program's own that have a track.
+	// maxThreads is how many of the program's own threads have a track.
 	maxThreads = 256
 )
 
-// Counts are what the counters of a trace show.
+// Counts are the values of a trace's counters.
 type Counts struct {
-	Ready, Open, Queued int   // batches complete, batches in work or complete, records read ahead
+	Ready, Open, Queued int   // complete batches, batches in work or complete, records read ahead
 	Bytes               int64 // read since the loader was opened
 }
 
-// Trace is one file. Its methods may be called from any goroutine, also after Close.
+// Trace is one file. Its methods may be called from any goroutine, even after Close.
 type Trace struct {
 	path   string
 	writer writer
 	counts func() Counts
-	start  time.Time     // and
-	clock  time.Duration // what CLOCK_MONOTONIC said then
+	start  time.Time     // its beginning, and
+	clock  time.Duration // CLOCK_MONOTONIC at that time
 
 	tracks  []*Track // of decode threads
 	mu      sync.Mutex
@@ -55,11 +54,11 @@ type Trace struct {
 	lost   atomic.Int64 // events that found no room
 	end    chan struct{}
 	ended  chan struct{}
-	failed error // with ended closed
+	failed error // valid once ended is closed
 }
 
-// Open begins a trace of so many decode threads. Where another process writes to path, or this one did,
-// it takes path with a number. counts is called every 100 ms until Close.
+// Open begins a trace of so many decode threads. If another process is writing to path, or this process did, it uses
+// path with a number. counts is called every 100 ms until Close.
 func Open(path string, workers int, counts func() Counts) (*Trace, error) {
 	return open(path, workers, counts, MaxBytes)
 }
@@ -84,13 +83,13 @@ func open(path string, workers int, counts func() Counts, most int64) (*Trace, e
 	return t, nil
 }
 
-// Path is the file's.
+// Path returns the file's path.
 func (t *Trace) Path() string { return t.path }
 
-// Worker is the track of a decode thread.
+// Worker returns the track of a decode thread.
 func (t *Trace) Worker(i int) *Track { return t.tracks[i] }
 
-// Reader is the track of the i-th reader, made when it is asked for first.
+// Reader returns the track of the i-th reader; it is made when it is first asked for.
 func (t *Trace) Reader(i int) *Track {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -116,14 +115,14 @@ func (t *Trace) Span(thread int, e Event) {
 	track.Note(e)
 }
 
-// At is a time as events have it: what CLOCK_MONOTONIC said then.
+// At converts a time to the form of events: what CLOCK_MONOTONIC said then.
 func (t *Trace) At(when time.Time) time.Duration { return t.clock + when.Sub(t.start) }
 
 func (t *Trace) track(id int, name string, number int) *Track {
 	return &Track{trace: t, id: id, name: name, number: number}
 }
 
-// Close writes what is left and ends the file. The error is the first that writing met; again is harmless.
+// Close writes what is left and ends the file. It returns the first error of writing. Closing twice is harmless.
 func (t *Trace) Close() error {
 	t.mu.Lock()
 	if !t.closed {

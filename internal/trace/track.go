@@ -5,30 +5,30 @@ import (
 	"time"
 )
 
-// Kind says what an event is of.
+// Kind says what kind of work an event describes.
 type Kind uint8
 
 const (
-	Sample Kind = iota // one, read perhaps and made
-	Run                // of images of an array, made in one call
-	Read               // a record, ahead
-	Wait               // of the program for a batch
-	Copy               // of a batch, to a device or into pinned memory
+	Sample Kind = iota // one sample, made and perhaps read
+	Run                // images of an array, made in one call
+	Read               // a record read ahead
+	Wait               // the program waits for a batch
+	Copy               // a batch is copied to a device or into pinned memory
 	Next               // the whole call that hands out a batch
 	Kinds
 )
 
-// Event is what a thread did from Begin on, for Took. Times are those of CLOCK_MONOTONIC.
+// Event is what a thread did from Begin on, for the time Took. Times are those of CLOCK_MONOTONIC.
 type Event struct {
 	Kind        Kind
 	Failed      bool
 	Epoch, Step int64
-	Row, Count  int64 // of the batch: the row, or the first of so many of a run
+	Row, Count  int64 // the row in the batch, or the first of Count rows of a run
 	Index       int64 // of the sample in the dataset
-	Bytes       int64 // encoded
+	Bytes       int64 // encoded bytes
 	Begin, Took time.Duration
 
-	// Parts of a sample. They take turns; each is what its turns took together.
+	// The parts of a sample's work. They alternate; each value is the sum of a part's turns.
 	Read, Checksum, Decode, Ops, Write time.Duration
 }
 
@@ -39,20 +39,20 @@ const (
 	firstThread = 2001
 )
 
-// Track is the events of one thread that are not in the file yet.
+// Track holds the events of one thread that are not in the file yet.
 type Track struct {
 	trace  *Trace
 	id     int
 	name   string
 	number int
 
-	mu      sync.Mutex // between the thread and the one that writes, which holds it for some ns
+	mu      sync.Mutex // shared by the thread and the writer, which holds it for some ns
 	events  []Event
-	other   []Event // the writer's, which it gives back empty
-	written bool    // its name is in the file; of the writer
+	other   []Event // the writer's, which gives it back empty
+	written bool    // whether its name is in the file; used by the writer
 }
 
-// Note keeps an event until it is written, where there is room.
+// Note keeps an event until it is written, if there is room.
 func (k *Track) Note(e Event) {
 	k.mu.Lock()
 	full := len(k.events) == trackEvents
@@ -68,7 +68,7 @@ func (k *Track) Note(e Event) {
 	}
 }
 
-// fetch hands out the events so far; they are the caller's until it fetches again.
+// fetch returns the events so far; they belong to the caller until it fetches again.
 func (k *Track) fetch() []Event {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -12,21 +12,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// writer writes the file: the Trace Event Format's JSON array. Only one goroutine uses it.
+// writer writes the file: the JSON array of the Trace Event Format. Only one goroutine uses it.
 type writer struct {
 	file   *os.File
 	pid    int
 	most   int64 // bytes of the file
-	size   int64 // of what was handed to the file, and
+	size   int64 // bytes that were handed to the file
 	buffer []byte
-	line   int // where the event begins that is being made
+	line   int // where the event that is being made begins
 	begun  bool
 	full   bool
-	left   int64 // events left out since it is
+	left   int64 // events left out since it is full
 	failed error
 
-	last  time.Duration // when the counters were read last, and
-	bytes int64         // what they said
+	last  time.Duration // when the counters were last read
+	bytes int64         // the bytes that they said
 }
 
 // flushBytes is how much is written at once.
@@ -40,7 +40,7 @@ func (w *writer) process() {
 	w.done()
 }
 
-// room says whether there is any for events of a thread; where there is not, that is said once.
+// room says whether there is room for events of a thread. If not, the file says so once.
 func (w *writer) room(events int64) bool {
 	if w.failed == nil && !w.full && w.size+int64(len(w.buffer)) > w.most-tail {
 		w.full = true
@@ -52,7 +52,7 @@ func (w *writer) room(events int64) bool {
 	return true
 }
 
-// begin writes what every event begins with.
+// begin writes the beginning of every event.
 func (w *writer) begin(phase, name string, track int) {
 	separator := ",\n"
 	if !w.begun {
@@ -70,7 +70,7 @@ func (w *writer) begin(phase, name string, track int) {
 	w.buffer = strconv.AppendInt(w.buffer, int64(track), 10)
 }
 
-// microseconds, with the nanoseconds behind the point. Those of CLOCK_MONOTONIC are positive.
+// microseconds writes a time with the nanoseconds behind the point. Times of CLOCK_MONOTONIC are positive.
 func (w *writer) microseconds(name string, d time.Duration) {
 	w.number(name, int64(d)/1000)
 	rest := int64(d) % 1000
@@ -84,7 +84,7 @@ func (w *writer) number(name string, value int64) {
 	w.buffer = strconv.AppendInt(w.buffer, value, 10)
 }
 
-// span writes a complete event of a batch, but for its end, before which there is room for arguments.
+// span writes a complete event of a batch except for its end, so that arguments can follow.
 func (w *writer) span(track int, name string, e *Event, from, took time.Duration) {
 	w.begin("X", name, track)
 	w.microseconds("ts", from)
@@ -99,8 +99,8 @@ func (w *writer) done() { w.end("}}") }
 // page is what the kernel writes as a whole, even for a process that is killed meanwhile.
 const page = 4096
 
-// end completes an event. None lies across two pages: of a process that was killed the file ends behind
-// a whole one.
+// end completes an event. No event lies across two pages, so the file of a process that was killed ends after a whole
+// event.
 func (w *writer) end(text string) {
 	w.buffer = append(w.buffer, text...)
 	first, last := w.size+int64(w.line), w.size+int64(len(w.buffer))-1
@@ -111,7 +111,7 @@ func (w *writer) end(text string) {
 
 var spaces = bytes.Repeat([]byte{' '}, page)
 
-// track writes what a track has.
+// track writes the events of a track.
 func (w *writer) track(k *Track) {
 	events := k.fetch()
 	if len(events) > 0 && !k.written && w.room(0) {
@@ -163,8 +163,8 @@ func (w *writer) event(track int, e *Event) {
 	}
 }
 
-// parts of a sample, one behind the other, each as long as its turns were together. Clocks of C and of
-// Go are read at different moments, so the last one is cut where the sample ends.
+// parts writes the parts of a sample one after the other, each as long as its turns took together. The clocks of C and
+// Go are read at different moments, so the last part is cut where the sample ends.
 func (w *writer) parts(track int, e *Event) {
 	at, end := e.Begin, e.Begin+e.Took
 	for _, part := range [...]struct {
@@ -182,7 +182,7 @@ func (w *writer) parts(track int, e *Event) {
 	}
 }
 
-// rows of a run, which were made in one call: each has an equal part of its time.
+// rows writes the rows of a run, which were made in one call: each has an equal part of the time.
 func (w *writer) rows(track int, e *Event) {
 	for i := range e.Count {
 		if !w.room(1) {
@@ -196,7 +196,7 @@ func (w *writer) rows(track int, e *Event) {
 	}
 }
 
-// counters writes where the queues stand and how fast bytes come.
+// counters writes how full the queues are and how fast bytes come.
 func (w *writer) counters(at time.Duration, c Counts) {
 	if !w.room(0) {
 		return
@@ -219,14 +219,14 @@ func (w *writer) counter(at time.Duration, name string, value int64) {
 	w.done()
 }
 
-// say writes a mark over all tracks.
+// say writes a mark across all tracks.
 func (w *writer) say(at time.Duration, text string) {
 	w.begin("i", text, 0)
 	w.microseconds("ts", at)
 	w.end(`,"s":"g"}`)
 }
 
-// flush hands the buffer to the file. The first failure ends the trace: what follows would be no JSON.
+// flush hands the buffer to the file. The first failure ends the trace, because what follows would not be valid JSON.
 func (w *writer) flush() {
 	for left := w.buffer; w.failed == nil && len(left) > 0; {
 		n, err := w.file.Write(left[:min(int64(len(left)), page-w.size%page)])
@@ -255,8 +255,8 @@ func (w *writer) close(at time.Duration, lost int64) error {
 	return w.failed
 }
 
-// cut ends the array where a page ends that is whole, of a file that could not be written on. What is cut
-// off makes room for the end on a disk that is full; where its blocks are larger than a page, some more.
+// cut ends the array at the end of a whole page, in a file that could not be written further. What is cut off makes
+// room for the end on a full disk; if its blocks are larger than a page, somewhat more is cut.
 func (w *writer) cut(at time.Duration) {
 	whole := w.size / page * page
 	for _, pages := range [...]int64{0, 1, 64} {
@@ -270,11 +270,11 @@ func (w *writer) cut(at time.Duration) {
 		if _, err := w.file.WriteAt(w.buffer, from); err == nil {
 			return
 		}
-		_ = w.file.Truncate(from) // a part of the end is no JSON
+		_ = w.file.Truncate(from) // a part of the end is not valid JSON
 	}
 }
 
-// reason is an error without the file's name, in which a quotation mark may be.
+// reason returns an error without the file's name, because a name may contain a quotation mark.
 func reason(err error) string {
 	var errno unix.Errno
 	if errors.As(err, &errno) {
