@@ -6,10 +6,9 @@ import (
 	"github.com/headrace/headrace/native"
 )
 
-// filters are Pillow's, and torch's of tensors. torchvision hands Pillow the same constant for
-// nearest-exact as for nearest (pil_modes_mapping in transforms/functional.py). A resize of a uint8
-// tensor is another one than Pillow's, by 1 for bilinear and up to 23 for bicubic, so it has filters
-// of its own.
+// filters are those of Pillow, and those of torch for tensors. torchvision hands Pillow the same constant for
+// nearest-exact as for nearest (pil_modes_mapping in transforms/functional.py). A resize of a uint8 tensor differs from
+// Pillow's, by 1 for bilinear and by up to 23 for bicubic, so it has its own filters.
 var filters = map[string]int32{
 	"nearest": native.Nearest, "nearest-exact": native.Nearest, "box": native.Box,
 	"bilinear": native.Bilinear, "hamming": native.Hamming, "bicubic": native.Bicubic,
@@ -17,20 +16,19 @@ var filters = map[string]int32{
 	"tensor-bicubic": native.TensorBicubic,
 }
 
-// paddingModes are numpy.pad's, which torchvision names in transforms.Pad: reflect leaves the edge out,
+// paddingModes are those of numpy.pad, which torchvision names in transforms.Pad: reflect leaves the edge out,
 // symmetric repeats it.
 var paddingModes = map[string]int32{
 	"constant": native.PadConstant, "edge": native.PadEdge, "reflect": native.PadReflect,
 	"symmetric": native.PadSymmetric,
 }
 
-// builder makes the op of a transform whose arguments have been checked one by one; what is left to
-// refuse are arguments that do not go together.
+// builder makes the op of a transform whose arguments have been checked one by one. It still refuses arguments that do
+// not go together.
 type builder func(v map[string]value) (native.Op, *Error)
 
-// geometry are the transforms that say which pixels are seen where.
-// Crop, ResizeBox, Reduce and Draft are in no user's list: a replay names them, and what a program did to an image that
-// it opened itself.
+// geometry are the transforms that decide which pixels are seen where. Crop, ResizeBox, Reduce and Draft are in no
+// user's list: they appear in a replay, and in what a program did to an image that it opened itself.
 var geometry = map[string]builder{
 	"RandomResizedCrop":    buildResizedCrop,
 	"Resize":               buildResize,
@@ -52,8 +50,7 @@ var geometry = map[string]builder{
 	"RandomIoUCrop":        buildIoUCrop,
 }
 
-// build makes the op of a transform.
-// No name is in two of the tables, so the order of the questions decides nothing.
+// build makes the op of a transform. No name is in two of the tables, so the order of the lookups does not matter.
 func build(name string, v map[string]value) (native.Op, *Error) {
 	if build, ok := geometry[name]; ok {
 		return build(v)
@@ -61,34 +58,34 @@ func build(name string, v map[string]value) (native.Op, *Error) {
 	if build, ok := pixels[name]; ok {
 		return build(v)
 	}
-	// One table for what differs in a number alone.
+	// Transforms that differ only in a number share one table.
 	if adjusts, ok := adjustments[name]; ok {
 		return adjusts.build(v), nil
 	}
 	if erases(name) {
 		return buildErasing(name, v)
 	}
-	// A row of transforms.json for which nobody wrote an op; the package's tests parse every row.
+	// This is a row of transforms.json without an op; the package's tests parse every row.
 	return nil, &Error{Text: "it is in the table and has no op"}
 }
 
-// buildResizedCrop: scale is a share of the image's area, ratio is width by height. torchvision draws the ratio evenly in
-// its logarithm, tries ten boxes, and crops the middle where none fits (RandomResizedCrop.get_params); so does native,
-// which knows the image's size.
+// buildResizedCrop: scale is a share of the image's area, and ratio is width divided by height. torchvision draws the
+// logarithm of the ratio uniformly, tries ten boxes, and crops the middle if none fits (RandomResizedCrop.get_params).
+// native does the same, because it knows the image's size.
 func buildResizedCrop(v map[string]value) (native.Op, *Error) {
 	height, width := sizeOf(v["size"])
 	return native.RandomResizedCrop{Height: height, Width: width, Filter: filterOf(v),
 		Scale: v["scale"].pair(), Ratio: v["ratio"].pair()}, nil
 }
 
-// buildCenterCrop: torchvision pads an image that is smaller than the crop with 0 (functional.center_crop). How much
-// depends on the image, so that is left to native (native/plan/sizes.c).
+// buildCenterCrop: torchvision pads an image that is smaller than the crop with 0 (functional.center_crop). The amount
+// depends on the image, so native does that (native/plan/sizes.c).
 func buildCenterCrop(v map[string]value) (native.Op, *Error) {
 	height, width := sizeOf(v["size"])
 	return native.CenterCrop{Height: height, Width: width}, nil
 }
 
-// buildFiveCrop: the four corners and the middle, each an image of its own (functional.five_crop).
+// buildFiveCrop: the four corners and the middle, each as its own image (functional.five_crop).
 func buildFiveCrop(v map[string]value) (native.Op, *Error) {
 	height, width := sizeOf(v["size"])
 	return native.FiveCrop{Height: height, Width: width}, nil
@@ -96,20 +93,20 @@ func buildFiveCrop(v map[string]value) (native.Op, *Error) {
 
 func buildTenCrop(v map[string]value) (native.Op, *Error) {
 	height, width := sizeOf(v["size"])
-	// One op for both: the ten are the five, and then the five of the flipped image (functional.ten_crop).
+	// Both use one op: the ten are the five crops, and then the five of the flipped image (functional.ten_crop).
 	return native.FiveCrop{Height: height, Width: width, Ten: true, Vertical: v["vertical_flip"].on()}, nil
 }
 
-// buildRandomCrop: where the crop lies is drawn among all places in the padded image.
+// buildRandomCrop: the crop's place is drawn among all places in the padded image.
 func buildRandomCrop(v map[string]value) (native.Op, *Error) {
 	height, width := sizeOf(v["size"])
-	// Padding has to stay with the crop: pad_if_needed pads what the padding has left too small, so how
-	// much it is depends on the image.
+	// The padding has to stay with the crop: pad_if_needed pads what is still too small after the padding, so its
+	// amount depends on the image.
 	return native.RandomCrop{Height: height, Width: width, Padding: paddingOf(v), Fill: fillOf(v),
 		IfNeeded: v["pad_if_needed"].on()}, nil
 }
 
-// buildHorizontalFlip: a flip draws for itself, and needs no group around it that has the probability (entry.WithChance).
+// buildHorizontalFlip: a flip draws by itself, so it needs no group with the probability (entry.WithChance).
 func buildHorizontalFlip(v map[string]value) (native.Op, *Error) {
 	return native.HorizontalFlip{Probability: v["p"].numbers[0]}, nil
 }
@@ -119,31 +116,32 @@ func buildVerticalFlip(v map[string]value) (native.Op, *Error) {
 }
 
 func buildCrop(v map[string]value) (native.Op, *Error) {
-	// Corners may lie outside: what a crop takes from there is 0, as in torchvision and Image.crop.
+	// Corners may lie outside: pixels from there are 0, as in torchvision and Image.crop.
 	return native.Crop{Top: v["top"].integer(0), Left: v["left"].integer(0),
 		Height: v["height"].integer(0), Width: v["width"].integer(0)}, nil
 }
 
-// buildResizeBox: Image.resize of a box. Its corners may have fractions, as those that Image.thumbnail asks for behind a
-// draft or a reduce.
+// buildResizeBox: Image.resize with a box. Its corners may have fractions, like those that Image.thumbnail asks for
+// after a draft or a reduce.
 func buildResizeBox(v map[string]value) (native.Op, *Error) {
 	height, width := sizeOf(v["size"])
 	op := native.ResizeBox{Height: height, Width: width, Filter: filterOf(v), Box: [4]float64(v["box"].numbers)}
-	// Of the box each number is checked against its own range only; Image.resize refuses an empty one, too.
+	// Each number of the box was checked only against its own range; Image.resize refuses an empty box, too.
 	if op.Box[0] >= op.Box[2] || op.Box[1] >= op.Box[3] {
 		return nil, &Error{Argument: "box", Text: fmt.Sprintf("is %v (expected left < right and top < bottom)", op.Box)}
 	}
 	return op, nil
 }
 
-// buildReduce: Image.reduce has one factor for both sides, or (across, down): the width comes first, unlike a size.
+// buildReduce: Image.reduce has one factor for both sides, or (across, down). The width comes first, unlike in a size.
 func buildReduce(v map[string]value) (native.Op, *Error) {
 	return native.Reduce{Across: int32(v["factor"].each(0)), Down: int32(v["factor"].each(1))}, nil
 }
 
-// buildDraft: what Image.draft sets before an image is read. It has to come first, as it changes how a JPEG is decoded.
+// buildDraft: what Image.draft sets before an image is read. It has to come first, because it changes how a JPEG is
+// decoded.
 func buildDraft(v map[string]value) (native.Op, *Error) {
-	// Image.draft has libjpeg decode at a fraction, of which Pillow takes 1, 2, 4 and 8 (JpegImagePlugin.draft).
+	// Image.draft makes libjpeg decode at a fraction; Pillow uses 1, 2, 4 and 8 (JpegImagePlugin.draft).
 	op := native.Reduce{Across: v["factor"].integer(0), Down: v["factor"].integer(0), Draft: native.DraftColours}
 	if v["grey"].on() {
 		op.Draft = native.DraftGrey
@@ -151,14 +149,16 @@ func buildDraft(v map[string]value) (native.Op, *Error) {
 	return op, nil
 }
 
-// buildPad: the fill counts for the mode "constant" alone; torchvision takes it with every mode, too, and ignores it.
+// buildPad: the fill matters only for the mode "constant"; torchvision accepts it with every mode and ignores it in
+// others.
 func buildPad(v map[string]value) (native.Op, *Error) {
 	return native.Pad{Padding: paddingOf(v), Fill: fillOf(v)}, nil
 }
 
-// buildShortestSize: one of the lengths for the shorter side, drawn with all alike (RandomShortestSize of torchvision's v2).
+// buildShortestSize: one of the lengths for the shorter side, each equally likely (RandomShortestSize of torchvision's
+// v2).
 func buildShortestSize(v map[string]value) (native.Op, *Error) {
-	// The sizes are an array in a plan for C, with room for MaxSizes.
+	// The sizes are an array in a plan for C that has room for MaxSizes.
 	op := native.RandomShortestSize{Filter: filterOf(v)}
 	for i := range v["min_size"].numbers {
 		op.Sizes = append(op.Sizes, v["min_size"].integer(i))
@@ -166,7 +166,7 @@ func buildShortestSize(v map[string]value) (native.Op, *Error) {
 	if len(op.Sizes) == 0 || len(op.Sizes) > native.MaxSizes {
 		return nil, &Error{Argument: "min_size", Text: fmt.Sprintf("has %d sizes (expected 1 to %d)", len(op.Sizes), native.MaxSizes)}
 	}
-	// Without max_size the longer side may have any length: 0 is none.
+	// Without max_size the longer side may have any length; 0 stands for that.
 	if limit := v["max_size"]; !limit.isNull {
 		op.MaxSize = limit.integer(0)
 	}
@@ -175,7 +175,7 @@ func buildShortestSize(v map[string]value) (native.Op, *Error) {
 
 func buildRandomResize(v map[string]value) (native.Op, *Error) {
 	least, end := v["min_size"].integer(0), v["max_size"].integer(0)
-	// torch.randint(min_size, max_size) draws below max_size and needs a number there
+	// torch.randint(min_size, max_size) draws below max_size and needs at least one number there
 	// (RandomResize.make_params).
 	if end <= least {
 		return nil, &Error{Argument: "max_size", Text: fmt.Sprintf("is %d (expected more than min_size, which is %d)", end, least)}
@@ -185,20 +185,20 @@ func buildRandomResize(v map[string]value) (native.Op, *Error) {
 
 // buildScaleJitter: the image is fitted into the target and then scaled by a factor (ScaleJitter of torchvision's v2).
 func buildScaleJitter(v map[string]value) (native.Op, *Error) {
-	// The width comes first: torchvision divides target_size[0] by it (ScaleJitter.make_params).
+	// The width comes first: torchvision divides target_size[0] by the image's width (ScaleJitter.make_params).
 	return native.ScaleJitter{Width: v["target_size"].integer(0), Height: v["target_size"].integer(1),
 		Filter: filterOf(v), Scale: v["scale_range"].pair()}, nil
 }
 
 func buildZoomOut(v map[string]value) (native.Op, *Error) {
-	// ZoomOut is a padding whose sides are drawn; torchvision leaves it no mode but constant.
+	// ZoomOut is a padding whose sides are drawn; torchvision allows it only the mode constant.
 	return native.ZoomOut{Mode: native.PadConstant, Fill: fillOf(v), Side: v["side_range"].pair()}, nil
 }
 
 // buildIoUCrop: the crop of SSD (Liu et al., 2016), as torchvision draws it.
 func buildIoUCrop(v map[string]value) (native.Op, *Error) {
-	// torchvision's own options where none are given. An overlap of 1 or more stands for an image that is
-	// left alone: the loop of RandomIoUCrop.make_params ends there.
+	// These are torchvision's own options if none are given. An overlap of 1 or more stands for an image that is left
+	// alone: the loop of RandomIoUCrop.make_params ends there.
 	op := native.IoUCrop{Trials: v["trials"].integer(0), Overlaps: []float64{0, 0.1, 0.3, 0.5, 0.7, 0.9, 1}}
 	if given := v["sampler_options"]; !given.isNull {
 		op.Overlaps = given.numbers
@@ -218,12 +218,12 @@ func buildIoUCrop(v map[string]value) (native.Op, *Error) {
 	return op, nil
 }
 
-// buildResize: torchvision's Resize is three: to a size, by the shorter side, and by the longer one.
-// Its max_size must be greater than the size, not equal to it, as torchvision has it.
-// A size of 0 stands for none in the op. No user can write 0, for the argument's type begins at 1.
+// buildResize: torchvision's Resize has three forms: to a size, by the shorter side, and by the longer side. As in
+// torchvision, max_size must be greater than the size, not equal to it. A size of 0 in the op means that there is none.
+// No user can write 0, because the argument's type begins at 1.
 func buildResize(v map[string]value) (native.Op, *Error) {
 	size, limit := v["size"].numbers, v["max_size"]
-	// Resize(None, max_size=n): the longer side alone is given.
+	// Resize(None, max_size=n): only the longer side is given.
 	if v["size"].isNull {
 		if limit.isNull {
 			return nil, &Error{Argument: "max_size", Text: "is null, and so is size (expected the length of the longer side)"}
@@ -247,10 +247,11 @@ func buildResize(v map[string]value) (native.Op, *Error) {
 	return op, nil
 }
 
-// filterOf: the name was checked already (readChoice). Warps and tensors take fewer names, all of which are in this map.
+// filterOf: the name was checked before (readChoice). Warps and tensors accept fewer names, all of which are in this
+// map.
 func filterOf(v map[string]value) int32 { return filters[v["interpolation"].text] }
 
-// fillOf is a fill's three channels; of none, black, as torchvision has it for PIL images (_parse_fill in
+// fillOf returns the three channels of a fill; black if there is none, as in torchvision for PIL images (_parse_fill in
 // transforms/_functional_pil.py).
 func fillOf(v map[string]value) (fill [3]float64) {
 	if given, ok := v["fill"]; ok && !given.isNull {
@@ -262,15 +263,15 @@ func fillOf(v map[string]value) (fill [3]float64) {
 // sizeOf: one number stands for both sides.
 func sizeOf(size value) (height, width int32) { return int32(size.each(0)), int32(size.each(1)) }
 
-// paddingOf: torchvision's one, two or four numbers to left, top, right, bottom.
+// paddingOf: torchvision's one, two or four numbers become left, top, right, bottom.
 func paddingOf(v map[string]value) native.Padding {
 	padding := native.Padding{Mode: paddingModes[v["padding_mode"].text]}
 	given := v["padding"]
 	if given.isNull {
 		return padding
 	}
-	// The order is torchvision's (v2/functional/_geometry.py, _parse_pad_padding): left, top, right, bottom.
-	// One number is for all sides; of two the second is above and below, which i % 2 comes to.
+	// The order is torchvision's (v2/functional/_geometry.py, _parse_pad_padding): left, top, right, bottom. One number
+	// is for all sides. The second of two numbers is for top and bottom; i % 2 selects it.
 	side := func(i int) int32 { return int32(given.numbers[i%len(given.numbers)]) }
 	padding.Left, padding.Top, padding.Right, padding.Bottom = side(0), side(1), side(2), side(3)
 	return padding

@@ -7,10 +7,10 @@ import (
 	"github.com/headrace/headrace/native"
 )
 
-// pixels are the transforms of pixels whose op is not an Adjust: random ones, fixed ones that a replay
-// names (fixed.go), and policies.
-// The op of a transform that draws numbers has their bounds; the fixed one beside it has the numbers that were drawn, and is
-// another type in native (GaussianBlur and FixedBlur). Where only the chance is drawn, as of RandomPosterize, one op is both.
+// pixels are the transforms of pixels whose op is not an Adjust: random ones, fixed ones that a replay names
+// (fixed.go), and policies. The op of a transform that draws numbers has their bounds. The fixed op beside it has the
+// drawn numbers, and is another type in native (GaussianBlur and FixedBlur). If only the chance is drawn, as for
+// RandomPosterize, one op serves for both.
 var pixels = map[string]builder{
 	"RandomPosterize":          buildPosterize,
 	"Posterize":                buildPosterize,
@@ -47,7 +47,8 @@ var pixels = map[string]builder{
 	"Native":                   buildNative,
 }
 
-// buildChannelPermutation: which of the six orders is drawn with all alike (torch.randperm of RandomChannelPermutation).
+// buildChannelPermutation: one of the six orders is drawn, each equally likely (torch.randperm of
+// RandomChannelPermutation).
 func buildChannelPermutation(map[string]value) (native.Op, *Error) {
 	return native.ChannelPermutation{}, nil
 }
@@ -62,33 +63,33 @@ func buildGaussianBlur(v map[string]value) (native.Op, *Error) {
 	return native.GaussianBlur{Kernel: kernelOf(v), Sigma: v["sigma"].pair()}, nil
 }
 
-// buildRandomPillowBlur: Pillow's ImageFilter.GaussianBlur, whose radius is the standard deviation. It approximates by three
-// box blurs, so its bytes are others than those of torchvision's convolution with a kernel.
+// buildRandomPillowBlur: Pillow's ImageFilter.GaussianBlur, whose radius is the standard deviation. It approximates a
+// Gaussian by three box blurs, so its bytes differ from those of torchvision's convolution with a kernel.
 func buildRandomPillowBlur(v map[string]value) (native.Op, *Error) {
 	return native.PillowBlur{Radius: v["radius"].pair()}, nil
 }
 
-// buildJPEG: one number of quality stands for both bounds; a quality is drawn among whole numbers.
+// buildJPEG: one number for the quality stands for both bounds; whole qualities are drawn.
 func buildJPEG(v map[string]value) (native.Op, *Error) {
 	return native.JPEG{Quality: [2]int32{int32(v["quality"].each(0)), int32(v["quality"].each(1))}}, nil
 }
 
 func buildGaussianNoise(v map[string]value) (native.Op, *Error) {
-	// Mean and deviation are of values in 0..1, as v2.GaussianNoise takes them, also where bytes come of it.
+	// Mean and deviation are for values in 0..1, as in v2.GaussianNoise, even if the result is bytes.
 	return native.GaussianNoise{Mean: v["mean"].numbers[0], Deviation: v["sigma"].numbers[0], Clip: v["clip"].on()}, nil
 }
 
-// buildElasticTransform: without a fill what comes from outside counts as 0, as torch's grid_sample has it. A fill of 0 is
-// not the same: torchvision mixes it in by a mask, which may round otherwise or, with nearest, take another pixel. So native
-// has to know whether there is one.
+// buildElasticTransform: without a fill, pixels from outside count as 0, as in torch's grid_sample. A fill of 0 is not
+// the same: torchvision blends it in with a mask, which may round differently or, with nearest, choose another pixel.
+// So native has to know whether there is a fill.
 func buildElasticTransform(v map[string]value) (native.Op, *Error) {
 	op := native.Elastic{Alpha: v["alpha"].pair(), Sigma: v["sigma"].pair(), Filled: !v["fill"].isNull,
 		Version: versionOf(v), Filter: filterOf(v), Fill: fillOf(v)}
 	return op, refuseOneSigma(v)
 }
 
-// refuseOneSigma: torchvision blurs each axis of a displacement whose own sigma is above 0, with both
-// sigmas (ElasticTransform.get_params), and its gaussian_blur refuses one that is 0. So both are, or none.
+// refuseOneSigma: torchvision blurs each axis of a displacement whose own sigma is above 0, using both sigmas
+// (ElasticTransform.get_params), and its gaussian_blur refuses a sigma of 0. So both have to be 0, or neither.
 func refuseOneSigma(v map[string]value) *Error {
 	if sigma := v["sigma"].pair(); (sigma[0] == 0) != (sigma[1] == 0) {
 		return &Error{Argument: "sigma", Text: fmt.Sprintf("is %v (expected no 0, or 0 for both)", v["sigma"].numbers)}
@@ -96,24 +97,24 @@ func refuseOneSigma(v map[string]value) *Error {
 	return nil
 }
 
-// buildRotation: with expand the canvas grows by the angle that was drawn, so that each image has a size of its own.
+// buildRotation: with expand the canvas grows with the drawn angle, so each image has its own size.
 func buildRotation(v map[string]value) (native.Op, *Error) {
 	return native.Rotation{Filter: filterOf(v), Fill: fillOf(v), Expand: v["expand"].on(),
 		Degrees: eitherSide(v["degrees"]), Centre: centreOf(v)}, refuseNegative("degrees", v["degrees"])
 }
 
-// buildAffine: a scale from 1 to 1 stands for torchvision's None, for a draw between equal bounds gives the bound.
+// buildAffine: a scale from 1 to 1 stands for torchvision's None, because a draw between equal bounds gives the bound.
 func buildAffine(v map[string]value) (native.Op, *Error) {
 	op := native.Affine{Filter: filterOf(v), Fill: fillOf(v), Degrees: eitherSide(v["degrees"]),
 		Scale: [2]float64{1, 1}, Centre: centreOf(v), Version: versionOf(v)}
-	// torchvision's None: no translation, no scaling, no shear.
+	// These are torchvision's None: no translation, no scaling, no shear.
 	if !v["translate"].isNull {
 		op.Translate = v["translate"].pair()
 	}
 	if !v["scale"].isNull {
 		op.Scale = v["scale"].pair()
 	}
-	// One number or two are along x; four are along x and y.
+	// One or two numbers are for x; four are for x and y.
 	if shear := v["shear"]; !shear.isNull {
 		op.ShearX = eitherSide(value{numbers: shear.numbers[:min(2, len(shear.numbers))]})
 		if len(shear.numbers) == 4 {
@@ -131,18 +132,18 @@ func buildPerspective(v map[string]value) (native.Op, *Error) {
 	return native.Perspective{Filter: filterOf(v), Fill: fillOf(v), Distortion: v["distortion_scale"].numbers[0]}, nil
 }
 
-// buildRandAugment: num_ops ops one behind the other, all of one magnitude (RandAugment.forward).
+// buildRandAugment: num_ops ops one after the other, all with one magnitude (RandAugment.forward).
 func buildRandAugment(v map[string]value) (native.Op, *Error) {
 	op := native.RandAugment{Ops: v["num_ops"].integer(0), Magnitude: v["magnitude"].integer(0),
 		Bins: v["num_magnitude_bins"].integer(0), Version: versionOf(v), Filter: filterOf(v), Fill: fillOf(v)}
-	// torchvision takes it as an index into so many magnitudes.
+	// torchvision uses it as an index into so many magnitudes.
 	if op.Magnitude >= op.Bins {
 		return nil, &Error{Argument: "magnitude", Text: fmt.Sprintf("is %d (expected less than num_magnitude_bins, which is %d)", op.Magnitude, op.Bins)}
 	}
 	return op, nil
 }
 
-// buildTrivialAugment: one op at a strength that is drawn, so there is no magnitude to check.
+// buildTrivialAugment: one op with a drawn magnitude, so there is no magnitude to check.
 func buildTrivialAugment(v map[string]value) (native.Op, *Error) {
 	return native.TrivialAugment{Bins: v["num_magnitude_bins"].integer(0), Version: versionOf(v), Filter: filterOf(v), Fill: fillOf(v)}, nil
 }
@@ -153,14 +154,14 @@ func buildAutoAugment(v map[string]value) (native.Op, *Error) {
 	return native.AutoAugment{Policy: int32(policy), Version: versionOf(v), Filter: filterOf(v), Fill: fillOf(v)}, nil
 }
 
-// buildColorJitter: one number is a distance from the factor that changes nothing, as in
-// torchvision; an interval of that factor alone is left out.
+// buildColorJitter: one number is a distance from the factor that changes nothing, as in torchvision. An interval of
+// only that factor is left out.
 func buildColorJitter(v map[string]value) (native.Op, *Error) {
 	var op native.ColorJitter
-	// In the order of native.ColorJitter's factors. The order in which they are done is drawn for each
-	// image (ColorJitter.get_params).
+	// This is the order of native.ColorJitter's factors. The order in which they are applied is drawn for each image
+	// (ColorJitter.get_params).
 	for i, argument := range []string{"brightness", "contrast", "saturation", "hue"} {
-		// A hue is turned by adding, every other factor multiplies.
+		// A hue is turned by adding; every other factor multiplies.
 		neutral := 1.0
 		if argument == "hue" {
 			neutral = 0
@@ -171,19 +172,19 @@ func buildColorJitter(v map[string]value) (native.Op, *Error) {
 				return nil, &Error{Argument: argument, Text: fmt.Sprintf("is %g (expected at least 0 as one number)", v[argument].numbers[0])}
 			}
 			low, high = neutral-high, neutral+high
-			// A factor of brightness is no negative number (ColorJitter._check_input, clip_first_on_zero).
+			// A factor of brightness cannot be negative (ColorJitter._check_input, clip_first_on_zero).
 			if argument != "hue" {
 				low = max(low, 0)
 			}
 		}
 		op.Factor[i] = [2]float64{low, high}
-		// torchvision makes None of it, and draws nothing for it: the draws of the others depend on that.
+		// torchvision makes it None and draws nothing for it; the draws of the others depend on that.
 		op.Drawn[i] = low != neutral || high != neutral
 	}
 	return op, nil
 }
 
-// eitherSide: one number is as far to either side, two are the bounds (torchvision's _setup_angle).
+// eitherSide: one number reaches that far to either side, two are the bounds (torchvision's _setup_angle).
 func eitherSide(v value) [2]float64 {
 	bounds := v.pair()
 	if len(v.numbers) == 1 {
@@ -192,8 +193,8 @@ func eitherSide(v value) [2]float64 {
 	return bounds
 }
 
-// refuseNegative: one number n stands for the bounds -n and n, which a negative one would turn around;
-// torchvision refuses it, too (_setup_angle).
+// refuseNegative: one number n stands for the bounds -n and n, which a negative number would swap; torchvision refuses
+// it, too (_setup_angle).
 func refuseNegative(argument string, v value) *Error {
 	if len(v.numbers) == 1 && v.numbers[0] < 0 {
 		return &Error{Argument: argument, Text: fmt.Sprintf("is %g (expected at least 0 as one number)", v.numbers[0])}
@@ -201,8 +202,8 @@ func refuseNegative(argument string, v value) *Error {
 	return nil
 }
 
-// versionOf is which of torchvision's two versions the transform stands for: v1 and v2 differ in the order
-// of sums of an affine map, so in the last bits of a place, and in the thresholds of a policy. 0 where the
+// versionOf returns which of torchvision's two versions the transform stands for. v1 and v2 differ in the order of the
+// sums of an affine map, and so in the last bits of a place, and in the thresholds of a policy. It is 0 if the
 // transform is the same in both.
 func versionOf(v map[string]value) int32 {
 	if version, ok := v["version"]; ok {
@@ -211,8 +212,8 @@ func versionOf(v map[string]value) int32 {
 	return 0
 }
 
-// centreOf is the centre of a rotation or an affine map; nil is the middle of the image, which native
-// works out as it learns the size.
+// centreOf returns the centre of a rotation or an affine map. nil is the middle of the image, which native computes
+// once it knows the size.
 func centreOf(v map[string]value) *[2]float64 {
 	if v["center"].isNull {
 		return nil

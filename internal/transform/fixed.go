@@ -4,13 +4,13 @@ import (
 	"github.com/headrace/headrace/native"
 )
 
-// adjustment is a transform that changes colours or sharpness, by one number where it has an argument.
+// adjustment is a transform that changes colours or sharpness; if it has an argument, that is one number.
 type adjustment struct {
 	kind   int32
 	factor string
 }
 
-// adjustments are done with the probability p where they have one.
+// adjustments are applied with the probability p, if they have one.
 var adjustments = map[string]adjustment{
 	"Grayscale":             {native.PixelGrey, ""},
 	"RandomGrayscale":       {native.PixelGrey, ""},
@@ -28,8 +28,8 @@ var adjustments = map[string]adjustment{
 	"Equalize":              {native.PixelEqualize, ""},
 }
 
-// ofTensors are the ops that torchvision does otherwise to tensors of bytes (_functional_tensor.py) than to
-// PIL images, where Pillow does them.
+// ofTensors are the ops that torchvision does differently with tensors of bytes (_functional_tensor.py) than with PIL
+// images, where Pillow does them.
 var ofTensors = map[int32]int32{
 	native.PixelBrightness:   native.PixelTensorBrightness,
 	native.PixelContrast:     native.PixelTensorContrast,
@@ -38,7 +38,8 @@ var ofTensors = map[int32]int32{
 	native.PixelAutocontrast: native.PixelTensorAutocontrast,
 }
 
-// build makes the op. Only functions of headrace.functional have the argument tensor=: the image was a tensor to torchvision.
+// build makes the op. Only functions of headrace.functional have the argument tensor=, which says that the image was a
+// tensor in torchvision.
 func (a adjustment) build(v map[string]value) native.Op {
 	op := native.Adjust{Kind: a.kind}
 	if a.factor != "" {
@@ -51,7 +52,7 @@ func (a adjustment) build(v map[string]value) native.Op {
 }
 
 func buildPosterize(v map[string]value) (native.Op, *Error) {
-	// A replay of a policy may keep none of a byte's bits ("bits_or_none").
+	// A replay of a policy may keep no bit of a byte ("bits_or_none").
 	return native.Posterize{Bits: v["bits"].integer(0)}, nil
 }
 
@@ -60,7 +61,7 @@ func buildSolarize(v map[string]value) (native.Op, *Error) {
 }
 
 func buildSolarizeAdd(v map[string]value) (native.Op, *Error) {
-	// As timm has it: what lies below the threshold is added to, all else stays (solarize_add in auto_augment.py).
+	// As in timm, values below the threshold are increased and others stay (solarize_add in auto_augment.py).
 	return native.SolarizeAdd{Add: v["add"].integer(0), Threshold: v["thresh"].integer(0)}, nil
 }
 
@@ -69,7 +70,7 @@ func buildGamma(v map[string]value) (native.Op, *Error) {
 }
 
 func buildPermutation(v map[string]value) (native.Op, *Error) {
-	// permutation[i] is the channel that comes to stand at i, as functional.permute_channels has it.
+	// permutation[i] is the channel that is moved to i, as in functional.permute_channels.
 	var op native.PermuteChannels
 	for i := range op.Order {
 		op.Order[i] = v["permutation"].integer(i)
@@ -78,7 +79,7 @@ func buildPermutation(v map[string]value) (native.Op, *Error) {
 }
 
 func buildBlur(v map[string]value) (native.Op, *Error) {
-	// Kernel and sigma of the draw: buildGaussianBlur has the bounds.
+	// These are the drawn kernel and sigma; buildGaussianBlur has the bounds.
 	return native.FixedBlur{Kernel: kernelOf(v), Sigma: v["sigma"].pair()}, nil
 }
 
@@ -86,12 +87,11 @@ func buildPillowBlur(v map[string]value) (native.Op, *Error) {
 	return native.FixedPillowBlur{Radius: [2]float64{v["radius"].each(0), v["radius"].each(1)}}, nil
 }
 
-// keyOf is the key of noise, which is written as four numbers of 32 bits.
-// A key is 128 bits of the counter-based generator (native/draws), from which noise of any size is made again, so that
-// a replay needs no array of numbers.
+// keyOf returns the key of noise, which is written as four numbers of 32 bits. A key is 128 bits of the counter-based
+// generator (native/draws). Noise of any size can be made from it again, so a replay needs no array of numbers.
 func keyOf(v map[string]value) (key [2]uint64) {
 	for k, number := range v["key"].numbers {
-		// JSON's numbers are float64 to many readers, which hold 53 bits and no 64.
+		// Many readers of JSON keep numbers as float64, which holds 53 bits and not 64.
 		key[k/2] |= uint64(uint32(number)) << (32 * (k % 2))
 	}
 	return key
@@ -107,8 +107,8 @@ func buildElastic(v map[string]value) (native.Op, *Error) {
 	return op, refuseOneSigma(v)
 }
 
-// buildDisplace makes the op of a displacement that the caller computed: two float32 numbers a pixel,
-// across and down, in halves of the image's sides as torch's grid_sample has it. The memory is the caller's.
+// buildDisplace makes the op of a displacement that the caller computed: two float32 numbers for each pixel, across and
+// down, in halves of the image's sides as in torch's grid_sample. The memory belongs to the caller.
 func buildDisplace(v map[string]value) (native.Op, *Error) {
 	op := native.Displaced{Field: v["displacement"].address, Filled: !v["fill"].isNull,
 		Version: versionOf(v), Filter: filterOf(v), Fill: fillOf(v)}
@@ -119,8 +119,8 @@ func buildDisplace(v map[string]value) (native.Op, *Error) {
 	return op, nil
 }
 
-// buildFixedAffine: an angle, a translation in pixels, a factor and two shears, as functional.affine takes them; the
-// map's six coefficients depend on the image's size and are native's to work out.
+// buildFixedAffine: an angle, a translation in pixels, a factor and two shears, as in functional.affine. The map's six
+// coefficients depend on the image's size, so native computes them.
 func buildFixedAffine(v map[string]value) (native.Op, *Error) {
 	return native.FixedAffine{Angle: v["angle"].numbers[0], Scale: v["scale"].numbers[0], Translate: v["translate"].pair(),
 		Shear: v["shear"].pair(), Centre: centreOf(v), Version: versionOf(v), Filter: filterOf(v), Fill: fillOf(v)}, nil
@@ -131,7 +131,7 @@ func buildRotate(v map[string]value) (native.Op, *Error) {
 		Filter: filterOf(v), Fill: fillOf(v)}, nil
 }
 
-// buildAffineMap: the coefficients of Pillow's Image.transform, which lead from a pixel of the result to one of the
+// buildAffineMap: the coefficients of Pillow's Image.transform, which map a pixel of the result to a point of the
 // image. Without a size the result is as large as the image.
 func buildAffineMap(v map[string]value) (native.Op, *Error) {
 	op := native.AffineMap{Coefficients: [6]float64(v["coefficients"].numbers), Filter: filterOf(v), Fill: fillOf(v)}
@@ -147,13 +147,13 @@ func buildTensorAffine(v map[string]value) (native.Op, *Error) {
 		Filter: filterOf(v), Fill: fillOf(v)}, nil
 }
 
-// buildPerspectiveMap: Pillow's eight coefficients of Image.transform, from the result to the image as well.
+// buildPerspectiveMap: the eight coefficients of Pillow's Image.transform, also from the result to the image.
 func buildPerspectiveMap(v map[string]value) (native.Op, *Error) {
 	return native.PerspectiveMap{Coefficients: [8]float64(v["coefficients"].numbers), Filter: filterOf(v), Fill: fillOf(v)}, nil
 }
 
 func buildNative(v map[string]value) (native.Op, *Error) {
-	// The function is a program's own, compiled; native calls it on each image, in its decode threads.
+	// The function is the program's own compiled one; native calls it for each image in its decode threads.
 	op := native.User{Function: v["function"].address, Context: v["context"].address}
 	if op.Function == 0 {
 		return nil, &Error{Argument: "function", Text: "is 0 (expected the address of a function)"}
@@ -163,8 +163,8 @@ func buildNative(v map[string]value) (native.Op, *Error) {
 
 // ---- and back: what was drawn, as calls of headrace.functional ----
 
-// adjusted are the functions of Adjust's kinds, with the argument of those that have one.
-// The names are those of headrace.functional, which calls its arguments otherwise than the transforms do.
+// adjusted are the functions of Adjust's kinds, with the argument if a kind has one. The names are those of
+// headrace.functional, which has other names for its arguments than the transforms.
 var adjusted = map[int32]struct{ function, factor string }{
 	native.PixelInvert:       {"invert", ""},
 	native.PixelBrightness:   {"adjust_brightness", "brightness_factor"},
@@ -176,7 +176,7 @@ var adjusted = map[int32]struct{ function, factor string }{
 	native.PixelEqualize:     {"equalize", ""},
 }
 
-// adjustCalls is the one call of an op, or none of a policy's Identity, which leaves the image as it is.
+// adjustCalls returns the one call of an op; none for a policy's Identity, which leaves the image as it is.
 func adjustCalls(op native.Adjust) []Call {
 	arguments := map[string]any{}
 	kind := op.Kind
@@ -187,12 +187,12 @@ func adjustCalls(op native.Adjust) []Call {
 		}
 	}
 	if kind == native.PixelGrey {
-		// Three equal channels, also behind Grayscale(1): the plan leaves the one channel out at its end.
+		// There are three equal channels even after Grayscale(1), because the plan drops two of them only at its end.
 		return []Call{call("rgb_to_grayscale", map[string]any{"num_output_channels": 3})}
 	}
 	found, ok := adjusted[kind]
 	if !ok {
-		return nil // what does nothing
+		return nil // it does nothing
 	}
 	if found.factor != "" {
 		arguments[found.factor] = op.Factor
@@ -200,8 +200,8 @@ func adjustCalls(op native.Adjust) []Call {
 	return []Call{call(found.function, arguments)}
 }
 
-// pixelCalls are those of a fixed op on pixels of an image of height x width.
-// A kind that is missing here would be left out of a replay without a word, so each new fixed op needs a case.
+// pixelCalls returns the calls of a fixed op on the pixels of an image of height x width. A kind that is missing here
+// would be silently left out of a replay, so each new fixed op needs a case.
 func pixelCalls(op native.Op, height, width int32) []Call {
 	switch op := op.(type) {
 	case native.Adjust:
@@ -224,7 +224,8 @@ func pixelCalls(op native.Op, height, width int32) []Call {
 		}
 		return []Call{call("pillow_blur", map[string]any{"radius": op.Radius})}
 	case native.User:
-		// Without addresses, which mean nothing outside of this process. The program knows which function it gave.
+		// Addresses are left out, because they mean nothing outside this process. The program knows which function it
+		// gave.
 		return []Call{call("native", map[string]any{})}
 	case native.FixedJPEG:
 		return []Call{call("jpeg", map[string]any{"quality": op.Quality})}
@@ -249,17 +250,17 @@ func pixelCalls(op native.Op, height, width int32) []Call {
 	return nil
 }
 
-// halves is a key as it is written: four numbers of 32 bits.
+// halves returns a key as it is written: four numbers of 32 bits.
 func halves(key [2]uint64) [4]uint32 {
 	return [4]uint32{uint32(key[0]), uint32(key[0] >> 32), uint32(key[1]), uint32(key[1] >> 32)}
 }
 
-// wholes is a fill as it was written: bytes, which native holds as float64.
+// wholes returns a fill as it was written: bytes, which native holds as float64.
 func wholes(numbers [3]float64) [3]int32 {
 	return [3]int32{int32(numbers[0]), int32(numbers[1]), int32(numbers[2])}
 }
 
-// fillOrNull is null where what comes from outside counts as 0.
+// fillOrNull returns null if pixels from outside count as 0.
 func fillOrNull(filled bool, fill [3]float64) any {
 	if !filled {
 		return nil

@@ -8,23 +8,23 @@ import (
 	"github.com/headrace/headrace/native"
 )
 
-// maxDepth bounds transforms within transforms (docs/limits.md): a list comes from outside, and reading it
-// calls itself at each level.
+// maxDepth bounds transforms within transforms (docs/limits.md), because a list comes from outside, and reading it is
+// recursive.
 const maxDepth = 8
 
-// buildAll makes the ops of one transform: its own, or those of a group with what is in it.
-// depth counts the groups around the transform: 0 for an entry of the user's list.
+// buildAll makes the ops of one transform: its own, or those of a group with its contents. depth counts the groups
+// around the transform: 0 for an entry of the user's list.
 func buildAll(name string, v map[string]value, depth int) ([]native.Op, *Error) {
 	switch {
 	case depth > maxDepth:
 		return nil, &Error{Text: fmt.Sprintf("it is nested too deep (expected at most %d levels)", maxDepth)}
-	// One draw for all of the list: all of it is done, or nothing.
+	// There is one draw for the whole list: all of it is done, or nothing.
 	case name == "RandomApply":
 		inner, err := buildList(v["transforms"].list, depth)
 		return group(native.OpApply, v["p"].numbers[0], 1, inner), err
 	case name == "RandomChoice" || name == "RandomOrder":
 		return buildMembers(name, v, depth)
-	// A class of its own in torchvision, and in the engine a group of what it does.
+	// It is a separate class in torchvision, and in the engine a group of its parts.
 	case name == "RandomPhotometricDistort":
 		return buildPhotometric(v), nil
 	}
@@ -32,26 +32,26 @@ func buildAll(name string, v map[string]value, depth int) ([]native.Op, *Error) 
 	if err != nil {
 		return nil, err
 	}
-	// A group may be passed over, and the batch's images would have one channel or three by chance.
+	// A group may be skipped, and then the number of channels of the batch's images would depend on chance.
 	if name == "Grayscale" && depth > 0 && v["num_output_channels"].numbers[0] == 1 {
 		return nil, &Error{Argument: "num_output_channels", Text: "is 1 in a group (expected 3: all images of a batch have as many channels)"}
 	}
-	// The op itself has no probability: as a group of one it has that of groups.
+	// The op itself has no probability. In a group of its own it gets the group's.
 	if theTable().entry(name).WithChance {
 		return group(native.OpApply, v["p"].numbers[0], 1, []native.Op{op}), nil
 	}
 	return []native.Op{op}, nil
 }
 
-// buildPhotometric: each of ColorJitter's changes alone with the probability p, contrast in one of two
-// places. torchvision draws one contrast and then its place; so does a choice between two that are
-// drawn alike.
+// buildPhotometric: each of ColorJitter's changes is applied separately with the probability p, and contrast in one of
+// two places. torchvision draws one contrast and then its place; a choice between two that are drawn in the same way
+// gives the same.
 func buildPhotometric(v map[string]value) []native.Op {
 	p := v["p"].numbers[0]
 	change := func(at int, argument string) []native.Op {
 		var op native.ColorJitter
-		// Drawn even where the interval is the factor that changes nothing: unlike ColorJitter, torchvision
-		// makes no None of it here (RandomPhotometricDistort.make_params).
+		// It is drawn even if the interval is only the factor that changes nothing: unlike for ColorJitter, torchvision
+		// does not make it None here (RandomPhotometricDistort.make_params).
 		op.Drawn[at], op.Factor[at] = true, v[argument].pair()
 		return group(native.OpApply, p, 1, []native.Op{op})
 	}
@@ -63,16 +63,15 @@ func buildPhotometric(v map[string]value) []native.Op {
 	return slices.Concat(change(0, "brightness"), group(native.OpChoice, 0, 0, places), group(native.OpApply, p, 1, channels))
 }
 
-// group puts the op that says how many follow before them.
-// Only members of a choice have a weight. Count is a number of ops, not of transforms, so that native passes over a group
-// by adding it.
+// group puts an op before the others that says how many follow. Only members of a choice have a weight. Count is a
+// number of ops and not of transforms, so that native skips a group by adding it.
 func group(kind int32, p, weight float64, inner []native.Op) []native.Op {
 	// A plan is a flat list for C: a group is a head and the ops that follow it.
 	head := native.Group{Kind: kind, Count: int32(len(inner)), Probability: p, Weight: weight}
 	return append([]native.Op{head}, inner...)
 }
 
-// buildList makes the ops of the transforms in a group, one behind the other.
+// buildList makes the ops of the transforms in a group, one after the other.
 func buildList(list []json.RawMessage, depth int) ([]native.Op, *Error) {
 	var ops []native.Op
 	for i, raw := range list {
@@ -80,7 +79,8 @@ func buildList(list []json.RawMessage, depth int) ([]native.Op, *Error) {
 		if err != nil {
 			return nil, err
 		}
-		// Looked at as the list grows: eight levels of long lists would take memory first, and be refused then.
+		// This is checked as the list grows. Otherwise eight levels of long lists would first take memory, and be
+		// refused only then.
 		if ops = append(ops, made...); len(ops) > native.MaxOps {
 			return nil, &Error{Text: fmt.Sprintf("it holds too many (expected at most %d transforms)", native.MaxOps)}
 		}
@@ -88,14 +88,14 @@ func buildList(list []json.RawMessage, depth int) ([]native.Op, *Error) {
 	return ops, nil
 }
 
-// buildNested makes the ops of one transform in a group. Its error has the place in the group; each level above
-// puts its own in front, so that at the end it is that of an entry of the user's list.
+// buildNested makes the ops of one transform in a group. Its error has the place in the group. Each level above puts
+// its own place in front, so in the end the place is that of an entry of the user's list.
 func buildNested(index int, raw json.RawMessage, depth int) ([]native.Op, *Error) {
 	name, values, err := parseOne(index, raw)
 	if err != nil {
 		return nil, err
 	}
-	// Done to finished values, or to several images: the plan has one place for either, behind all ops.
+	// These apply to finished values, or to several images. The plan has one place for each, after all ops.
 	if name == "Normalize" || erases(name) || makesSeveral(name) {
 		return nil, &Error{Transform: name, Text: "it stands inside of another (expected at the end of the list)"}
 	}
@@ -109,8 +109,8 @@ func buildNested(index int, raw json.RawMessage, depth int) ([]native.Op, *Error
 	return made, err
 }
 
-// buildMembers makes each transform of a choice or an order a group of its own.
-// A member that became several ops, as a Compose or a RandomApply, still counts once in the draw.
+// buildMembers puts each transform of a choice or an order into a group of its own. A member that became several ops,
+// such as a Compose or a RandomApply, still counts once in the draw.
 func buildMembers(name string, v map[string]value, depth int) ([]native.Op, *Error) {
 	list, weights := v["transforms"].list, v["p"]
 	if len(weights.numbers) > 0 && len(weights.numbers) != len(list) {
@@ -129,12 +129,12 @@ func buildMembers(name string, v map[string]value, depth int) ([]native.Op, *Err
 		if err != nil {
 			return nil, err
 		}
-		// A member of a choice may be a Compose of several: its weight stands with the group.
+		// A member of a choice may be a Compose of several transforms: its weight belongs to the group.
 		if members = append(members, group(native.OpApply, 1, weight, inner)...); len(members) > native.MaxOps {
 			return nil, &Error{Text: fmt.Sprintf("it holds too many (expected at most %d transforms)", native.MaxOps)}
 		}
 	}
-	// A weight may be 0, but not all of them: then none could be drawn.
+	// A weight may be 0, but not all of them, because then none could be drawn.
 	if sum <= 0 {
 		return nil, &Error{Argument: "p", Text: "has no weight above 0 (expected one or more)"}
 	}

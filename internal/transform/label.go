@@ -11,8 +11,7 @@ import (
 	"github.com/headrace/headrace/native"
 )
 
-// ParseLabel reads how a field of labels moves; the error names the field, the label and the
-// argument.
+// ParseLabel reads how a field of labels moves. Its error names the field, the label and the argument.
 func ParseLabel(field string, raw json.RawMessage) (labels.Rule, error) {
 	t := theTable()
 	name, v, err := parseNamed("label", t.Labels, 0, raw)
@@ -22,7 +21,7 @@ func ParseLabel(field string, raw json.RawMessage) (labels.Rule, error) {
 	switch name {
 	case "Boxes":
 		r := labels.Rule{Kind: labels.Boxes, MinArea: v["min_area"].numbers[0]}
-		// The table lists the formats in the order of labels' numbers.
+		// The table lists the formats in the order of package labels' numbers.
 		r.Format = labels.Format(slices.Index(t.Choices["box_format"], v["format"].text))
 		r.Clamp, r.ClampAtEnd, r.Hard = v["clamp"].on(), v["clamp_at_end"].on(), v["clamping_mode"].text == "hard"
 		if least := v["sanitize"]; !least.isNull {
@@ -32,7 +31,7 @@ func ParseLabel(field string, raw json.RawMessage) (labels.Rule, error) {
 	case "KeyPoints":
 		return labels.Rule{Kind: labels.Points, ClampAtEnd: v["clamp_at_end"].on(), Sanitize: v["sanitize"].on()}, nil
 	case "Mask":
-		// A mask without a fill of its own gets that of the op which moves it, as in torchvision.
+		// A mask without its own fill gets the fill of the op that moves it, as in torchvision.
 		r := labels.Rule{Kind: labels.Mask, Fill: native.MaskFillOfOp}
 		if fill := v["fill"]; !fill.isNull {
 			r.Fill = fill.integer(0)
@@ -44,9 +43,9 @@ func ParseLabel(field string, raw json.RawMessage) (labels.Rule, error) {
 	return labels.Rule{}, labelError(field, &Error{Transform: name, Text: "it is no label that moves (expected Boxes, KeyPoints, Mask or Image)"})
 }
 
-// parseForm reads how a further image of a sample comes out.
+// parseForm reads the form of a further image of a sample.
 func parseForm(v map[string]value) labels.Form {
-	// A DType of -1 is the batch's own.
+	// A DType of -1 means the batch's own.
 	f := labels.Form{Scale: v["scale"].integer(0), DType: -1}
 	if dtype := v["dtype"]; !dtype.isNull {
 		f.DType = dtypes[dtype.text]
@@ -66,7 +65,7 @@ func parseForm(v map[string]value) labels.Form {
 	return f
 }
 
-// labelError says it by the field and not, as of a transform, by a place in a list.
+// labelError names the field, and not a number in a list as for a transform.
 func labelError(field string, err *Error) error {
 	text := fmt.Sprintf("labels: %q", field)
 	if err.Transform != "" {
@@ -79,14 +78,13 @@ func labelError(field string, err *Error) error {
 	return errors.New(text + err.Text)
 }
 
-// CheckLabels refuses transforms with which torchvision moves no labels: policies, which would have
-// to know them, crops into several images, what mixes images; a RandomIoUCrop without boxes; for
-// places paddings that show the image again; for masks that are filled as images are, a fill for each
-// channel; and for images of another scale what has no counterpart in whole pixels of both. The list
-// was parsed: its schedules are sound.
+// CheckLabels refuses transforms with which torchvision moves no labels: policies, which would have to know labels,
+// crops into several images, and what mixes images. It refuses a RandomIoUCrop without boxes; for places, paddings that
+// show the image again; for masks that are filled like images, a fill with a number for each channel; and for images of
+// another scale, ops that have no counterpart in whole pixels of both. The list was parsed, so its schedules are valid.
 func CheckLabels(list []json.RawMessage, rules []labels.Rule) error {
-	// A schedule is no size to parseOne.
-	resolved := sizesAt(list, 0) // how labels move does not depend on a size
+	// parseOne does not accept a schedule as a size.
+	resolved := sizesAt(list, 0) // labels move in the same way at any size
 	for i, raw := range resolved {
 		if err := checkIoUCrops(i, raw, rules); err != nil {
 			return err
@@ -103,8 +101,8 @@ func CheckLabels(list []json.RawMessage, rules []labels.Rule) error {
 	return nil
 }
 
-// checkIoUCrops refuses a RandomIoUCrop without the one label whose boxes it looks at.
-// It is called also where there are no labels, for without boxes such a crop cannot be drawn at all.
+// checkIoUCrops refuses a RandomIoUCrop without the one label whose boxes it uses. It is called even if there are no
+// labels, because such a crop cannot be drawn without boxes.
 func checkIoUCrops(index int, raw json.RawMessage, rules []labels.Rule) error {
 	name, v, err := parseOne(index, raw)
 	if err != nil {
@@ -117,7 +115,7 @@ func checkIoUCrops(index int, raw json.RawMessage, rules []labels.Rule) error {
 				boxes++
 			}
 		}
-		// With two labels of boxes it would be open by which of them the crop is drawn.
+		// With two labels of boxes, it would be undefined which of them the crop uses.
 		if boxes != 1 || !slices.ContainsFunc(rules, labels.Rule.LooksAtBoxes) {
 			return &Error{Index: index, Transform: name, Text: "it needs the boxes of a sample (expected one label of Boxes, which are not rotated)"}
 		}
@@ -130,7 +128,7 @@ func checkIoUCrops(index int, raw json.RawMessage, rules []labels.Rule) error {
 	return nil
 }
 
-// checkLabels refuses one transform, or one inside of it, with which labels of these rules do not move.
+// checkLabels refuses one transform, or one inside it, if labels of these rules do not move with it.
 func checkLabels(index int, raw json.RawMessage, rules []labels.Rule) error {
 	name, v, err := parseOne(index, raw)
 	if err != nil {
@@ -144,12 +142,12 @@ func checkLabels(index int, raw json.RawMessage, rules []labels.Rule) error {
 		return err
 	}
 	places := slices.ContainsFunc(rules, func(r labels.Rule) bool { return r.Kind == labels.Boxes || r.Kind == labels.Points })
-	// Reflected pixels would show an object twice, and its box moves to one place only. torchvision refuses
-	// it, too (v2/functional/_geometry.py: pad_bounding_boxes, pad_keypoints).
+	// Reflected pixels would show an object twice, but its box moves to only one place. torchvision refuses this, too
+	// (v2/functional/_geometry.py: pad_bounding_boxes, pad_keypoints).
 	if mode := v["padding_mode"].text; places && mode != "" && mode != "constant" {
 		return &Error{Index: index, Transform: name, Argument: "padding_mode", Text: fmt.Sprintf("is %q (expected \"constant\", for boxes and points have no place in another)", mode)}
 	}
-	// A mask has one channel. Three numbers of a fill could not be told to it.
+	// A mask has one channel, so it cannot use a fill of three numbers.
 	channels := slices.ContainsFunc(e.Arguments, func(a argument) bool { return a.Type == "fill" && len(v[a.Name].numbers) > 1 })
 	if channels && slices.ContainsFunc(rules, labels.Rule.FilledAsImages) {
 		return &Error{Index: index, Transform: name, Argument: "fill", Text: "has a number for each channel (expected one number, or a Mask with a fill of its own)"}
@@ -162,7 +160,7 @@ func checkLabels(index int, raw json.RawMessage, rules []labels.Rule) error {
 	return nil
 }
 
-// checkScaled refuses what does not move an image of another scale along with the first one.
+// checkScaled refuses transforms with which an image of another scale does not move.
 func checkScaled(index int, name string, e *entry, v map[string]value, rules []labels.Rule) error {
 	if !slices.ContainsFunc(rules, func(r labels.Rule) bool { return r.Kind == labels.Image && r.Image.Scale != 1 }) {
 		return nil
@@ -174,17 +172,17 @@ func checkScaled(index int, name string, e *entry, v map[string]value, rules []l
 	if v["padding_mode"].text == "reflect" {
 		return &Error{Index: index, Transform: name, Argument: "padding_mode", Text: `is "reflect", which leaves out the edge, a pixel that is larger in an image of another scale (expected another mode, or a scale of 1)`}
 	}
-	// A quarter turn moves whole pixels, so that those of both images stay above one another.
+	// A quarter turn moves whole pixels, so the pixels of both images still correspond.
 	if name == "RandomRotation" && !turnsByQuarters(v) {
 		return &Error{Index: index, Transform: name, Argument: "degrees", Text: "leave more than a quarter turn to chance, and no image of another scale moves with that " + expected}
 	}
 	return nil
 }
 
-// turnsByQuarters is a RandomRotation by one angle, 0, 90, 180 or 270 degrees, around the middle.
+// turnsByQuarters is true for a RandomRotation by one angle, 0, 90, 180 or 270 degrees, around the middle.
 func turnsByQuarters(v map[string]value) bool {
 	d := v["degrees"].numbers
-	// One number other than 0 is an interval around 0, of which any angle may be drawn.
+	// One number other than 0 is an interval around 0, from which any angle may be drawn.
 	one := len(d) == 2 && d[0] == d[1] || len(d) == 1 && d[0] == 0
 	return one && math.Mod(d[0], 90) == 0 && v["center"].isNull
 }

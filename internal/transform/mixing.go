@@ -8,23 +8,23 @@ import (
 	"github.com/headrace/headrace/native"
 )
 
-// mixing is the end of a list that is done to whole batches: MixUp, CutMix, timm's Mixup, or a
-// choice of the first two.
-// It is no op of the plan: the plan makes one sample, and a mix needs two finished ones (docs/architecture.md, mix).
+// mixing is the end of a list, which applies to whole batches: MixUp, CutMix, timm's Mixup, or a choice of the first
+// two. It is not an op of the plan: the plan makes one sample, and a mix needs two finished samples
+// (docs/architecture.md, mix).
 type mixing struct {
 	index int    // in the list
-	name  string // of the transform there
+	name  string // name of the transform there
 	mix   native.Mix
 }
 
-// mixes: the transform, or one that it chooses from, is done to batches.
+// mixes says whether the transform, or one that it chooses from, applies to batches.
 func mixes(name string, v map[string]value) bool {
 	if theTable().entry(name).Batch {
 		return true
 	}
 	return name == "RandomChoice" && slices.ContainsFunc(v["transforms"].list, func(raw json.RawMessage) bool {
 		var member struct{ Name string }
-		// What is wrong with it is said where the list is read.
+		// The code that reads the list reports what is wrong with it.
 		if json.Unmarshal(raw, &member) != nil {
 			return false
 		}
@@ -33,8 +33,8 @@ func mixes(name string, v map[string]value) bool {
 	})
 }
 
-// buildMixing builds the last entry of a list, which mixes batches. Its ops are numbered from `ops`
-// on, the count of those for single samples, for an op's number is part of the key of its draws.
+// buildMixing builds the last entry of a list, which mixes batches. Its ops are numbered from `ops` on, the number of
+// ops for single samples, because an op's number is part of the key of its draws.
 func buildMixing(index int, name string, v map[string]value, ops int) (*mixing, *Error) {
 	m := &mixing{index: index, name: name}
 	var err *Error
@@ -51,7 +51,7 @@ func buildMixing(index int, name string, v map[string]value, ops int) (*mixing, 
 }
 
 // addChoice builds a RandomChoice of MixUp and CutMix, which draws one of them for each batch, as torchvision's
-// documentation uses it. The choice has a number of its own, before those of its members.
+// documentation uses it. The choice has its own number, before those of its members.
 func (m *mixing) addChoice(v map[string]value, number int32) *Error {
 	list, weights := v["transforms"].list, v["p"].numbers
 	switch {
@@ -76,7 +76,7 @@ func (m *mixing) addChoice(v map[string]value, number int32) *Error {
 			weight = weights[i]
 		}
 		sum += weight
-		// add sets what all of a batch have in common; kept to be compared.
+		// add sets what all ways of mixing a batch have in common; it is kept here for comparison.
 		before := m.mix
 		if err := m.add(name, values, number+1+int32(i), weight); err != nil {
 			err.place(i, name)
@@ -93,13 +93,14 @@ func (m *mixing) addChoice(v map[string]value, number int32) *Error {
 	return nil
 }
 
-// add appends one way to mix. The number is part of the key of its draws; the weight counts in a choice alone.
+// add appends one way to mix. The number is part of the key of its draws; the weight matters only in a choice.
 func (m *mixing) add(name string, v map[string]value, number int32, weight float64) *Error {
 	soft := v["labels"].text == "soft"
 	if soft && v["num_classes"].isNull {
 		return &Error{Argument: "num_classes", Text: `is null (expected the number of classes, or labels="pair" of this transform)`}
 	}
-	// Set anew for each of a choice, so that addChoice sees where two differ. 0: labels are pairs.
+	// This is set again for each member of a choice, so that addChoice notices if two differ. 0 means that labels are
+	// pairs.
 	m.mix.Classes = 0
 	if soft {
 		m.mix.Classes = int64(v["num_classes"].numbers[0])
@@ -111,8 +112,8 @@ func (m *mixing) add(name string, v map[string]value, number int32, weight float
 	case "CutMix":
 		op.Alpha[1] = v["alpha"].numbers[0]
 	default:
-		// timm mixes the first of a batch with its last (x.flip(0) in timm/data/mixup.py). Of a batch that is
-		// spread over ranks each would have to decode every image of another one, too.
+		// timm mixes the first sample of a batch with its last (x.flip(0) in timm/data/mixup.py). In a batch that is
+		// spread over ranks, each rank would then also have to decode every image of another rank.
 		m.mix.Neighbours = true
 		m.mix.Smoothing = v["label_smoothing"].numbers[0]
 		op.Form = native.MixTimm
@@ -122,12 +123,12 @@ func (m *mixing) add(name string, v map[string]value, number int32, weight float
 		op.Alpha = [2]float64{v["mixup_alpha"].numbers[0], v["cutmix_alpha"].numbers[0]}
 		if !v["cutmix_minmax"].isNull {
 			copy(op.Shares[:], v["cutmix_minmax"].numbers)
-			if op.Shares[1] == 0 { // 0 stands for none below
+			if op.Shares[1] == 0 { // 0 means none below
 				return &Error{Argument: "cutmix_minmax", Text: "is [0, 0] (expected an upper bound above 0)"}
 			}
-			op.Alpha[1] = 1 // as timm does, to whom an alpha above 0 says that CutMix is on
+			op.Alpha[1] = 1 // as in timm, where an alpha above 0 switches CutMix on
 		}
-		// timm asserts so when it draws.
+		// timm asserts this when it draws.
 		if op.Alpha == [2]float64{} {
 			return &Error{Argument: "mixup_alpha", Text: "is 0, and so is cutmix_alpha (expected one above 0, or cutmix_minmax)"}
 		}
@@ -136,8 +137,8 @@ func (m *mixing) add(name string, v map[string]value, number int32, weight float
 	return nil
 }
 
-// join gives a plan its mixing, once its size and dtype are known.
-// It comes last, for its checks need the size that images come out with, which only the plan knows.
+// join gives a plan its mixing, once the plan's size and dtype are known. It comes last, because its checks need the
+// size of the resulting images, which only the plan knows.
 func (m *mixing) join(plan *native.Plan, dtype int32) error {
 	refuse := func(argument, text string) error {
 		return &Error{Index: m.index, Transform: m.name, Argument: argument, Text: text}
@@ -152,8 +153,7 @@ func (m *mixing) join(plan *native.Plan, dtype int32) error {
 			return refuse("", "dtype is \"uint8\" (expected a float: sums of shares have fractions; CutMix alone takes bytes)")
 		}
 		for _, length := range []uint32{size.Height, size.Width} {
-			// timm draws a whole number of pixels from low to high, which numpy refuses where there is none
-			// (rand_bbox_minmax).
+			// timm draws a whole number of pixels from low to high; numpy refuses if there is none (rand_bbox_minmax).
 			low, high := int64(float64(length)*op.Shares[0]), int64(float64(length)*op.Shares[1])
 			if op.Shares[1] > 0 && low >= high {
 				return refuse("cutmix_minmax", fmt.Sprintf("is %v (expected bounds with a length between them, of %d pixels)", op.Shares, length))
@@ -161,7 +161,7 @@ func (m *mixing) join(plan *native.Plan, dtype int32) error {
 		}
 	}
 	if err := plan.SetMix(m.mix); err != nil {
-		return refuse("", err.Error()) // nothing that the checks above let through
+		return refuse("", err.Error()) // the checks above leave no such error
 	}
 	return nil
 }

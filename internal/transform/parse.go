@@ -13,22 +13,21 @@ import (
 	"github.com/headrace/headrace/native"
 )
 
-// Options are the form of the finished sample. Empty strings mean float32, NCHW, div and exact.
+// Options are the form of the finished sample. "" means float32, NCHW, div and exact.
 type Options struct {
 	DType  string // uint8, float16, bfloat16, float32
 	Layout string // NCHW, NHWC
 	Scale  string // div: v1 ToTensor; mul: v2 ToDtype(scale=True)
 	Mode   string // exact, fast
-	Pillow string // whose pixels are wanted, as "12.3" or "12.3.0"; empty: the newest's
-	// SourceWidth and SourceHeight are those of every image, where these are known to be alike; else 0.
+	Pillow string // the version whose pixels are wanted, as "12.3" or "12.3.0"; "": the newest
+	// SourceWidth and SourceHeight are those of every image, if they are known to be equal; otherwise 0.
 	SourceWidth, SourceHeight uint32
 	SourceGrey                bool // each has one channel
 }
 
-// Parse checks a list of transforms, each a JSON object with a name and arguments, and compiles it.
-// The error names the transform and the argument.
-// The list comes from outside. Each number is checked here, so that the error names its argument; native checks its own bounds
-// again before it computes with them.
+// Parse checks a list of transforms, each a JSON object with a name and arguments, and compiles it. The error names the
+// transform and the argument. The list comes from outside. Each number is checked here, so that the error names its
+// argument; native checks its own bounds again before it computes with them.
 func Parse(list []json.RawMessage, options Options) (*native.Plan, error) {
 	output, err := options.output()
 	if err != nil {
@@ -43,11 +42,11 @@ func Parse(list []json.RawMessage, options Options) (*native.Plan, error) {
 	return p.compile()
 }
 
-// parser is a list that is being read, with what its order depends on.
+// parser holds a list that is being read, and what its order depends on.
 type parser struct {
 	list       []json.RawMessage
 	output     native.Output
-	ops        [][]native.Op // of each transform
+	ops        [][]native.Op // for each transform
 	normalized int           // index of Normalize, or -1
 	cropped    int           // index of FiveCrop or TenCrop, or -1
 	erasings   []erasing
@@ -66,7 +65,7 @@ func (p *parser) add(i int, raw json.RawMessage) *Error {
 	if mixes(name, values) {
 		return p.mix(i, name, values)
 	}
-	// Places before arguments: who has two Normalize meets that, and not its second mean.
+	// Places are checked before arguments: a second Normalize is reported as such, and not because of its mean.
 	if err := p.checkPlace(name); err != nil {
 		return err
 	}
@@ -81,7 +80,7 @@ func (p *parser) add(i int, raw json.RawMessage) *Error {
 		err.place(i, name)
 		return err
 	}
-	// Of the last one: Grayscale(3) behind Grayscale(1) makes three channels again.
+	// The last one decides: Grayscale(3) after Grayscale(1) makes three channels again.
 	if name == "Grayscale" {
 		p.output.Grey = values["num_output_channels"].numbers[0] == 1
 	}
@@ -95,8 +94,8 @@ func (p *parser) add(i int, raw json.RawMessage) *Error {
 	return nil
 }
 
-// mix reads what is done to whole batches, which is no op of the plan.
-// Its ops are numbered behind those of the plan, as if they stood there.
+// mix reads a transform of whole batches, which is not an op of the plan. Its ops are numbered after those of the plan,
+// as if they were part of it.
 func (p *parser) mix(i int, name string, values map[string]value) (err *Error) {
 	if p.cropped >= 0 {
 		return &Error{Index: i, Transform: name, Text: "it mixes one image a sample, and " + nameOf(p.list[p.cropped]) + " makes several (expected one or the other)"}
@@ -105,13 +104,13 @@ func (p *parser) mix(i int, name string, values map[string]value) (err *Error) {
 	return err
 }
 
-// checkPlace: what comes last says so of whatever stands behind it.
+// checkPlace: a transform that must come last refuses whatever follows it.
 func (p *parser) checkPlace(name string) *Error {
 	if p.cropped >= 0 && name != "Normalize" {
 		return &Error{Index: p.cropped, Transform: nameOf(p.list[p.cropped]), Text: "it is not the last transform (expected at the end, with Normalize alone behind it, which is the same for every crop)"}
 	}
 	if erases(name) {
-		return nil // what is done to the finished values may stand behind Normalize
+		return nil // ops on the finished values may follow Normalize
 	}
 	if p.normalized >= 0 {
 		return &Error{Index: p.normalized, Transform: "Normalize", Text: "it is not the last transform (expected at the end, with erasings alone behind it)"}
@@ -122,8 +121,7 @@ func (p *parser) checkPlace(name string) *Error {
 	return nil
 }
 
-// checkChannels: where one channel is left, three numbers for it are a mistake, and one of them would
-// do for all.
+// checkChannels: if one channel is left, three numbers for it are a mistake; one number for all is allowed.
 func (p *parser) checkChannels(i int, name string, values map[string]value) *Error {
 	for _, argument := range []string{"mean", "std", "fill", "value"} {
 		if p.output.Grey && len(values[argument].numbers) == 3 {
@@ -133,7 +131,7 @@ func (p *parser) checkChannels(i int, name string, values map[string]value) *Err
 	return nil
 }
 
-// normalize is done as values are written, and so is no op either. Torch computes in float32.
+// normalize is applied when values are written, and so it is not an op either. Torch computes it in float32.
 func (p *parser) normalize(i int, values map[string]value) *Error {
 	if p.output.DType == native.Uint8 {
 		return &Error{Index: i, Transform: "Normalize", Text: "dtype is \"uint8\" (expected a float: the result has fractions)"}
@@ -147,8 +145,8 @@ func (p *parser) normalize(i int, values map[string]value) *Error {
 	return normalizeErasings(p.erasings, p.output)
 }
 
-// compile makes the plan of all that was read.
-// Of several errors those that need the whole list come first, then native's own.
+// compile makes the plan of everything that was read. Of several errors, those that need the whole list come first,
+// then native's own.
 func (p *parser) compile() (*native.Plan, error) {
 	if err := checkErasings(p.erasings, p.output); err != nil {
 		return nil, err
@@ -157,27 +155,27 @@ func (p *parser) compile() (*native.Plan, error) {
 	if len(ops) > native.MaxOps {
 		return nil, &Error{Index: native.MaxOps, Text: fmt.Sprintf("one too many (expected at most %d transforms, those in groups included)", native.MaxOps)}
 	}
-	// A sample that is mixed is kept as bytes of pixels until its partner's are there (native/plan/mix.c).
+	// A sample that is mixed is kept as bytes of pixels until its partner's bytes are there (native/plan/mix.c).
 	p.output.Unmixed = p.mixed != nil
 	plan, err := native.NewPlan(ops, p.output)
 	if err != nil {
-		return nil, Explain(p.list, err) // a combination that no argument's own rule forbids
+		return nil, Explain(p.list, err) // a combination that the rule of no single argument forbids
 	}
 	if p.mixed == nil {
 		return plan, nil
 	}
 	if err := p.mixed.join(plan, p.output.DType); err != nil {
-		plan.Close() // memory of C, which Go's garbage collector does not free
+		plan.Close() // C's memory, which Go's garbage collector does not free
 		return nil, err
 	}
 	return plan, nil
 }
 
-// makesSeveral: images from one, which nothing but Normalize can go on with.
+// makesSeveral is true for transforms that make several images of one; only Normalize may follow them.
 func makesSeveral(name string) bool { return name == "FiveCrop" || name == "TenCrop" }
 
-// each is element i of a list, or the one number that stands for all.
-// How many numbers there are was checked with the argument's type (numberRule.counts), so i is in range.
+// each returns element i of a list, or the one number that stands for all. The count of numbers was checked with the
+// argument's type (numberRule.counts), so i is in range.
 func (v value) each(i int) float64 {
 	if len(v.numbers) == 1 {
 		return v.numbers[0]
@@ -185,10 +183,10 @@ func (v value) each(i int) float64 {
 	return v.numbers[i]
 }
 
-// pair is two numbers, or one that stands for both.
+// pair returns two numbers, or one that stands for both.
 func (v value) pair() [2]float64 { return [2]float64{v.each(0), v.each(1)} }
 
-// triple is a number for each channel, or one that stands for all.
+// triple returns a number for each channel, or one that stands for all.
 func (v value) triple() [3]float64 { return [3]float64{v.each(0), v.each(1), v.each(2)} }
 
 // parseOne reads one transform's name and all its arguments, defaults included.
@@ -196,15 +194,15 @@ func parseOne(index int, raw json.RawMessage) (string, map[string]value, *Error)
 	return parseNamed("transform", theTable().Transforms, index, raw)
 }
 
-// parseNamed reads one object of a list of the table.
-// Arguments are read in the table's order, so that of several wrong ones the same is named each time.
+// parseNamed reads one object of a list of the table. Arguments are read in the table's order, so that of several wrong
+// ones the same one is always reported.
 func parseNamed(what string, entries []entry, index int, raw json.RawMessage) (string, map[string]value, *Error) {
 	var given map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &given); err != nil || given == nil {
 		return "", nil, &Error{Index: index, Text: "it is " + short(raw) + " (expected an object with a name)"}
 	}
 	var name string
-	// Nothing is no JSON, so that a missing name is an error here.
+	// An empty text is not JSON, so a missing name is an error here.
 	if err := json.Unmarshal(given["name"], &name); err != nil {
 		return "", nil, &Error{Index: index, Text: "it has no name"}
 	}
@@ -212,7 +210,7 @@ func parseNamed(what string, entries []entry, index int, raw json.RawMessage) (s
 	if e == nil {
 		return "", nil, &Error{Index: index, Transform: name, Text: "there is no such " + what + " (expected one of " + strings.Join(namesOf(entries), ", ") + ")"}
 	}
-	// In order of names, so that of two unknown ones always the same is reported.
+	// They are sorted, so that of two unknown names the same one is always reported.
 	var unknown []string
 	for key := range given {
 		if key != "name" && !e.takes(key) {
@@ -223,7 +221,7 @@ func parseNamed(what string, entries []entry, index int, raw json.RawMessage) (s
 		return "", nil, &Error{Index: index, Transform: name, Argument: slices.Min(unknown), Text: "is no argument of it (expected one of " + strings.Join(e.argumentNames(), ", ") + ")"}
 	}
 	values := make(map[string]value, len(e.Arguments))
-	// All of them, given or not, so that a builder finds every argument.
+	// This sets all arguments, given or not, so that a builder finds each of them.
 	for i := range e.Arguments {
 		a := &e.Arguments[i]
 		text, ok := given[a.Name]
@@ -245,7 +243,7 @@ func parseNamed(what string, entries []entry, index int, raw json.RawMessage) (s
 // dtypes of finished values, by their names.
 var dtypes = map[string]int32{"uint8": native.Uint8, "float16": native.Float16, "bfloat16": native.BFloat16, "float32": native.Float32}
 
-// passesOf says which pass of a resize came first in a version of Pillow: Image.resize in PIL/Image.py, and
+// passesOf says which pass of a resize comes first in a version of Pillow: Image.resize in PIL/Image.py, and
 // ImagingResample in Resample.c.
 func passesOf(pillow string) (int32, error) {
 	if pillow == "" {
@@ -261,9 +259,9 @@ func passesOf(pillow string) (int32, error) {
 	switch {
 	case err != nil:
 		return 0, errors.New(fault.Argument("pillow", pillow, `a version such as "12.3"`))
-	// Since 13 the vertical pass is first where it saves more than twice what the other does, in 12.2 and
-	// after where the image is over 100 times as high as wide and shrinks; before that it never is. The
-	// order shows in the last bit, for bytes are rounded between the passes.
+	// Since 13, the vertical pass comes first if it saves more than twice as much as the other one. From 12.2 on it
+	// comes first if the image is over 100 times as high as wide and shrinks; before 12.2 it never does. The order
+	// shows in the last bit, because bytes are rounded between the passes.
 	case major >= 13:
 		return native.PassesCheaper, nil
 	case major == 12 && minor >= 2:
@@ -272,7 +270,7 @@ func passesOf(pillow string) (int32, error) {
 	return native.PassesHorizontal, nil
 }
 
-// output checks the form of the sample; what each name means stands in native/write/output.h.
+// output checks the form of the sample; native/write/output.h explains each name.
 func (o Options) output() (native.Output, error) {
 	passes, err := passesOf(o.Pillow)
 	if err != nil {

@@ -10,14 +10,13 @@ import (
 	"github.com/headrace/headrace/native"
 )
 
-// View is a list of transforms, and how many images of each sample it makes: each with draws of its
-// own.
+// View is a list of transforms, and how many images of each sample it makes, each with its own draws.
 type View struct {
 	Transform []json.RawMessage `json:"transform"`
 	Repeat    *int              `json:"repeat"` // absent: 1
 }
 
-// count is checked by ParseRecipe before anything is made of it.
+// ParseRecipe checks count before anything is made of it.
 func (v View) count() int {
 	if v.Repeat == nil {
 		return 1
@@ -25,32 +24,31 @@ func (v View) count() int {
 	return *v.Repeat
 }
 
-// Recipe is what is made of each sample. A size that follows a schedule makes phases of it.
+// Recipe is what is made of each sample. A size that follows a schedule divides it into phases.
 type Recipe struct {
-	BySteps bool // phases begin at steps, counted from the first epoch on, not at epochs
+	BySteps bool // phases begin at steps, counted from the first epoch on, and not at epochs
 	Phases  []Phase
 }
 
-// Phase is a recipe from a place on: a plan for each image, repeated views repeated.
-// From is an epoch or a step, as BySteps of the recipe says.
+// Phase is a recipe from a place on, with a plan for each image; repeated views are repeated. From is an epoch or a
+// step, as BySteps of the recipe says.
 type Phase struct {
 	From  int64
 	Views []*native.Plan
 }
 
-// Close frees the plans.
-// A view that is repeated has the same plan several times.
+// Close frees the plans. A repeated view has the same plan several times.
 func (r Recipe) Close() {
 	for _, phase := range r.Phases {
 		for _, plan := range phase.Views {
-			plan.Close() // again is harmless
+			plan.Close() // closing twice is harmless
 		}
 	}
 }
 
-// ParseRecipe checks and compiles views; where resolution is not nil, its sizes take the place of
-// the one that each view ends with.
-// Plans are made for all phases at once: a size that cannot be is found when a loader opens and not at epoch 30.
+// ParseRecipe checks and compiles views. If resolution is not nil, its sizes replace the size with which each view
+// ends. Plans are made for all phases at once, so that an impossible size is found when a loader opens and not at epoch
+// 30.
 func ParseRecipe(views []View, resolution *Schedule, options Options) (Recipe, error) {
 	images := 0
 	for i, view := range views {
@@ -66,8 +64,8 @@ func ParseRecipe(views []View, resolution *Schedule, options Options) (Recipe, e
 	if err := c.collect(); err != nil {
 		return Recipe{}, err
 	}
-	// Each phase has plans of its own, whose ops have the same numbers as those of every other one: a schedule changes
-	// no draw.
+	// Each phase has its own plans. Their ops have the same numbers as in every other phase, so a schedule changes no
+	// draw.
 	r := Recipe{BySteps: c.bySteps}
 	for _, from := range c.begins {
 		phase, err := c.phase(from)
@@ -80,8 +78,8 @@ func ParseRecipe(views []View, resolution *Schedule, options Options) (Recipe, e
 	return r, nil
 }
 
-// ParseAt compiles a list of transforms as it is at an epoch.
-// It is for a decoder of single images, which has one list and no views.
+// ParseAt compiles a list of transforms as it is at an epoch. It is for a decoder of single images, which has one list
+// and no views.
 func ParseAt(list []json.RawMessage, epoch int64, options Options) (*native.Plan, error) {
 	c := compiler{views: []View{{Transform: list}}, options: options}
 	if err := c.collect(); err != nil {
@@ -93,9 +91,9 @@ func ParseAt(list []json.RawMessage, epoch int64, options Options) (*native.Plan
 	return c.plan(list, epoch)
 }
 
-// ExplainViews is Explain where there are several views: the sentence says which it is. Ops are numbered
-// in each view from 1 on, so the list is that of the view which the error names; a repeated view is there
-// once, and counts as often as it is made.
+// ExplainViews does what Explain does if there are several views: the sentence says which view it is. Ops are numbered
+// from 1 in each view, so the list is that of the view which the error names. A repeated view is in the list once, and
+// counts as often as it is made.
 func ExplainViews(views []View, err error) error {
 	var plan *native.Error
 	if !errors.As(err, &plan) {
@@ -130,14 +128,13 @@ type compiler struct {
 	resolution *Schedule
 	options    Options
 	bySteps    bool
-	begins     []int64 // of the phases, in order; 0 is the first
+	begins     []int64 // where the phases begin, in order; 0 is the first
 }
 
-// collect finds where any schedule changes.
-// Every place where any of them changes begins a phase, in which all sizes stay.
+// collect finds where any schedule changes. Every such place begins a phase, in which all sizes stay the same.
 func (c *compiler) collect() error {
 	c.begins = []int64{0}
-	// The units of all schedules: places of one count say nothing of those of the other.
+	// These are the units of all schedules. Numbers of epochs and of steps cannot be compared.
 	units := map[string]bool{}
 	note := func(s *Schedule) error {
 		if err := s.check(); err != nil {
@@ -149,7 +146,7 @@ func (c *compiler) collect() error {
 		}
 		return nil
 	}
-	// A resolution is a schedule, too, though it stands in no list.
+	// A resolution is a schedule, too, although it is in no list.
 	if c.resolution != nil {
 		if err := note(c.resolution); err != nil {
 			return fmt.Errorf("resolution %w", err)
@@ -180,8 +177,8 @@ func (c *compiler) collect() error {
 	return nil
 }
 
-// phase compiles all views as they are from a place on.
-// Where one fails the phase has the plans that were made before it, for the caller to close.
+// phase compiles all views as they are from a place on. If one fails, the phase has the plans that were made before,
+// which the caller closes.
 func (c *compiler) phase(from int64) (Phase, error) {
 	phase := Phase{From: from}
 	for i, view := range c.views {
@@ -189,7 +186,7 @@ func (c *compiler) phase(from int64) (Phase, error) {
 		if err != nil {
 			return phase, inView(c.views, i, err)
 		}
-		// One plan for all of a view's repetitions: their draws differ by the number of the view.
+		// All repetitions of a view share one plan: their draws differ by the number of the view.
 		for range view.count() {
 			phase.Views = append(phase.Views, plan)
 		}
@@ -197,7 +194,7 @@ func (c *compiler) phase(from int64) (Phase, error) {
 	return phase, checkMixed(phase.Views)
 }
 
-// checkMixed: a sample is mixed with one other, and its label with that one's.
+// checkMixed: a sample is mixed with one other sample, and its label with that one's label.
 func checkMixed(views []*native.Plan) error {
 	for _, plan := range views {
 		if plan.Mix() != nil && len(views) > 1 {
@@ -207,12 +204,12 @@ func checkMixed(views []*native.Plan) error {
 	return nil
 }
 
-// sizesAt is the list with a size in the place of each schedule.
-// It has no error of its own: its callers have parsed the list, or are about to.
+// sizesAt returns the list with a size in place of each schedule. It has no error of its own, because its callers have
+// parsed the list, or are about to.
 func sizesAt(list []json.RawMessage, from int64) []json.RawMessage {
 	resolved := make([]json.RawMessage, len(list))
 	for i, raw := range list {
-		// Whatever is no transform is left to Parse, which says so.
+		// Parse reports whatever is not a transform.
 		resolved[i], _ = eachSize(raw, 0, func(size json.RawMessage) (json.RawMessage, error) {
 			if s := scheduleOf(size); s != nil {
 				return s.at(from), nil
@@ -226,7 +223,7 @@ func sizesAt(list []json.RawMessage, from int64) []json.RawMessage {
 // plan compiles a list of transforms as it is from a place on.
 func (c *compiler) plan(list []json.RawMessage, from int64) (*native.Plan, error) {
 	resolved := sizesAt(list, from)
-	// Without one the list is compiled as it is, and has the sizes of its own schedules.
+	// Without a resolution the list is compiled as it is, with the sizes of its own schedules.
 	if c.resolution == nil {
 		return Parse(resolved, c.options)
 	}
@@ -245,13 +242,13 @@ func (c *compiler) plan(list []json.RawMessage, from int64) (*native.Plan, error
 	return plan, nil
 }
 
-// checkResolution: a batch has the shape of its resolution, so nothing may change it afterwards.
+// checkResolution: a batch has the shape of its resolution, so nothing may change the size afterwards.
 func checkResolution(plan *native.Plan, size json.RawMessage) error {
 	made, fixed := plan.FixedSize()
 	if !fixed {
-		return nil // said by whoever needs one size, with images as examples
+		return nil // reported by the code that needs one size, with images as examples
 	}
-	// In the form that a transform reads it in: one number or two.
+	// This has the form that a transform reads: one number or two.
 	numbers, err := numeric["size"].read(size)
 	if err != nil {
 		return err // not reached: Parse has read the same

@@ -6,31 +6,31 @@ import (
 	"github.com/headrace/headrace/native"
 )
 
-// Call is one op of a recipe as it was drawn for one image: a function of headrace.functional
-// with its arguments after the image, so that it can be replayed one by one.
-// An argument is what JSON can hold: numbers, lists, texts and null, so that a replay may be stored beside a dataset.
+// Call is one op of a recipe as it was drawn for one image: a function of headrace.functional with its arguments after
+// the image, so that the op can be replayed by itself. An argument is something that JSON can hold: numbers, lists,
+// texts and null. So a replay may be stored beside a dataset.
 type Call struct {
 	Function  string         `json:"function"`
 	Arguments map[string]any `json:"arguments"`
 }
 
-// errBoxes: what a RandomIoUCrop draws depends on the boxes of a sample, and a replay knows the image's size alone.
+// errBoxes: what a RandomIoUCrop draws depends on the boxes of a sample, and a replay knows only the image's size.
 var errBoxes = errors.New("RandomIoUCrop needs the boxes of a sample, and there are none here (expected a list without it)")
 
-// Replay says what a plan does to an image of that size, for that key.
-// It draws what the loader draws, from the same key, and touches no pixel.
+// Replay says what a plan does to an image of that size, for that key. It draws what the loader draws, from the same
+// key, and touches no pixel.
 func Replay(plan *native.Plan, key native.Key, width, height uint32) ([]Call, error) {
 	drawn, err := plan.Replay(key, width, height)
 	if err != nil {
 		return nil, err
 	}
-	calls := []Call{} // of no op an empty list, where nil would be null in JSON
+	calls := []Call{} // an empty list if there is no op, because nil would be null in JSON
 	var mixed *mixture
 	for i := range drawn {
 		switch op := drawn[i].Op.(type) {
 		case native.IoUCrop:
 			return nil, errBoxes
-		// native lists an AugMix flat: begin, the ops of each chain and its end, and what is blended.
+		// native lists an AugMix flat: its begin, the ops of each chain and the chain's end, and the blend.
 		case native.MixBegin:
 			mixed = &mixture{original: op.Weight, chain: []Call{}}
 		case native.MixChain:
@@ -50,8 +50,8 @@ func Replay(plan *native.Plan, key native.Key, width, height uint32) ([]Call, er
 	return calls, nil
 }
 
-// mixture is an AugMix that is being read: its chains stand among the other ops.
-// The weights were drawn; original is the image's own weight beside those of the chains.
+// mixture is an AugMix that is being read: its chains stand among the other ops. The weights are drawn; original is the
+// weight of the image itself, beside those of the chains.
 type mixture struct {
 	original float64
 	weights  []float64
@@ -59,7 +59,8 @@ type mixture struct {
 	chain    []Call
 }
 
-// call is the mixture as one call. Native writes a blend below 0 where there is none; functional.mix_chains has None for it.
+// call returns the mixture as one call. Native writes a blend below 0 if there is none; functional.mix_chains uses None
+// for that.
 func (m *mixture) call(blend float64) Call {
 	arguments := map[string]any{"chains": m.chains, "weights": m.weights, "original": m.original, "blend": nil}
 	if blend >= 0 {
@@ -68,7 +69,8 @@ func (m *mixture) call(blend float64) Call {
 	return call("mix_chains", arguments)
 }
 
-// interpolation is a filter's name: of two that mean one filter the first in the table, which is nearest.
+// interpolation returns a filter's name. If two names mean the same filter it is the first one in the table, which is
+// nearest.
 func interpolation(filter int32) string {
 	for _, name := range theTable().Choices["interpolation"] {
 		if filters[name] == filter {
@@ -98,7 +100,7 @@ func padCall(p native.Padding, fill [3]float64) Call {
 	return call("pad", map[string]any{"padding": []int32{p.Left, p.Top, p.Right, p.Bottom}, "fill": wholes(fill), "padding_mode": mode})
 }
 
-// shorterCall writes torchvision's arguments: a size of 0 is None, with max_size alone.
+// shorterCall writes torchvision's arguments: a size of 0 is None, with only max_size.
 func shorterCall(op native.ResizeShorter) Call {
 	arguments := map[string]any{"size": op.Size, "interpolation": interpolation(op.Filter)}
 	if op.Size == 0 {
@@ -118,7 +120,8 @@ func cropsCall(op native.FiveCrop) Call {
 	return call("ten_crop", map[string]any{"size": size, "vertical_flip": op.Vertical})
 }
 
-// eraseCall: of a box of noise the call says "random", for the noise itself is a number for each value in it.
+// eraseCall: for a box of noise the call says "random", because the noise itself would be a number for each value in
+// the box.
 func eraseCall(op *native.Erasing) Call {
 	arguments := map[string]any{"i": op.Box.Top, "j": op.Box.Left, "h": op.Box.Height, "w": op.Box.Width, "v": op.Value}
 	if op.With == native.ErasePixels {
@@ -127,7 +130,7 @@ func eraseCall(op *native.Erasing) Call {
 	return call("erase", arguments)
 }
 
-// callsOf are those of one drawn op. Geometry is here, pixels are in fixed.go.
+// callsOf returns the calls of one drawn op. Geometry is here, and pixels are in fixed.go.
 func callsOf(d *native.Drawn) []Call {
 	switch op := d.Op.(type) {
 	case native.Crop:
@@ -144,7 +147,7 @@ func callsOf(d *native.Drawn) []Call {
 		return []Call{call("center_crop", map[string]any{"output_size": []int32{op.Height, op.Width}})}
 	case native.FiveCrop:
 		return []Call{cropsCall(op)}
-	// What these two drew is beside the op, which is the plan's own and so the same for every image.
+	// What these two drew is beside the op, because the op is the plan's own and so the same for every image.
 	case native.RandomResizedCrop:
 		return []Call{cropCall(d.Box), resizeCall(op.Height, op.Width, op.Filter)}
 	case native.RandomCrop:

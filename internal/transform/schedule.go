@@ -8,19 +8,19 @@ import (
 	"sort"
 )
 
-// maxPhases bounds what schedules may ask for (docs/limits.md): each phase has plans of its own, all of
-// which are compiled when a loader opens, so that an impossible size is refused then and not in mid-training.
+// maxPhases bounds what schedules may ask for (docs/limits.md). Each phase has its own plans, and all of them are
+// compiled when a loader opens, so that an impossible size is refused then and not during the training.
 const maxPhases = 256
 
-// Schedule is a size that changes with the epoch or the step: {"by": "epoch", "at": [[0, 128],
-// [10, 160]]}. It stands where a size may stand.
-// The sizes in it stay raw JSON, because each transform reads a size by its own rules and refuses it in its own words.
+// Schedule is a size that changes with the epoch or the step: {"by": "epoch", "at": [[0, 128], [10, 160]]}. It may
+// stand in place of a size. The sizes in it stay raw JSON, because each transform reads a size by its own rules and
+// refuses it in its own words.
 type Schedule struct {
 	By string   `json:"by"`
 	At []Change `json:"at"`
 }
 
-// Change is a size and the epoch or step from which it holds.
+// Change is a size, and the epoch or step from which it applies.
 type Change struct {
 	From int64
 	Size json.RawMessage
@@ -29,7 +29,7 @@ type Change struct {
 // UnmarshalJSON reads [from, size].
 func (c *Change) UnmarshalJSON(data []byte) error {
 	var pair []json.RawMessage
-	// json reads null into a number without complaint, and leaves it at 0.
+	// json silently reads null into a number and leaves it at 0.
 	if json.Unmarshal(data, &pair) != nil || len(pair) != 2 || string(pair[0]) == "null" || json.Unmarshal(pair[0], &c.From) != nil {
 		return fmt.Errorf("%s is no [from, size]", short(data))
 	}
@@ -37,22 +37,22 @@ func (c *Change) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// scheduleOf is the schedule that stands for a size, nil where it is something else.
+// scheduleOf returns the schedule that stands for a size; nil if it is something else.
 func scheduleOf(size json.RawMessage) *Schedule {
 	if text := bytes.TrimSpace(size); len(text) == 0 || text[0] != '{' {
 		return nil
 	}
 	var s Schedule
 	decoder := json.NewDecoder(bytes.NewReader(size))
-	// A slip such as "epochs" is to be an error, and not a schedule without a unit.
+	// A typo such as "epochs" should be an error, and not a schedule without a unit.
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(&s); err != nil {
-		return &Schedule{} // which check refuses
+		return &Schedule{} // check refuses it
 	}
 	return &s
 }
 
-// check says what is wrong with it; the sizes are checked where they are used.
+// check says what is wrong with the schedule; the sizes are checked where they are used.
 func (s *Schedule) check() error {
 	if s.By != "epoch" && s.By != "step" {
 		return errors.New(`is no schedule (expected {"by": "epoch" or "step", "at": [[0, size], ...]})`)
@@ -74,20 +74,18 @@ func (s *Schedule) check() error {
 	return nil
 }
 
-// at is the size that holds at a place.
-// Whatever lies behind the last change has its size, however many epochs follow.
+// at returns the size that applies at a place. After the last change its size stays, however many epochs follow.
 func (s *Schedule) at(place int64) json.RawMessage {
-	// check has seen that they ascend from 0, which is what a binary search needs.
+	// check has made sure that the changes ascend from 0, as a binary search needs.
 	later := sort.Search(len(s.At), func(i int) bool { return s.At[i].From > place })
 	return s.At[max(later-1, 0)].Size
 }
 
-// eachSize lets change replace the size of a transform and of those inside of it. What cannot be
-// read is returned as it is.
-// Schedules are found and replaced by this one walk, so that both reach the same places at every depth.
+// eachSize calls change to replace the size of a transform and of those inside it. What cannot be read is returned as
+// it is. The same walk finds and replaces schedules, so both reach the same places at every depth.
 func eachSize(raw json.RawMessage, depth int, change func(json.RawMessage) (json.RawMessage, error)) (json.RawMessage, error) {
 	var given map[string]json.RawMessage
-	// Left to Parse, which refuses the one and the other with its place.
+	// Parse refuses both of these, and names the place.
 	if depth > maxDepth || json.Unmarshal(raw, &given) != nil {
 		return raw, nil
 	}
@@ -121,7 +119,7 @@ func eachSize(raw json.RawMessage, depth int, change func(json.RawMessage) (json
 	return marshal(given), nil
 }
 
-// marshal of what was JSON before cannot fail.
+// marshal cannot fail, because v was read from JSON.
 func marshal(v any) json.RawMessage {
 	text, err := json.Marshal(v)
 	if err != nil {
@@ -130,11 +128,11 @@ func marshal(v any) json.RawMessage {
 	return text
 }
 
-// replaceLast puts a size in the place of the one that images come out with: that of the last
-// transform with a size, or of all that a choice or an order ends with.
-// A choice whose members have no size at all is passed over, as any other transform without one.
+// replaceLast replaces the size of the resulting images: that of the last transform with a size, or of all transforms
+// with which a choice or an order ends. A choice whose members have no size is skipped, like any other transform
+// without one.
 func replaceLast(list []json.RawMessage, size json.RawMessage, depth int) bool {
-	// From the end: what follows the last size, such as a flip or Normalize, leaves it as it is.
+	// This goes backwards: what follows the last size, such as a flip or Normalize, does not change it.
 	for i := len(list) - 1; i >= 0 && depth <= maxDepth; i-- {
 		var given map[string]json.RawMessage
 		if json.Unmarshal(list[i], &given) != nil {
@@ -142,7 +140,7 @@ func replaceLast(list []json.RawMessage, size json.RawMessage, depth int) bool {
 		}
 		e := theTable().entry(nameOf(list[i]))
 		switch {
-		// An unknown name is Parse's to refuse.
+		// Parse refuses an unknown name.
 		case e == nil:
 			continue
 		case e.takes("size"):
@@ -162,8 +160,8 @@ func replaceLast(list []json.RawMessage, size json.RawMessage, depth int) bool {
 	return false
 }
 
-// asMany makes height and width of one number where a transform has both: to Resize one alone is a
-// side's length, and images of several shapes come out in several sizes.
+// asMany turns one number into height and width if the transform has both. For Resize one number is a side's length,
+// and images of several shapes would get several sizes.
 func asMany(was, size json.RawMessage) json.RawMessage {
 	var sides, news []json.RawMessage
 	if json.Unmarshal(was, &sides) != nil || len(sides) != 2 || json.Unmarshal(size, &news) == nil {
@@ -172,8 +170,8 @@ func asMany(was, size json.RawMessage) json.RawMessage {
 	return marshal([]json.RawMessage{size, size})
 }
 
-// replaceIn is replaceLast for the transforms of a group, of which one is done, or all in any order.
-// A RandomApply does all of its list or none of it, so the last size there is the one that its images come out with.
+// replaceIn does what replaceLast does for the transforms of a group, of which one is done, or all in any order. A
+// RandomApply does all of its list or none of it, so its last size is the one of the resulting images.
 func replaceIn(group string, inner []json.RawMessage, size json.RawMessage, depth int) bool {
 	if group == "RandomApply" {
 		return replaceLast(inner, size, depth)
@@ -190,6 +188,6 @@ func nameOf(raw json.RawMessage) string {
 	var given struct {
 		Name string `json:"name"`
 	}
-	_ = json.Unmarshal(raw, &given) // else it has none
+	_ = json.Unmarshal(raw, &given) // otherwise it has no name
 	return given.Name
 }

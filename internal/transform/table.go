@@ -6,13 +6,13 @@ import (
 	"sync"
 )
 
-// tableJSON is what Python's transforms are generated from, too (generate.py), so that names, defaults and texts are the same
-// in both. A test compares the generated files with it.
+// tableJSON is also what Python's transforms are generated from (generate.py), so that names, defaults and texts are
+// the same in both. A test compares the generated files with it.
 //
 //go:embed transforms.json
 var tableJSON []byte
 
-// argument is one row of a transform in the table. An absent default makes it required.
+// argument is one row of a transform in the table. Without a default it is required.
 type argument struct {
 	Name     string          `json:"name"`
 	Type     string          `json:"type"`
@@ -20,28 +20,28 @@ type argument struct {
 	Default  json.RawMessage `json:"default"`
 }
 
-// entry is a transform, or a label, of the table. generate.py reads more of it, for Python alone.
+// entry is a transform, or a label, of the table. generate.py reads more of it, which only Python needs.
 type entry struct {
 	Name     string `json:"name"`
-	Internal bool   `json:"internal"`  // of functional, not in a user's list
-	Batch    bool   `json:"batch"`     // done to a batch, not to one sample
+	Internal bool   `json:"internal"`  // only for functional, not for a user's list
+	Batch    bool   `json:"batch"`     // applies to a batch, not to one sample
 	NoLabels bool   `json:"no_labels"` // torchvision moves no label with it
 	NoScale  bool   `json:"no_scale"`  // an image of another scale does not move with it
-	// WithChance: the op is done with its probability p. Flips and what is named for its draw (as
-	// RandomErasing) draw for themselves.
+	// WithChance: the op is done with its probability p. Flips and transforms that are named for their draw (such as
+	// RandomErasing) draw by themselves.
 	WithChance bool       `json:"with_chance"`
 	Arguments  []argument `json:"arguments"`
 }
 
 // table is what transforms.json holds.
 type table struct {
-	Choices    map[string][]string `json:"choices"` // what an argument of the type may say
-	Labels     []entry             `json:"labels"`  // what a field that moves with the image may be
+	Choices    map[string][]string `json:"choices"` // the words that an argument of a type may be
+	Labels     []entry             `json:"labels"`  // the kinds of fields that move with the image
 	Transforms []entry             `json:"transforms"`
 }
 
-// theTable is parsed once. The file is part of the binary, so that it cannot be read is a mistake
-// in this package, found by its first test.
+// theTable is parsed once. The file is part of the binary, so if it cannot be read, that is a mistake in this package,
+// which its first test finds.
 var theTable = sync.OnceValue(func() *table {
 	var t table
 	if err := json.Unmarshal(tableJSON, &t); err != nil {
@@ -50,7 +50,7 @@ var theTable = sync.OnceValue(func() *table {
 	return &t
 })
 
-// entry is nil for a name that is no transform.
+// entry returns nil for a name that is not a transform.
 func (t *table) entry(name string) *entry { return find(t.Transforms, name) }
 
 func find(entries []entry, name string) *entry {
@@ -62,8 +62,8 @@ func find(entries []entry, name string) *entry {
 	return nil
 }
 
-// names are those of the transforms that a user may ask for.
-// Those of functional are left out: they would be noise in an error about a list.
+// names returns the names of the transforms that a user may ask for. Those of functional are left out, because they
+// would only distract in an error about a list.
 func (t *table) names() []string { return namesOf(t.Transforms) }
 
 func namesOf(entries []entry) []string {

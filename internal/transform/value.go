@@ -12,12 +12,12 @@ import (
 	"github.com/headrace/headrace/native"
 )
 
-// maxLength is the greatest side of an image that transforms may ask for: JPEG's, whose frame header has 16
-// bits for it (ITU-T T.81, B.2.2).
+// maxLength is the greatest side of an image that transforms may ask for: JPEG's, whose frame header has 16 bits for it
+// (ITU-T T.81, B.2.2).
 const maxLength = 65535
 
-// value is an argument in the one shape its type has, whatever shape it was written in.
-// Which member has it depends on the argument's type in transforms.json, which a builder knows.
+// value is an argument in the one form of its type, whatever form it was written in. The argument's type in
+// transforms.json says which member holds it, and a builder knows that.
 type value struct {
 	numbers []float64
 	text    string
@@ -26,19 +26,20 @@ type value struct {
 	isNull  bool
 }
 
-// on is whether a bool is true.
-// JSON's true and false become 1 and 0, so that one slice is enough for all types of numbers.
+// on returns whether a bool is true. JSON's true and false become 1 and 0, so that one slice is enough for all numeric
+// types.
 func (v value) on() bool { return v.numbers[0] == 1 }
 
-// integer needs no check: a type of whole numbers has bounds within an int32, or its builder does not call this (noise_key).
+// integer needs no check: a type of whole numbers has bounds within an int32, or its builder does not call this
+// (noise_key).
 func (v value) integer(i int) int32 { return int32(v.numbers[i]) }
 
 // read turns JSON into the shape of the argument's type. The error completes the sentence
 // "<argument> ...".
 func (a *argument) read(raw json.RawMessage) (value, error) {
 	if bytes.Equal(bytes.TrimSpace(raw), []byte("null")) {
-		// torchvision takes None for antialias, too. It means nothing on PIL images, which Pillow always
-		// resizes with antialiasing.
+		// torchvision accepts None for antialias, too. It means nothing on PIL images, because Pillow always resizes
+		// with antialiasing.
 		if a.Nullable || a.Type == "antialias" {
 			return value{isNull: true}, nil
 		}
@@ -101,8 +102,8 @@ func readChoice(raw json.RawMessage, choices []string) (value, error) {
 	return value{text: text}, nil
 }
 
-// numberRule is a type made of numbers: how many may be written, what each may be.
-// The zero value allows one number from 0 to 0: a rule that forgets its bounds refuses all else.
+// numberRule describes a type made of numbers: how many may be written, and what each may be. The zero value allows one
+// number from 0 to 0, so a rule that forgets its bounds refuses everything else.
 type numberRule struct {
 	counts   []int // lengths a list may have; nil: only one number
 	whole    bool
@@ -117,10 +118,10 @@ type numberRule struct {
 	notZero  bool      // after rounding to float32, as torch holds it
 }
 
-// numeric are the types of the table that are made of numbers. Each bound is torchvision's where it has
-// one. Where it has none, a bound keeps products of numbers that come from outside within what the engine
-// computes with: coordinates in int32 and float64. The C side checks bounds of its own again, which are at
-// least as wide (check.c and checkpixel.c in native/draws, check.c in native/plan).
+// numeric are the types of the table that are made of numbers. Each bound is torchvision's if it has one. Otherwise a
+// bound keeps products of numbers that come from outside within what the engine computes with: coordinates in int32 and
+// float64. The C side checks its own bounds again, which are at least as wide (check.c and checkpixel.c in
+// native/draws, check.c in native/plan).
 var numeric = map[string]numberRule{
 	// Lengths in pixels.
 	"size":            {counts: []int{1, 2}, whole: true, low: 1, high: maxLength},
@@ -130,11 +131,11 @@ var numeric = map[string]numberRule{
 	"length":          {whole: true, low: 1, high: maxLength},
 	"part":            {counts: []int{4}, low: 0, high: maxLength, noScalar: true},
 	"padding":         {counts: []int{1, 2, 4}, whole: true, low: 0, high: maxLength},
-	// A corner may lie outside of the image, to its left or above it.
+	// A corner may lie outside the image, to its left or above it.
 	"offset": {whole: true, low: -maxLength, high: maxLength},
 	"least":  {low: 1, high: math.MaxFloat32},
 
-	// Factors of lengths. What comes out is bounded as an image is, so that these need not be tight.
+	// Factors of lengths. The result is bounded like an image, so these bounds need not be tight.
 	"whole_factors": {counts: []int{1, 2}, whole: true, low: 1, high: 65_536}, // HRN_MAX_FACTOR
 	"draft_factor":  {whole: true, low: 1, high: 8},                           // libjpeg's scales: 1, 1/2, 1/4, 1/8
 	"multiple":      {whole: true, low: 1, high: 64},
@@ -142,7 +143,7 @@ var numeric = map[string]numberRule{
 	"interval":      {counts: []int{2}, low: 0, openLow: true, high: math.MaxFloat32, ordered: true, noScalar: true},
 	"positive":      {low: 0, openLow: true, high: 1e6},
 
-	// RandomIoUCrop. An overlap of 1 or more says that the image is left alone.
+	// RandomIoUCrop. An overlap of 1 or more means that the image is left alone.
 	"overlaps":     {low: 0, high: 1e6, noScalar: true, anyCount: true},
 	"aspect_ratio": {low: 0, high: 1e6},
 	"trials":       {whole: true, low: 1, high: 1000}, // draws for one image: docs/limits.md
@@ -154,20 +155,21 @@ var numeric = map[string]numberRule{
 	// 256 is above every byte: nothing is inverted.
 	"threshold": {whole: true, low: 0, high: 256},
 	"bits":      {whole: true, low: 1, high: 8},
-	// Policies may keep no bit (timm at level 0, AugMix at the last magnitude), so a replay may name 0.
+	// Policies may keep no bit (timm at level 0, AugMix at the last magnitude), so a replay may contain 0.
 	"bits_or_none":  {whole: true, low: 0, high: 8},
 	"grey_channels": {low: 1, high: 3, either: []float64{1, 3}},
 	"permutation":   {counts: []int{3}, whole: true, low: 0, high: 2, noScalar: true},
 	"jitter":        {counts: []int{2}, low: 0, high: 1e9, ordered: true},
 	"factors":       {counts: []int{2}, low: 0, high: 1e9, ordered: true, noScalar: true},
 	"factor":        {low: 0, high: 1e9},
-	// Of the circle of hues, both ways to its other side: torchvision's adjust_hue has the same bounds.
+	// A share of the circle of hues, in both directions to its opposite side: torchvision's adjust_hue has the same
+	// bounds.
 	"hue_jitter": {counts: []int{2}, low: -0.5, high: 0.5, ordered: true},
 	"turns":      {counts: []int{2}, low: -0.5, high: 0.5, ordered: true, noScalar: true},
 	"turn":       {low: -0.5, high: 0.5},
 	"number":     {low: -1e6, high: 1e6},
 
-	// Filters. The side of a kernel is HRN_MAX_BLUR at most; an elastic one has int(8 sigma + 1), made odd.
+	// Filters. The side of a kernel is at most HRN_MAX_BLUR; an elastic kernel has int(8 sigma + 1), made odd.
 	"kernel":        {counts: []int{1, 2}, whole: true, low: 1, high: 1023, odd: true},
 	"elastic_sigma": {counts: []int{1, 2}, low: 0, high: 127},
 	"elastic_alpha": {counts: []int{1, 2}, low: -1e6, high: 1e6},
@@ -177,7 +179,7 @@ var numeric = map[string]numberRule{
 	"radius_bounds": {counts: []int{2}, low: 0, high: 1000, ordered: true},
 	"quality":       {counts: []int{2}, whole: true, low: 1, high: 100, ordered: true},
 
-	// Noise is of values in 0..1, all of which a deviation of 10 drowns already.
+	// Noise is for values in 0..1; a deviation of 10 already drowns all of them.
 	"noise_mean":      {low: -10, high: 10},
 	"noise_deviation": {low: 0, high: 10},
 	"noise_key":       {counts: []int{4}, whole: true, low: 0, high: math.MaxUint32, noScalar: true},
@@ -198,8 +200,8 @@ var numeric = map[string]numberRule{
 	"erased": {counts: []int{2}, low: 0, high: 1, ordered: true, noScalar: true},
 	"boxes":  {whole: true, low: 1, high: native.MaxErasings},
 
-	// Policies; a count is also that of anything else, as of rows. How long all chains of AugMix are together
-	// is bounded in buildAugMix.
+	// Policies. A count is also used for other numbers, such as rows. buildAugMix bounds the length of all chains of
+	// AugMix together.
 	"count":         {whole: true, low: 0, high: 1 << 20},
 	"bins":          {whole: true, low: 1, high: 1 << 20},
 	"severity":      {whole: true, low: 1, high: 10}, // AugMix._PARAMETER_MAX
@@ -214,7 +216,7 @@ var numeric = map[string]numberRule{
 	"classes":    {whole: true, low: 1, high: 1 << 24},
 	"shares":     {counts: []int{2}, low: 0, high: 1, noScalar: true},
 
-	// Of finished values, which are float32.
+	// These are finished values, which are float32.
 	"channels":   {counts: []int{1, 3}, low: -math.MaxFloat32, high: math.MaxFloat32},
 	"deviations": {counts: []int{1, 3}, low: -math.MaxFloat32, high: math.MaxFloat32, notZero: true},
 }
@@ -222,7 +224,7 @@ var numeric = map[string]numberRule{
 // read reads a number or a list of some. The error completes the sentence "<argument> ...".
 func (r numberRule) read(raw json.RawMessage) ([]float64, error) {
 	var list []json.RawMessage
-	// A list first: a number is no list, and a list of one is a scalar's other form.
+	// It is tried as a list first: a number is not a list, and a list of one is another form of a scalar.
 	if json.Unmarshal(raw, &list) == nil {
 		if !r.anyCount && !slices.Contains(r.counts, len(list)) {
 			return nil, fmt.Errorf("is %s (expected %s)", short(raw), r.shape())
@@ -244,10 +246,9 @@ func (r numberRule) read(raw json.RawMessage) ([]float64, error) {
 	return numbers, nil
 }
 
-// readOne reads an element, or says what was expected of it. The caller quotes the whole value, as the
-// user wrote it.
+// readOne reads an element, or returns what was expected. The caller quotes the whole value as the user wrote it.
 func (r numberRule) readOne(raw json.RawMessage, number *float64) (expected string) {
-	// json reads null into a float64 without complaint, and leaves it alone.
+	// json silently accepts null for a float64 and leaves it alone.
 	if bytes.Equal(raw, []byte("null")) || json.Unmarshal(raw, number) != nil {
 		return r.shape()
 	}
@@ -255,7 +256,7 @@ func (r numberRule) readOne(raw json.RawMessage, number *float64) (expected stri
 	if len(r.either) > 0 && !slices.Contains(r.either, n) {
 		return fmt.Sprintf("%v or %v", r.either[0], r.either[1])
 	}
-	// JSON has no NaN, which would pass all of these.
+	// JSON has no NaN, which would pass all of these checks.
 	if n < r.low || n > r.high || (r.openLow && n == r.low) || (r.whole && n != math.Trunc(n)) {
 		return r.shape()
 	}
@@ -268,8 +269,8 @@ func (r numberRule) readOne(raw json.RawMessage, number *float64) (expected stri
 	return ""
 }
 
-// shape says in words what a value may be.
-// It is made of the rule itself, so that an error cannot say other bounds than those that are checked.
+// shape says in words what a value may be. It is made from the rule itself, so an error cannot name other bounds than
+// those that are checked.
 func (r numberRule) shape() string {
 	one := "a number"
 	if r.whole {
@@ -299,11 +300,11 @@ func (r numberRule) shape() string {
 // oneOf lists choices as they are written.
 func oneOf(choices []string) string { return `one of "` + strings.Join(choices, `", "`) + `"` }
 
-// short quotes what was found, cut where it is long.
+// short quotes what was found, and cuts it if it is long.
 func short(raw json.RawMessage) string {
 	text := string(bytes.TrimSpace(raw))
 	if len(text) > 60 {
-		// The cut may leave a part of a letter, which is left out.
+		// The cut may leave a part of a character, which is removed.
 		return strings.ToValidUTF8(text[:60], "") + "..."
 	}
 	return text
