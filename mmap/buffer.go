@@ -8,28 +8,28 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// smallestBuffer holds a typical photograph, so that most buffers are allocated once.
+// smallestBuffer holds a typical photograph, so that most buffers are allocated only once.
 const smallestBuffer = 256 << 10
 
-// bufferBytes is the memory held by all Buffers of the process; a test reads it to see that
-// nothing leaks, for the garbage collector does not know of this memory.
+// bufferBytes is the memory held by all Buffers of the process. A test reads it to see that nothing leaks, because the
+// garbage collector does not know of this memory.
 var bufferBytes atomic.Int64
 
 // BufferBytes returns how much memory all Buffers hold together.
 func BufferBytes() int64 { return bufferBytes.Load() }
 
-// Buffer is where the bytes of one read stand: its own anonymous memory with the pread backend,
-// a reference on the mapping otherwise. The zero value is ready. It must not be copied.
+// Buffer holds the bytes of one read: in its own anonymous memory with the pread backend, otherwise by a reference on
+// the mapping. The zero value is ready. It must not be copied.
 type Buffer struct {
 	memory []byte
-	file   *File // whose mapping the last View shows; nil when it shows memory
-	// Of that View, in file; and when that was changed last.
+	file   *File // the file whose mapping the last View shows; nil if it shows memory
+	// These are of that View, in file, and when the file was last changed.
 	offset, length int64
 	changed        unix.Timespec
 }
 
-// Intact is nil if the last View's bytes were those of the file for as long as they were looked at, until
-// now. Where a mapped file was cut meanwhile, zeros were read, and whatever was made of them is void.
+// Intact returns nil if the last View's bytes were those of the file all the time until now. If a mapped file was cut
+// meanwhile, zeros were read, and whatever was made of them is invalid.
 func (b *Buffer) Intact() error {
 	f := b.file
 	if f == nil || b.length == 0 {
@@ -41,28 +41,28 @@ func (b *Buffer) Intact() error {
 		return err
 	case b.offset+b.length > f.watch.lost():
 		return &Error{opRead, f.path, b.offset, none, none, ErrLost}
-	case status.Size >= f.size && status.Mtim != b.changed: // cut in a page of the View's, and whole again
+	case status.Size >= f.size && status.Mtim != b.changed: // cut in a page of the View, and whole again
 		return &Error{opRead, f.path, b.offset, none, none, ErrStale}
 	}
 	return nil
 }
 
-// Free gives everything back. The Buffer may be used again.
+// Free gives all memory back. The Buffer may be used again.
 func (b *Buffer) Free() {
 	b.Empty()
 	if b.memory == nil {
 		return
 	}
 	bufferBytes.Add(-int64(len(b.memory)))
-	// The range is one that Mmap returned, so munmap has nothing to object to.
+	// Mmap returned this range, so munmap cannot fail.
 	_ = unix.Munmap(b.memory)
 	b.memory = nil
 }
 
-// Size is how much memory the Buffer holds of its own.
+// Size returns how much memory the Buffer itself holds.
 func (b *Buffer) Size() int { return len(b.memory) }
 
-// Empty ends the last View and lets go of its File, and keeps the memory for the next read.
+// Empty ends the last View, lets go of its File, and keeps the memory for the next read.
 func (b *Buffer) Empty() {
 	if b.file != nil {
 		b.file.release()
@@ -70,7 +70,7 @@ func (b *Buffer) Empty() {
 	}
 }
 
-// hold makes the Buffer a holder of f in place of what it showed before.
+// hold makes the Buffer a holder of f instead of what it showed before.
 func (b *Buffer) hold(f *File) bool {
 	b.length = 0
 	if b.file == f {
@@ -84,9 +84,9 @@ func (b *Buffer) hold(f *File) bool {
 	return true
 }
 
-// reserve makes room for length bytes; what stood in the Buffer is lost. Sizes are powers of
-// two, so that a stream of ever larger records costs few allocations. Private anonymous memory:
-// first touch costs half of what shared memory costs.
+// reserve makes room for length bytes; the former contents of the Buffer are lost. Sizes are powers of two, so that a
+// stream of ever larger records costs few allocations. The memory is private and anonymous, because its first touch
+// costs half as much as that of shared memory.
 func (b *Buffer) reserve(length int64) error {
 	b.Empty()
 	if length <= int64(len(b.memory)) {
@@ -110,8 +110,8 @@ func (b *Buffer) reserve(length int64) error {
 	return nil
 }
 
-// Reserve makes room for length bytes, to be written by the caller and shown by Part; what stood in the
-// Buffer is lost.
+// Reserve makes room for length bytes, which the caller writes and Part shows. The former contents of the Buffer are
+// lost.
 func (b *Buffer) Reserve(length int64) ([]byte, error) {
 	if err := b.reserve(length); err != nil {
 		return nil, err
@@ -119,7 +119,7 @@ func (b *Buffer) Reserve(length int64) ([]byte, error) {
 	return b.memory[:length], nil
 }
 
-// Part shows the bytes from one place to before another of what Reserve gave.
+// Part shows the bytes [from, to) of what Reserve returned.
 func (b *Buffer) Part(from, to int64) View {
 	if from == to {
 		return View{}
@@ -127,12 +127,12 @@ func (b *Buffer) Part(from, to int64) View {
 	return View{Pointer: unsafe.Pointer(&b.memory[from]), Length: to - from}
 }
 
-// View is a range of readable bytes; see "Life of a View". Pointer is nil where Length is 0.
+// View is a range of readable bytes; see "Life of a View". Pointer is nil if Length is 0.
 type View struct {
 	Pointer unsafe.Pointer
 	Length  int64
 }
 
-// Bytes shows the View to Go code. Only for views in a Buffer's memory or inside Guard: a fault
-// on a mapping that Go reads ends the process otherwise.
+// Bytes shows the View to Go code. It may be used only for views in a Buffer's memory or inside Guard; otherwise a
+// fault on a mapping that Go reads ends the process.
 func (v View) Bytes() []byte { return unsafe.Slice((*byte)(v.Pointer), v.Length) }

@@ -11,12 +11,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Backend is how bytes become readable.
+// Backend says how bytes become readable.
 type Backend int
 
 const (
-	Auto   Backend = iota // Mapped on local file systems where the kernel can populate, else Pread
-	Mapped                // bytes are read where the page cache has them
+	Auto   Backend = iota // Mapped on local file systems if the kernel can populate, otherwise Pread
+	Mapped                // bytes are read in the page cache
 	Pread                 // bytes are copied; no fault is possible
 )
 
@@ -27,34 +27,34 @@ func (b Backend) String() string {
 // Options of Open and ReadWhole.
 type Options struct {
 	Backend Backend
-	// Sequential says that records are read in file order, where the kernel's own read-ahead is
-	// best (82 us against 155 us a cold record); otherwise each read announces its extent.
+	// Sequential says that records are read in file order. The kernel's own read-ahead is then best (82 us against 155
+	// us for a cold record). Otherwise each read announces its extent.
 	Sequential bool
-	// ReadDelay is waited before every read: how a test stands for slow storage.
+	// ReadDelay is a wait before every read, with which a test imitates slow storage.
 	ReadDelay time.Duration
 }
 
 const maxInt = math.MaxInt // also the largest mapping: mmap-go's lengths are ints
 
-// File is an open file of fixed extent. Safe for any number of goroutines.
+// File is an open file of fixed extent. Any number of goroutines may use it.
 type File struct {
 	path    string
 	file    *os.File // owns the descriptor
 	fd      int
 	size    int64
 	mapped  mapping.MMap // nil with the pread backend and for an empty file
-	watch   watch        // of mapped
+	watch   watch        // watches mapped
 	backend Backend
 	ahead   bool // each read announces its extent
 	delay   time.Duration
 
-	// One reference belongs to the owner until Close, one to each Buffer that shows the mapping.
+	// The owner has one reference until Close, and so does each Buffer that shows the mapping.
 	references atomic.Int64
 	closed     atomic.Bool
 }
 
-// Open opens a regular file. Its size now bounds every later Read: bytes appended afterwards
-// are never seen.
+// Open opens a regular file. Its present size bounds every later Read: bytes that are appended afterwards are never
+// seen.
 func Open(path string, o Options) (*File, error) {
 	fd, status, err := openRegular(path)
 	if err != nil {
@@ -91,13 +91,12 @@ func Open(path string, o Options) (*File, error) {
 	return f, nil
 }
 
-// Size, Path and Backend are what the file was opened with; of a file that changes they do not.
+// Size, Path and Backend are those with which the file was opened; they stay when the file changes.
 func (f *File) Size() int64      { return f.size }
 func (f *File) Path() string     { return f.path }
 func (f *File) Backend() Backend { return f.backend }
 
-// Close ends the File for new reads. Views that are in use stay valid until their Buffers let
-// go. Closing twice is harmless.
+// Close ends the File for new reads. Views in use stay valid until their Buffers let go. Closing twice is harmless.
 func (f *File) Close() error {
 	if f.closed.Swap(true) {
 		return nil
@@ -138,18 +137,18 @@ func (f *File) Read(b *Buffer, offset, length int64) (View, error) {
 	return f.read(b, offset, length, f.backend == Mapped)
 }
 
-// ReadCopy is Read by pread, whatever the backend: nothing that happens to the file changes the View.
+// ReadCopy does what Read does, but always by pread: later changes of the file do not change the View.
 func (f *File) ReadCopy(b *Buffer, offset, length int64) (View, error) {
 	return f.read(b, offset, length, false)
 }
 
 func (f *File) read(b *Buffer, offset, length int64, mapped bool) (View, error) {
-	// Nothing here can overflow: neither size nor length is negative where one is subtracted.
+	// Nothing here can overflow, because neither size nor length is negative where one is subtracted.
 	if offset < 0 || length < 0 || offset > f.size-length {
 		return View{}, &Error{opRead, f.path, offset, saturatingAdd(offset, length), f.size, ErrBounds}
 	}
-	// Held by both backends: it also keeps the descriptor from being closed, and its number
-	// from being given to another file, in the middle of a pread.
+	// Both backends hold the File. This also keeps the descriptor from being closed, and its number from being given to
+	// another file, in the middle of a pread.
 	if !b.hold(f) {
 		return View{}, &Error{opRead, f.path, offset, none, none, ErrClosed}
 	}
@@ -159,14 +158,14 @@ func (f *File) read(b *Buffer, offset, length int64, mapped bool) (View, error) 
 	if length == 0 {
 		return View{}, nil
 	}
-	// Where a mapping has zeros the file is asked, which may be whole again.
+	// If the mapping may have zeros, the file itself is read, because it may be whole again.
 	if mapped && offset+length <= f.watch.lost() {
 		return f.readMapped(b, offset, length)
 	}
 	return f.readCopy(b, offset, length)
 }
 
-// ReadInto copies bytes from offset on to memory of the caller's, with either backend.
+// ReadInto copies bytes from offset on into the caller's memory, with either backend.
 func (f *File) ReadInto(to []byte, offset int64) error {
 	if offset < 0 || offset > f.size-int64(len(to)) {
 		return &Error{opRead, f.path, offset, saturatingAdd(offset, int64(len(to))), f.size, ErrBounds}
@@ -181,7 +180,7 @@ func (f *File) ReadInto(to []byte, offset int64) error {
 	return preadFull(f.fd, f.path, to, offset)
 }
 
-// readCopy reads into b's own memory and, once the bytes are there, needs the File no longer.
+// readCopy reads into b's own memory. Once the bytes are there, it no longer needs the File.
 func (f *File) readCopy(b *Buffer, offset, length int64) (View, error) {
 	b.file = nil
 	defer f.release()
@@ -194,7 +193,7 @@ func (f *File) readCopy(b *Buffer, offset, length int64) (View, error) {
 	return b.Part(0, length), nil
 }
 
-// readMapped shows the mapping after the kernel has vouched for every page of the range.
+// readMapped shows the mapping after the kernel has populated every page of the range.
 func (f *File) readMapped(b *Buffer, offset, length int64) (View, error) {
 	pages := f.mapped[offset&^(pageSize-1) : offset+length]
 	if f.ahead {
@@ -202,8 +201,8 @@ func (f *File) readMapped(b *Buffer, offset, length int64) (View, error) {
 	}
 	f.watch.arm()
 	err := populate(pages)
-	// Asked even when populate was content: the page that holds the new end is still there, with
-	// zeros behind the end.
+	// The size is checked even if populating succeeded: the page with the new end still exists, with zeros behind the
+	// end.
 	status, cut := f.reaches(offset, offset+length)
 	if cut != nil {
 		return View{}, cut
@@ -213,14 +212,14 @@ func (f *File) readMapped(b *Buffer, offset, length int64) (View, error) {
 		b.offset, b.length, b.changed = offset, length, status.Mtim
 		return View{unsafe.Pointer(unsafe.SliceData(f.mapped[offset:])), length}, nil
 	case err == unix.EFAULT:
-		// "A SIGBUS would have been generated" (madvise(2)), and the file is long enough: only
-		// pread can say why, or get the bytes after all.
+		// "A SIGBUS would have been generated" (madvise(2)), but the file is long enough. Only pread can say why, or
+		// get the bytes after all.
 		return f.readCopy(b, offset, length)
 	}
 	return View{}, &Error{opRead, f.path, offset, none, none, memoryOr(err)}
 }
 
-// reaches fails unless the file has as many bytes as a range from offset needs.
+// reaches returns an error unless the file has as many bytes as the range from offset needs.
 func (f *File) reaches(offset, end int64) (status unix.Stat_t, err error) {
 	if err := fstat(f.fd, &status); err != nil {
 		return status, &Error{opRead, f.path, offset, none, none, err}
@@ -231,7 +230,7 @@ func (f *File) reaches(offset, end int64) (status unix.Stat_t, err error) {
 	return status, nil
 }
 
-// saturatingAdd keeps a nonsensical range printable.
+// saturatingAdd keeps an impossible range printable.
 func saturatingAdd(a, b int64) int64 {
 	if a > 0 && b > math.MaxInt64-a {
 		return math.MaxInt64

@@ -7,18 +7,17 @@ import (
 	"unsafe"
 )
 
-// Index is a whole file for Go code to read. Meant for files that are written once and renamed
-// into place, never changed. On file systems where a page may fail at any time (Auto chooses
-// Pread there) it is a copy in memory.
+// Index is a whole file that Go code reads. It is meant for files that are written once, renamed into place and never
+// changed. On file systems where a page may fail at any time (Auto chooses Pread there) it is a copy in memory.
 type Index struct {
 	path   string
 	bytes  []byte
-	mapped *File // nil where bytes are memory
+	mapped *File // nil if bytes are in memory
 	buffer Buffer
-	last   byte // of bytes, as it was found first
+	last   byte // the last byte, as it was when the file was opened
 }
 
-// OpenIndex maps a file whole. What Go reads of its bytes belongs inside Guard.
+// OpenIndex maps a whole file. Go code should read its bytes inside Guard.
 func OpenIndex(path string) (*Index, error) {
 	f, err := Open(path, Options{})
 	if err != nil {
@@ -26,7 +25,7 @@ func OpenIndex(path string) (*Index, error) {
 	}
 	x := &Index{path: path}
 	if f.backend == Mapped {
-		// No populate here: opening stays O(1) in the size of the index.
+		// Nothing is populated here, so that opening takes the same time for any size of the index.
 		x.buffer.hold(f)
 		x.mapped, x.bytes = f, f.mapped
 		if f.size > 0 {
@@ -44,8 +43,8 @@ func OpenIndex(path string) (*Index, error) {
 	return x, nil
 }
 
-// MakeIndex is an Index of bytes that do not lie in a file here: fill writes all of them. path is what
-// errors call it.
+// MakeIndex returns an Index of bytes that do not lie in a local file: fill writes all of them. path is their name in
+// errors.
 func MakeIndex(path string, size int64, fill func(to []byte) error) (*Index, error) {
 	x := &Index{path: path}
 	room, err := x.buffer.Reserve(size)
@@ -60,10 +59,10 @@ func MakeIndex(path string, size int64, fill func(to []byte) error) (*Index, err
 	return x, nil
 }
 
-// Bytes are those of the file as it was opened, until Close.
+// Bytes returns the bytes of the file as it was opened; they are valid until Close.
 func (x *Index) Bytes() []byte { return x.bytes }
 
-// Close may be called once, when nobody reads any more.
+// Close may be called once, when no code reads the bytes any more.
 func (x *Index) Close() error {
 	x.buffer.Free()
 	if x.mapped == nil {
@@ -72,8 +71,8 @@ func (x *Index) Close() error {
 	return x.mapped.Close()
 }
 
-// Guard runs read, which looks at the bytes, and turns what may happen to a mapping into an error: the
-// file was cut before, or meanwhile. What read took of the bytes is void then.
+// Guard runs read, which looks at the bytes, and turns what may happen to a mapping into an error: the file was cut
+// before or meanwhile. What read took from the bytes is then invalid.
 func (x *Index) Guard(read func() error) (err error) {
 	f := x.mapped
 	if f == nil || f.size == 0 {
@@ -83,17 +82,17 @@ func (x *Index) Guard(read func() error) (err error) {
 	defer x.recovered(debug.SetPanicOnFault(true), &err)
 	err = read()
 	if cut := x.whole(); cut != nil {
-		return cut // of which err may be a consequence
+		return cut // err may be a consequence of it
 	}
 	return err
 }
 
-// whole is nil if the file has not been cut. The last byte says so, and is had for nothing where fstat costs
-// 0.4 us a row: wherever a file is cut, its last byte is a zero at once, or its last page is gone. Not
-// noticed is a cut in the last page that is made good while one row is looked at.
+// whole returns nil if the file has not been cut. It looks at the last byte, which costs nothing, while fstat would
+// cost 0.4 us for each row: wherever a file is cut, its last byte is a zero at once, or its last page is gone. A cut in
+// the last page that is repaired while one row is read is not noticed.
 func (x *Index) whole() error {
 	f := x.mapped
-	// In this order: what is known to be lost may not be looked at where no page could take its place.
+	// The order matters: what is known to be lost must not be read if no page could take its place.
 	if f.size <= f.watch.lost() && x.last != 0 && f.mapped[f.size-1] == x.last {
 		return nil
 	}
@@ -108,8 +107,8 @@ func (x *Index) whole() error {
 	return nil
 }
 
-// recovered makes an error of what looking at zeros led to: rows that begin behind their end, for instance.
-// And of a fault that the watch had no page for, where the process has as many mappings as it may have.
+// recovered turns what reading zeros led to into an error: for instance rows that begin behind their end. It does the
+// same with a fault for which the watch had no page, if the process has as many mappings as it may have.
 func (x *Index) recovered(before bool, err *error) {
 	debug.SetPanicOnFault(before)
 	r := recover()
@@ -119,7 +118,7 @@ func (x *Index) recovered(before bool, err *error) {
 	if *err = x.whole(); *err != nil {
 		return
 	}
-	// Only a memory fault has an address; every other panic is somebody's bug.
+	// Only a memory fault has an address; every other panic is a bug.
 	fault, ok := r.(interface {
 		runtime.Error
 		Addr() uintptr
@@ -136,7 +135,7 @@ func (x *Index) Populate(part []byte) error {
 	if len(part) == 0 || x.mapped == nil {
 		return nil
 	}
-	// madvise wants a page boundary; the bytes before part belong to the same mapping.
+	// madvise needs a page boundary; the bytes before part belong to the same mapping.
 	address := uintptr(unsafe.Pointer(unsafe.SliceData(part)))
 	before := int(address & uintptr(pageSize-1))
 	pages := unsafe.Slice((*byte)(unsafe.Add(unsafe.Pointer(unsafe.SliceData(part)), -before)), before+len(part))

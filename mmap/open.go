@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// OpenRegular opens a regular file to be read by os.File's methods; whatever else has the name is an
-// error at once, also a FIFO that nobody writes to.
+// OpenRegular opens a regular file that is read by os.File's methods. Anything else with the name is an error at once,
+// even a FIFO to which nobody writes.
 func OpenRegular(path string) (*os.File, error) {
 	fd, _, err := openRegular(path)
 	if err != nil {
@@ -16,8 +16,8 @@ func OpenRegular(path string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), path), nil
 }
 
-// openRegular opens without following the file into a wait: a FIFO without a writer would
-// block open, a device could block read. O_NONBLOCK means nothing to a regular file.
+// openRegular opens a file without waiting: a FIFO without a writer would block open, and a device could block read.
+// O_NONBLOCK has no effect on a regular file.
 func openRegular(path string) (int, unix.Stat_t, error) {
 	var status unix.Stat_t
 	fd, err := openRetry(path)
@@ -37,7 +37,7 @@ func openRegular(path string) (int, unix.Stat_t, error) {
 
 func openRetry(path string) (int, error) {
 	for {
-		// A slow network file system may be interrupted in open (open(2), EINTR).
+		// On a slow network file system open may be interrupted (open(2), EINTR).
 		fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
 		if err != unix.EINTR {
 			return fd, err

@@ -12,7 +12,7 @@ var pageSize = int64(os.Getpagesize())
 
 const errHardware = unix.Errno(0)
 
-// Only Linux can populate page tables and report a failure, so that only pread is safe here.
+// Only Linux can populate page tables and report a failure, so only pread is safe here.
 func populate([]byte) error { return unix.ENOSYS }
 
 func announce([]byte) {}

@@ -7,12 +7,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A failing disk or a network file system in trouble may answer the next try; the waits add up
-// to 21 ms, so that a dead one is reported soon.
+// A failing disk or a network file system with trouble may answer the next try. The waits add up to 21 ms, so that a
+// dead one is reported soon.
 var readBackOff = [...]time.Duration{time.Millisecond, 4 * time.Millisecond, 16 * time.Millisecond}
 
-// preadFull fills dst from offset. Short reads go on, EINTR does too, EIO is tried again with
-// back-off, the end of the file is ErrTruncated: the caller knew the size.
+// preadFull fills dst from offset. It continues after short reads and EINTR, and tries again with back-off after EIO.
+// The end of the file is ErrTruncated, because the caller knew the size.
 func preadFull(fd int, path string, dst []byte, offset int64) error {
 	done, failures := 0, 0
 	for done < len(dst) {
@@ -33,7 +33,7 @@ func preadFull(fd int, path string, dst []byte, offset int64) error {
 	return nil
 }
 
-// endOf is the size of a file that was just seen to end at or before an offset.
+// endOf returns the size of a file that was just seen to end at or before an offset.
 func endOf(fd int, seen int64) int64 {
 	var status unix.Stat_t
 	if err := fstat(fd, &status); err != nil || status.Size > seen {
@@ -42,23 +42,23 @@ func endOf(fd int, seen int64) int64 {
 	return status.Size
 }
 
-// Stamp is what identifies a version of a small file without reading it.
+// Stamp identifies a version of a small file without reading it.
 type Stamp struct{ Size, MTimeNs int64 }
 
-// ReadWhole reads one small file: open, fstat, pread, close. A file larger than maxBytes is
-// refused before memory is asked for.
+// ReadWhole reads one small file: open, fstat, pread, close. A file larger than maxBytes is refused before memory is
+// allocated.
 func ReadWhole(path string, b *Buffer, maxBytes int64, o Options) (View, error) {
 	view, _, err := ReadStamped(path, b, maxBytes, o)
 	return view, err
 }
 
-// ReadStamped is ReadWhole that also says which version of the file was read.
+// ReadStamped does what ReadWhole does, and also returns which version of the file was read.
 func ReadStamped(path string, b *Buffer, maxBytes int64, o Options) (View, Stamp, error) {
 	return readFile(path, b, none, maxBytes, o)
 }
 
-// ReadSized is ReadStamped for a file whose size was recorded: another one is ErrStale, before anything is read. What
-// another time means is the caller's to find out, who may know the bytes' checksum.
+// ReadSized does what ReadStamped does for a file whose size was recorded: another size is ErrStale before anything is
+// read. The caller has to find out what another time means, because it may know the bytes' checksum.
 func ReadSized(path string, b *Buffer, recorded, maxBytes int64, o Options) (View, Stamp, error) {
 	return readFile(path, b, recorded, maxBytes, o)
 }
@@ -67,7 +67,7 @@ func readFile(path string, b *Buffer, recorded, maxBytes int64, o Options) (View
 	if o.ReadDelay > 0 {
 		time.Sleep(o.ReadDelay)
 	}
-	// No os.File: this is once an image, and its poller and finalizer would be for nothing.
+	// os.File is not used, because this runs for each image, and its poller and finalizer would serve no purpose.
 	fd, status, err := openRegular(path)
 	if err != nil {
 		return View{}, Stamp{}, err
@@ -80,7 +80,7 @@ func readFile(path string, b *Buffer, recorded, maxBytes int64, o Options) (View
 	return view, Stamp{status.Size, status.Mtim.Nano()}, err
 }
 
-// check is an error where a file is not of that version.
+// check returns an error if a file is not of this version.
 func (s Stamp) check(path string, status *unix.Stat_t) error {
 	if status.Size != s.Size {
 		return &Error{opRead, path, none, s.Size, status.Size, ErrStale}
@@ -91,7 +91,7 @@ func (s Stamp) check(path string, status *unix.Stat_t) error {
 	return nil
 }
 
-// readOpen reads an open file of so many bytes from its beginning to its end.
+// readOpen reads an open file of so many bytes from beginning to end.
 func readOpen(fd int, path string, size int64, b *Buffer, maxBytes int64) (View, error) {
 	if size > min(maxBytes, maxInt) {
 		return View{}, &Error{opRead, path, none, maxBytes, size, ErrTooLarge}
@@ -105,7 +105,7 @@ func readOpen(fd int, path string, size int64, b *Buffer, maxBytes int64) (View,
 	return b.Part(0, size), nil
 }
 
-// memoryOr translates the errnos that have a meaning of their own here.
+// memoryOr translates the errnos that have their own meaning here.
 func memoryOr(err error) error {
 	switch {
 	case errors.Is(err, unix.ENOMEM):
@@ -116,7 +116,7 @@ func memoryOr(err error) error {
 	return err
 }
 
-// at names the file in an error of a Buffer, which knows none.
+// at adds the file's name to an error of a Buffer, which does not know it.
 func at(err error, path string) error {
 	var e *Error
 	if errors.As(err, &e) {

@@ -9,19 +9,19 @@ import (
 
 // Source is one small file that is read whole.
 type Source struct {
-	Path       string    // to be opened; with a Descriptor only what errors call the file
-	Descriptor int       // of a file that is open already and stays so; negative for none
-	Identity   *Identity // the file that it must be; nil for any
+	Path       string    // the file to open; with a Descriptor only its name in errors
+	Descriptor int       // of a file that is already open and stays open; negative for none
+	Identity   *Identity // the file must have this identity; nil for any
 }
 
-// Identity is what tells a version of a file from every other file and version.
+// Identity tells a version of a file from every other file and version.
 type Identity struct {
 	Device, Inode uint64
 	Stamp
 }
 
-// ReadSource is ReadStamped of a Source. With an Identity another file, and one that is written to while
-// it is read, are ErrStale.
+// ReadSource does what ReadStamped does, for a Source. With an Identity, another file is ErrStale, and so is a file
+// that is written to while it is read.
 func ReadSource(s Source, b *Buffer, maxBytes int64, o Options) (View, Stamp, error) {
 	if o.ReadDelay > 0 {
 		time.Sleep(o.ReadDelay)
@@ -45,14 +45,14 @@ func ReadSource(s Source, b *Buffer, maxBytes int64, o Options) (View, Stamp, er
 	if err != nil {
 		return View{}, stamp, err
 	}
-	// Bytes of two versions may have been read, which looks like an image with faults.
+	// The bytes may come from two versions, which would look like a damaged image.
 	if err := fstat(fd, &status); err != nil {
 		return View{}, stamp, &Error{opRead, name, none, none, none, err}
 	}
 	return view, stamp, s.Identity.check(name, &status)
 }
 
-// Name is what errors call the file.
+// Name returns the file's name in errors.
 func (s Source) Name() string {
 	if s.Path == "" && s.Descriptor >= 0 {
 		return fmt.Sprintf("descriptor %d", s.Descriptor)

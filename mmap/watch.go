@@ -14,16 +14,16 @@ import (
 	"unsafe"
 )
 
-// watch is of a mapping of a file: see watch.c.
+// watch watches a mapping of a file: see watch.c.
 type watch struct {
 	watch *C.hr_watch
-	note  *int64 // hr_watch_lost, which is asked for each row of an index
+	note  *int64 // hr_watch_lost, which is read for each row of an index
 }
 
-// watches guards the list of what is watched, which only the signal's handler goes over without it.
+// watches guards the list of watched mappings. Only the signal's handler reads the list without it.
 var watches sync.Mutex
 
-// begin watches a mapping that is not empty; written says whether it is written to as well.
+// begin watches a mapping that is not empty; written says whether it is also written to.
 func (w *watch) begin(memory []byte, written bool) error {
 	watches.Lock()
 	defer watches.Unlock()
@@ -42,25 +42,26 @@ func (w *watch) end() {
 	C.hr_watch_end(w.watch)
 }
 
-// arm comes before each look at mapped bytes: another library may have put its handler on top of ours since
-// (Python's faulthandler does). 0.3 us.
+// arm has to be called before each access to mapped bytes, because another library may have put its handler on top of
+// ours since (Python's faulthandler does). It takes 0.3 us.
 func (w *watch) arm() { C.hr_watch_arm() }
 
-// lost is from where on zeros may have been read in place of the file's bytes; beyond any file, of none.
+// lost returns from where on zeros may have been read in place of the file's bytes. If there were none, it is beyond
+// any file.
 func (w *watch) lost() int64 { return atomic.LoadInt64(w.note) }
 
-// Table is a mapping that its owner made of a file, and reads and writes. What is written where the file no longer
+// Table is a mapping of a file that its owner made, and reads and writes. What is written where the file no longer
 // reaches is in no file.
 type Table struct{ watch watch }
 
-// Watch begins to watch a mapping that is not empty. End comes before its pages go.
+// Watch begins to watch a mapping that is not empty. End has to come before the pages are unmapped.
 func (t *Table) Watch(memory []byte) error { return t.watch.begin(memory, true) }
 
-// Arm comes before each look at its bytes.
+// Arm has to be called before each access to the bytes.
 func (t *Table) Arm() { t.watch.arm() }
 
-// Whole is true while each byte that was read or written was the file's.
+// Whole is true as long as each byte that was read or written belonged to the file.
 func (t *Table) Whole() bool { return t.watch.lost() == math.MaxInt64 }
 
-// End of the watch.
+// End ends the watch.
 func (t *Table) End() { t.watch.end() }
