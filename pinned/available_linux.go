@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// availableBytes is what the system would still give to anonymous memory before it kills somebody:
-// the least of MemAvailable and the room in every memory cgroup above us. -1 where unknown. An
-// estimate, read only when a new slot is made; a wrong one costs nothing but the early warning.
+// availableBytes returns how much the system would still give to anonymous memory before it kills a process: the least
+// of MemAvailable and the room in every memory cgroup above this process. It is -1 if unknown. It is an estimate that
+// is read only when a new slot is made; a wrong one only means that the early warning is missing.
 func availableBytes() int64 {
 	return availableIn("/proc", "/sys/fs/cgroup")
 }
@@ -27,7 +27,7 @@ func availableIn(proc, cgroup string) int64 {
 	least := available*kB + swap
 	lines, _ := os.ReadFile(filepath.Join(proc, "self/cgroup"))
 	for line := range strings.Lines(string(lines)) {
-		// "0::/path" is cgroup v2, "4:memory:/path" the memory controller of v1 (cgroups(7)).
+		// "0::/path" is cgroup v2, and "4:memory:/path" is the memory controller of v1 (cgroups(7)).
 		parts := strings.SplitN(strings.TrimSpace(line), ":", 3)
 		if len(parts) != 3 {
 			continue
@@ -42,10 +42,10 @@ func availableIn(proc, cgroup string) int64 {
 	return max(least, 0)
 }
 
-// version names the files of one generation of the memory controller.
+// version names the files of one version of the memory controller.
 type version struct {
 	limit, usage         string
-	swapLimit, swapUsage string   // version 1 limits the sum of both, which is not looked at
+	swapLimit, swapUsage string   // version 1 limits the sum of both, which is not read
 	reclaimable          []string // lines of memory.stat: page cache that the kernel drops before it kills
 }
 
@@ -54,12 +54,12 @@ var (
 	version1 = version{"memory.limit_in_bytes", "memory.usage_in_bytes", "", "", []string{"total_inactive_file", "total_active_file"}}
 )
 
-// roomUpwards is the least room from a group up to the root; in a container the path may not
-// exist below the mount, and then the mount itself is our group.
+// roomUpwards returns the least room from a group up to the root. In a container the path may not exist below the
+// mount; then the mount itself is our group.
 func roomUpwards(v version, mount, group string, swap int64) int64 {
 	least := int64(math.MaxInt64)
 	for directory := filepath.Join("/", group); ; directory = filepath.Dir(directory) {
-		// What a group may not swap out, none above it can for us.
+		// What a group may not swap out, no group above it can swap out for us.
 		swap = min(swap, v.swapRoom(filepath.Join(mount, directory)))
 		if room, known := v.room(filepath.Join(mount, directory)); known {
 			least = min(least, min(room, math.MaxInt64-swap)+swap)
@@ -101,7 +101,7 @@ func readNumber(path string) (int64, bool) {
 	return n, err == nil
 }
 
-// readTable reads lines of a name and a number.
+// readTable reads lines with a name and a number.
 func readTable(path string) map[string]int64 {
 	table := map[string]int64{}
 	file, err := os.Open(path)

@@ -1,9 +1,9 @@
 package pinned
 
-// Own is the Tag of memory that is the pool's own.
+// Own is the Tag of the pool's own memory.
 const Own = -1
 
-// Stats counts memory by state; own and lent memory together where nothing else is said.
+// Stats counts memory by state, own and lent memory together unless stated otherwise.
 type Stats struct {
 	Free, Filling, Ready, Held int
 	Lent                       int   // loans that have not ended
@@ -18,7 +18,7 @@ func (p *Pool) Stats() Stats {
 	return p.stats
 }
 
-// counter is where the statistics count a state.
+// counter returns where the statistics count a state.
 func (p *Pool) counter(s State) *int {
 	switch s {
 	case Filling:
@@ -31,14 +31,14 @@ func (p *Pool) counter(s State) *int {
 	return &p.stats.Free
 }
 
-// move changes the state of memory that the pool knows, with the lock held.
+// move changes the state of memory that the pool knows. The lock is held.
 func (p *Pool) move(m *memory, to State) {
 	*p.counter(m.state)--
 	m.state = to
 	*p.counter(to)++
 }
 
-// enter makes free memory known to the pool, with the lock held.
+// enter makes free memory known to the pool. The lock is held.
 func (p *Pool) enter(m *memory) {
 	p.stats.Free++
 	if m.tag == Own {

@@ -8,15 +8,15 @@ import (
 )
 
 var (
-	// ErrMemory is what every MemoryError wraps.
+	// ErrMemory is wrapped by every MemoryError.
 	ErrMemory = errors.New("not enough memory")
-	// ErrState is what every StateError wraps.
+	// ErrState is wrapped by every StateError.
 	ErrState = errors.New("slot is not in the right state")
 	// ErrClosed: the pool was closed.
 	ErrClosed = fault.New(fault.KindClosed, "pool is closed")
 	// ErrLoan: memory that cannot be lent; the text says why.
 	ErrLoan = errors.New("memory cannot be lent")
-	// ErrRange: a part to populate that does not lie inside the slot.
+	// ErrRange: a part to populate lies outside the slot.
 	ErrRange = errors.New("range outside the slot")
 )
 
@@ -24,9 +24,9 @@ var (
 type MemoryError struct {
 	Needed    int64 // bytes of one slot
 	InUse     int64 // bytes of the pool's slots that exist already
-	Available int64 // bytes the system would still give, -1 where unknown
+	Available int64 // bytes that the system would still give, -1 if unknown
 	Op        string
-	Err       error // the errno, or nil where the shortage was foreseen
+	Err       error // the errno, or nil if the shortage was foreseen
 }
 
 func (e *MemoryError) Error() string {
@@ -40,15 +40,15 @@ func (e *MemoryError) Error() string {
 	return text
 }
 
-// Is makes every MemoryError an ErrMemory; Unwrap leads to the errno.
+// Is makes every MemoryError an ErrMemory; Unwrap returns the errno.
 func (e *MemoryError) Is(target error) bool { return target == ErrMemory }
 
 func (e *MemoryError) Unwrap() error { return e.Err }
 
-// FaultKind is for package fault: a caller frees memory for it, and looks for no file.
+// FaultKind is for package fault: this kind tells a caller to free memory, and not to look for a file.
 func (e *MemoryError) FaultKind() fault.Kind { return fault.KindMemory }
 
-// StateError is a step that the life of a slot does not have.
+// StateError is a step that a slot's life does not have.
 type StateError struct {
 	Op    string
 	State State

@@ -6,11 +6,11 @@ import (
 	"unsafe"
 )
 
-// Alignment of lent memory: a cache line, and what the fields of a batch are aligned to.
+// Alignment is that of lent memory: a cache line, which is also the alignment of a batch's fields.
 const Alignment = 64
 
-// Lend gives the pool memory for one batch. It must stay valid until the loan ends: at the
-// Release of the slot with this tag, or at Close. Tags of loans that have not ended differ.
+// Lend gives the pool memory for one batch. It must stay valid until the loan ends: at the Release of the slot with
+// this tag, or at Close. Loans that have not ended have different tags.
 func (p *Pool) Lend(ptr unsafe.Pointer, bytes int64, tag int64) error {
 	address := uintptr(ptr)
 	switch {
@@ -32,7 +32,7 @@ func (p *Pool) Lend(ptr unsafe.Pointer, bytes int64, tag int64) error {
 	}
 	for _, m := range p.loans {
 		begin := uintptr(m.pointer)
-		// The same memory twice would be two batches in one place.
+		// Lending the same memory twice would put two batches in one place.
 		if m.tag == tag || (address < begin+uintptr(m.bytes) && begin < address+uintptr(bytes)) {
 			return fmt.Errorf("%w: tag %d is lent already, or its memory is", ErrLoan, m.tag)
 		}
@@ -43,14 +43,14 @@ func (p *Pool) Lend(ptr unsafe.Pointer, bytes int64, tag int64) error {
 	return nil
 }
 
-// Lent says whether lent memory is being written, or waits for somebody to take its batch.
+// Lent says whether lent memory is being written, or its batch is waiting to be taken.
 func (p *Pool) Lent() bool {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
 	return slices.ContainsFunc(p.loans, func(m *memory) bool { return m.state != Held })
 }
 
-// endLoan forgets memory that is its owner's again, with the lock held.
+// endLoan forgets memory that belongs to its owner again. The lock is held.
 func (p *Pool) endLoan(m *memory) {
 	i := slices.Index(p.loans, m)
 	p.loans = slices.Delete(p.loans, i, i+1)

@@ -12,36 +12,36 @@ import (
 // maxSlotBytes leaves room to round up to pages without overflow.
 const maxSlotBytes = math.MaxInt - (2 << 20)
 
-// largeSlot is from where the room left is looked up: it takes about 0.2 ms, half of what
-// the first touch of this much takes. And from where a slot is hidden from children: that is two calls of
-// 1 to 4 us a batch, which would be seen in what a batch of a few kilobytes costs.
+// largeSlot is the size from which the available memory is looked up: that takes about 0.2 ms, half of the time of the
+// first touch of such a slot. From this size on a slot is also hidden from children: that takes two calls of 1 to 4 us
+// for a batch, which would be noticeable for a batch of a few kilobytes.
 const largeSlot = 1 << 20
 
-// memory is what tenancies follow each other in: own or lent.
+// memory is own or lent memory that one tenancy after the other uses.
 type memory struct {
 	pointer unsafe.Pointer
 	bytes   int64
 	tag     int64  // Own, or the loan's
 	mapping []byte // own memory: what munmap gets
-	apart   bool   // own memory: no mapping is joined with it, so that it can be hidden
+	apart   bool   // own memory: the kernel joins no other mapping with it, so it can be hidden
 
 	state      State  // under the pool's lock
 	generation uint64 // counts tenancies; under the pool's lock
 	hidden     bool   // from children that are forked; under the pool's lock
 
-	populated []atomic.Bool // own memory: one a chunk, set by whoever populates it first
+	populated []atomic.Bool // own memory: one for each chunk, set by the thread that populates it first
 }
 
-// promised is how much of all own memory nobody has populated yet: the system still counts that as
-// available, and would promise it twice.
+// promised is how much of all own memory has not been populated yet. The system still counts it as available, and would
+// promise it twice.
 var promised atomic.Int64
 
 // newMemory maps own memory for a slot, hidden from children until it is held.
 func newMemory(bytes int64, noDevZero bool) (*memory, *MemoryError) {
 	length := wholePages(bytes)
-	// Promised before anybody asks, so that of two who ask at once one sees the other.
+	// This is promised before the system is asked, so that of two threads that ask at once one sees the other.
 	before := promised.Add(length) - length
-	// Asked before the memory is touched: the kernel's answer then would be the OOM killer.
+	// The system is asked before the memory is touched, because its answer then would be the OOM killer.
 	if short := shortage(bytes, before); short != nil {
 		promised.Add(-length)
 		return nil, short
@@ -66,8 +66,8 @@ func wholePages(bytes int64) int64 {
 	return (bytes + page - 1) &^ (page - 1)
 }
 
-// shortage says that the system has not got so many bytes, and those promised before; nil where it
-// has, or is not known to lack them.
+// shortage returns an error if the system lacks so many bytes in addition to those promised before. It returns nil if
+// the system has them, or if that is not known.
 func shortage(bytes, before int64) *MemoryError {
 	length := wholePages(bytes)
 	if length < largeSlot {
@@ -79,16 +79,16 @@ func shortage(bytes, before int64) *MemoryError {
 	return nil
 }
 
-// hide keeps own memory out of children that are forked from now on, with the pool's lock held or
-// before the pool knows of it. A child has no use for memory that nobody was handed: the fork would
-// copy page tables of all slots (30 us a MB), and this process each page that it writes behind it.
+// hide keeps own memory out of children that are forked from now on. The pool's lock is held, or the pool does not know
+// the memory yet. A child cannot use memory that was not handed out. The fork would copy page tables of all slots (30
+// us for each MB), and this process would copy each page that it writes afterwards.
 func (m *memory) hide() {
 	if m.apart && !m.hidden && len(m.mapping) >= largeSlot {
 		m.hidden = hide(m.mapping)
 	}
 }
 
-// show lets children have a copy of what is handed out, with the pool's lock held.
+// show lets children have a copy of a slot that is handed out. The pool's lock is held.
 func (m *memory) show() *MemoryError {
 	if !m.hidden {
 		return nil
@@ -100,7 +100,7 @@ func (m *memory) show() *MemoryError {
 	return nil
 }
 
-// part is chunk i of own memory.
+// part returns chunk i of own memory.
 func (m *memory) part(i int64) []byte {
 	return m.mapping[i*chunk : min((i+1)*chunk, int64(len(m.mapping)))]
 }
@@ -115,6 +115,6 @@ func (m *memory) unmap() {
 			promised.Add(-int64(len(m.part(int64(i)))))
 		}
 	}
-	// A range that Mmap returned: munmap has nothing to object to.
+	// Mmap returned this range, so munmap cannot fail.
 	_ = unix.Munmap(m.mapping)
 }

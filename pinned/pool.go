@@ -5,14 +5,14 @@ import (
 	"sync"
 )
 
-// Options of a pool.
+// Options are options of a pool.
 type Options struct {
 	SlotBytes int64 // what one batch needs
 	Keep      int   // how many free slots of its own the pool keeps for reuse
-	NoDevZero bool  // behave as where there is no /dev/zero
+	NoDevZero bool  // behave as if there were no /dev/zero
 }
 
-// Pool makes slots and takes them back. Safe for any number of goroutines.
+// Pool makes slots and takes them back. Any number of goroutines may use it.
 type Pool struct {
 	options Options
 
@@ -46,7 +46,8 @@ func (p *Pool) Acquire() (*Slot, error) {
 	inUse := p.stats.OwnBytes
 	p.mutex.Unlock()
 
-	// Outside the lock: allocating takes milliseconds, and slots must be able to come back.
+	// This is done without the lock, because allocating takes milliseconds, and slots must be able to come back
+	// meanwhile.
 	m, err := newMemory(p.options.SlotBytes, p.options.NoDevZero)
 	if err != nil {
 		err.InUse = inUse
@@ -62,7 +63,7 @@ func (p *Pool) Acquire() (*Slot, error) {
 	return p.tenant(m), nil
 }
 
-// Check says before any slot is made that the system has not got the memory for one.
+// Check returns an error if the system lacks the memory for a slot; it does so before any slot is made.
 func (p *Pool) Check() error {
 	if short := shortage(p.options.SlotBytes, promised.Load()); short != nil {
 		return short
@@ -85,14 +86,14 @@ func (p *Pool) takeFree() *memory {
 	return nil
 }
 
-// tenant begins a tenancy of free memory, with the lock held.
+// tenant begins a tenancy of free memory. The lock is held.
 func (p *Pool) tenant(m *memory) *Slot {
 	m.generation++
 	p.move(m, Filling)
 	return &Slot{pool: p, memory: m, generation: m.generation}
 }
 
-// step makes one step of a slot's life, if it is one of the two states that allow it.
+// step makes one step of a slot's life, if the slot is in one of the two states that allow it.
 func (p *Pool) step(s *Slot, op string, from, orFrom, to State) error {
 	p.mutex.Lock()
 	m := s.memory
@@ -115,13 +116,13 @@ func (p *Pool) step(s *Slot, op string, from, orFrom, to State) error {
 	}
 	p.mutex.Unlock()
 	if ended != nil {
-		ended.unmap() // outside the lock: it takes milliseconds
+		ended.unmap() // without the lock, because it takes milliseconds
 	}
 	return nil
 }
 
-// settle decides what becomes of memory that has just become free, with the lock held, and
-// returns what is to be unmapped.
+// settle decides what becomes of memory that has just become free. The lock is held. It returns memory that has to be
+// unmapped.
 func (p *Pool) settle(m *memory, released bool) *memory {
 	switch {
 	case m.tag != Own:

@@ -8,13 +8,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// chunk is the unit of populating: small enough that two threads that write neighbouring
-// samples of 150 kB or 600 kB share the work, large enough that a call is cheap.
+// chunk is the unit of populating. It is small enough that two threads that write neighbouring samples of 150 kB or 600
+// kB share the work, and large enough that a call is cheap.
 const chunk = 512 << 10
 
-// Populate pays the first touch of a part before it is written: by whoever will write it, from
-// any number of threads. A chunk is done once in its memory's life, so that on used memory this
-// costs a few loads. Memory that was lent is its owner's to populate.
+// Populate pays the first touch of a part before it is written, in the thread that will write it. Any number of threads
+// may call it. A chunk is populated once in its memory's life, so for used memory this costs a few loads. Lent memory
+// is populated by its owner.
 func (s *Slot) Populate(offset, length int64) error {
 	m := s.memory
 	if offset < 0 || length < 0 || offset > m.bytes-length {
@@ -24,8 +24,7 @@ func (s *Slot) Populate(offset, length int64) error {
 		return nil
 	}
 	for i := offset / chunk; i <= (offset+length-1)/chunk; i++ {
-		// Whoever comes second writes while the first still populates: the kernel gives both
-		// the same page.
+		// The second thread writes while the first one still populates: the kernel gives both the same page.
 		if m.populated[i].Load() || m.populated[i].Swap(true) {
 			continue
 		}
@@ -44,17 +43,17 @@ func (s *Slot) Populate(offset, length int64) error {
 	return nil
 }
 
-// touch writes to every page without changing what stands there: an atomic addition of zero
-// cannot undo what another thread writes at the same time.
+// touch writes to every page without changing its contents: an atomic addition of zero cannot undo what another thread
+// writes at the same time.
 func touch(pages []byte) {
 	for i := 0; i < len(pages); i += os.Getpagesize() {
 		atomic.AddUint32((*uint32)(unsafe.Pointer(&pages[i])), 0)
 	}
 }
 
-// Reserve sees to it that the pool has n slots, its own ones populated and lent ones counted, and
-// frees those that it made: work for a background goroutine, so that the batches after the first
-// find warm memory. It stops early when the pool is closed or has reached Keep free slots.
+// Reserve makes sure that the pool has n slots, and populates its own ones; lent slots count as well. It frees the
+// slots that it made. A background goroutine should call it, so that the batches after the first one find warm memory.
+// It stops early if the pool is closed or has Keep free slots.
 func (p *Pool) Reserve(n int) error {
 	for {
 		p.mutex.Lock()
@@ -77,7 +76,7 @@ func (p *Pool) addWarm(inUse int64) error {
 		shortage.InUse = inUse
 		return shortage
 	}
-	// Not yet in the pool, so that Close need not wait for more than one chunk.
+	// The slot is not in the pool yet, so Close need not wait for more than one chunk.
 	for offset := int64(0); offset < m.bytes; offset += chunk {
 		p.mutex.Lock()
 		closed := p.closed

@@ -7,21 +7,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mapPrivate maps memory that is this process's alone, zeros at first, and says whether it stands
-// apart: as a mapping that the kernel joins with no neighbour.
+// mapPrivate maps zeroed memory that belongs to this process alone. It also returns whether the memory is apart: a
+// mapping that the kernel joins with no neighbour.
 //
-// It maps /dev/zero, which gives anonymous memory (drivers/char/mem.c) and differs in two ways.
-// Each mapping has a file of its own, so that to hide one slot splits no mapping of several, which
-// may fail (vm.max_map_count); and /proc/PID/maps shows it. Where there is no /dev/zero, or no
-// descriptor is left, memory without a name does as well but for those.
+// It maps /dev/zero, which gives anonymous memory (drivers/char/mem.c) with two differences. Each mapping has its own
+// file, so hiding one slot does not split a mapping of several slots, which may fail (vm.max_map_count). And
+// /proc/PID/maps shows it. If there is no /dev/zero, or no descriptor is left, memory without a name serves as well
+// except for these differences.
 func mapPrivate(length int64, noDevZero bool) (mapping []byte, apart bool, err error) {
 	fd := -1
 	if !noDevZero {
 		fd = openDevZero()
 	}
 	if fd >= 0 {
-		// The mapping keeps the file. A descriptor a batch would bound the batches that a caller
-		// may hold, at 1,024 or 4,096 on many machines.
+		// The mapping keeps the file. A descriptor for each batch would limit the batches that a caller may hold, to
+		// 1,024 or 4,096 on many machines.
 		defer unix.Close(fd)
 		mapping, err = unix.Mmap(fd, 0, int(length), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE)
 		if err == nil || err == unix.ENOMEM {
@@ -32,8 +32,8 @@ func mapPrivate(length int64, noDevZero bool) (mapping []byte, apart bool, err e
 	return mapping, false, err
 }
 
-// openDevZero returns a descriptor of /dev/zero, -1 where there is none. A chroot may have a file in
-// its place, and a mapping of that would end with it.
+// openDevZero returns a descriptor of /dev/zero, -1 if there is none. A chroot may have a file in its place, and a
+// mapping of that would end with the file.
 func openDevZero() int {
 	fd, err := unix.Open("/dev/zero", unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -48,8 +48,8 @@ func openDevZero() int {
 	return fd
 }
 
-// hide keeps memory out of children that are forked from now on; false where it stays in them,
-// which costs page tables and copies but harms nobody.
+// hide keeps memory out of children that are forked from now on. It returns false if the memory stays in them, which
+// costs page tables and copies but does no harm.
 func hide(mapping []byte) bool { return advise(mapping, unix.MADV_DONTFORK) == 0 }
 
 // show undoes hide.
@@ -60,19 +60,19 @@ func show(mapping []byte) error {
 	return nil
 }
 
-// advise is madvise(2) for what takes microseconds. The scheduler is not told of it: while all of
-// its threads decode, whoever comes back from a call that it was told of may have to wait for one.
+// advise calls madvise(2) for advice that takes microseconds. The scheduler is not told of the call: while all its
+// threads decode, a goroutine that comes back from a call that it was told of may have to wait for a thread.
 func advise(mapping []byte, advice int) unix.Errno {
 	_, _, errno := unix.RawSyscall(unix.SYS_MADVISE, uintptr(unsafe.Pointer(unsafe.SliceData(mapping))), uintptr(len(mapping)), uintptr(advice))
 	return errno
 }
 
-// populatePages is MADV_POPULATE_WRITE: page tables filled, contents untouched.
+// populatePages calls MADV_POPULATE_WRITE, which fills page tables and leaves contents untouched.
 func populatePages(pages []byte) error {
 	for try := 0; ; {
 		err := unix.Madvise(pages, unix.MADV_POPULATE_WRITE)
 		switch {
-		case err == unix.EINTR: // what was done stays done
+		case err == unix.EINTR: // what was populated stays populated
 		case err == unix.EAGAIN && try < populateTries:
 			try++
 			time.Sleep(time.Millisecond)
@@ -82,5 +82,5 @@ func populatePages(pages []byte) error {
 	}
 }
 
-// populateTries bounds EAGAIN, which madvise(2) allows while the kernel is short of something.
+// populateTries bounds the tries after EAGAIN, which madvise(2) may return while the kernel is short of a resource.
 const populateTries = 10

@@ -4,8 +4,8 @@ package pinned
 
 import "golang.org/x/sys/unix"
 
-// Elsewhere slots are plain anonymous memory, which children get a copy of, and first touch is by
-// hand.
+// On other systems slots are plain anonymous memory, of which children get a copy, and the first touch is done by
+// writing.
 
 func mapPrivate(length int64, _ bool) (mapping []byte, apart bool, err error) {
 	mapping, err = unix.Mmap(-1, 0, int(length), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)

@@ -2,5 +2,5 @@
 
 package pinned
 
-// refuse makes a wrong step an error: in a user's process nothing of ours may panic.
+// refuse makes a wrong step an error, because nothing of ours may panic in a user's process.
 func refuse(err *StateError) error { return err }

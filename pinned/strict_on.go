@@ -2,5 +2,5 @@
 
 package pinned
 
-// refuse makes a wrong step a panic: in our own builds it is our own bug.
+// refuse makes a wrong step a panic, because in our own builds it is our own bug.
 func refuse(err *StateError) error { panic(err) }
