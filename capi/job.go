@@ -77,8 +77,7 @@ func (j *verifyJob) config() (pack.VerifyConfig, error) {
 	return c, nil
 }
 
-// storageOf returns what a caller says of a store, with the seconds that a wait for it may take; 0:
-// as many as it takes.
+// storageOf returns what a caller says of a store, with the seconds that a wait for it may take. 0 means no limit.
 func storageOf(options json.RawMessage, seconds float64) (remote.Storage, error) {
 	s, err := remote.ParseStorage(options)
 	if err == nil && (seconds < 0 || seconds > maxTimeout) {
