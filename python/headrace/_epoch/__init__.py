@@ -1,1 +1,1 @@
-"""One pass over a ``Loader``: its order, its position, and its batches by number."""
+"""One pass over a ``Loader``: its order, where it stands, and its batches by number."""

@@ -1,1 +1,1 @@
-"""The start of a process in which Headrace's loaders replace torch's, as under ``headrace run``."""
+"""The start of a process in which torch's loaders are Headrace's, as under ``headrace run``."""

@@ -1,1 +1,1 @@
-"""Translates transforms of torchvision, timm and open_clip into ``headrace.transforms``."""
+"""torchvision's and timm's transforms as those of ``headrace.transforms``."""
