@@ -1,21 +1,22 @@
 """Images a second of arrays of pixels: Headrace, torch's DataLoader, and a loop over a tensor.
 
-Images of MNIST's and CIFAR-10's sizes, of noise, in memory: in batches of 256, MNIST normalised,
-CIFAR cropped from a padding of 4, flipped and normalised. The loop indexes a tensor and lets
-torchvision's v2 transform whole batches, which draws one crop and one flip for all images of one:
-it is what tensors can do, not the same training. The floor is two threads that take the same images
-in shuffled order out of the same array and write them normalised to eight batches of memory that is
-there already, by torch's copy and two ops in place: no order is drawn, nothing is cropped or handed
-out. Images of 224 x 224 x 3 lie in a file, a crop resized to 176, flipped and normalised: .npy, a
-.pt that torch.save wrote, HDF5 in one piece and Zarr in chunks of one image through zstd, beside
-the same packed raw; and beside torch's DataLoader over a memory map, over h5py and over
-zarr-python, which each worker opens for itself. The same images are PNG files in HDF5's
-variable-length bytes, too, beside h5py, Pillow and torch's DataLoader. FFCV's CIFAR loader
-(cifar.py) is beside them where tools/peers.sh has made its environment.
+The first images are noise in memory, of the sizes of MNIST's and CIFAR-10's, in batches of 256.
+MNIST is normalised; CIFAR is cropped from a padding of 4, flipped and normalised. The loop indexes
+a tensor and lets torchvision's v2 transform whole batches, which draws one crop and one flip for
+all images of a batch: it shows what tensors can do, and is not the same training. The floor is two
+threads that take the same images in shuffled order from the same array, and write them normalised
+to eight batches of existing memory, by torch's copy and two ops in place: no order is drawn, and
+nothing is cropped or handed out. Other images, of 224 x 224 x 3, lie in a file; a crop of them is
+resized to 176, flipped and normalised. The files are .npy, a .pt that torch.save wrote, HDF5 in one
+piece, and Zarr in chunks of one image through zstd. The same images packed raw stand beside them,
+and so does torch's DataLoader over a memory map, over h5py and over zarr-python, which each worker
+opens for itself. The same images are also PNG files in HDF5's variable-length bytes, beside h5py,
+Pillow and torch's DataLoader. FFCV's CIFAR loader (cifar.py) stands beside them if tools/peers.sh
+has made its environment.
 
 Each row is a fresh process on two cores, and a round measures every row once. A rate is taken
-between two batches of a pipeline that is full at both; beside it stands what a second of CPU gives,
-of the process and its workers, which other programs on the machine change little.
+between two batches of a pipeline that is full at both. Beside it stands what a second of CPU gives,
+for the process and its workers; other programs on the machine change that little.
 """
 
 from __future__ import annotations
@@ -188,7 +189,7 @@ ROWS = (
     *(("file", side) for side in ("packed", "npy", "pt", "h5", "zarr", "encoded")),
     *(("file", side) for side in ("torch", "h5py", "zarr-python", "encoded, h5py")),
 )
-# What is divided by what, and what the ratio is to be at least.
+# What is divided by what, and the least value of the ratio.
 TARGETS = (
     (("MNIST", "DataLoader"), ("MNIST", "torch"), 20.0),
     (("CIFAR", "DataLoader"), ("CIFAR", "torch"), 20.0),
@@ -208,7 +209,7 @@ TARGETS = (
 
 
 def prepare(folder: Path, count: int = 1500) -> None:
-    """An array of images in files, the same packed raw, and as encoded images."""
+    """Makes an array of images in files, the same packed raw, and as encoded images."""
     import io
 
     import h5py
@@ -220,7 +221,7 @@ def prepare(folder: Path, count: int = 1500) -> None:
     import headrace as hr
 
     path = folder / "images.npy"
-    # Coarse noise with a little of fine: zstd makes half of it, as of photographs that are smooth.
+    # Coarse noise with a little fine noise: zstd halves it, as it does smooth photographs.
     noise = np.random.default_rng(1)
     coarse = noise.integers(0, 240, (count, 28, 28, 3), np.uint8)
     images = coarse.repeat(8, 1).repeat(8, 2) + noise.integers(
@@ -243,10 +244,10 @@ def prepare(folder: Path, count: int = 1500) -> None:
 def measure(
     rounds: int, scratch: Path, seconds: float = 3.0, only: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """The rates of all rows, by "IMAGES, SIDE", and the ratios of each round.
+    """Returns the rates of all rows, by "IMAGES, SIDE", and the ratios of each round.
 
     Args:
-        only: rows of these images; all where there are none.
+        only: rows of these images; if it is empty, all rows.
     """
     folder = Path(tempfile.mkdtemp(dir=scratch))
     rows = [row for row in ROWS if not only or row[0] in only]
@@ -282,7 +283,7 @@ def measure(
 
 
 def table(found: dict[str, Any]) -> list[str]:
-    """Both as Markdown."""
+    """Returns both as Markdown."""
     lines = ["| images, side | images/s | images a second of CPU |", "|---|---|---|"]
     lines += [
         f"| {name} | {statistics.median(each):,.0f} | {statistics.median(cpu):,.0f} |"

@@ -1,9 +1,9 @@
 """Bottlenecks that are put there, for doctor_cases.py: what a loader then gives, and with a remedy.
 
-A `Situation` is all that decides a loader's rate: the data, the disk, the cores, the loader's words
-and the step. A bottleneck is a situation; lifting it, or following one of the doctor's remedies,
-makes another one. `rate` really runs the loader in one and asks the doctor for nothing but the
-share of the cores that this process had.
+A `Situation` is everything that decides a loader's rate: the data, the disk, the cores, the
+loader's words and the step. A bottleneck is a situation. Removing it, or following one of the
+doctor's remedies, makes another one. `rate` really runs the loader in a situation, and asks the
+doctor only for the share of the cores that this process had.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _PERIOD_US = 100_000
 
 
 class NotRun(Exception):
-    """This machine does not allow it."""
+    """This machine does not allow the situation."""
 
 
 class Sets:
@@ -85,7 +85,7 @@ class Sets:
 
 
 def tiny() -> np.ndarray:
-    """Pictures that cost nothing to read or decode."""
+    """Returns pictures that cost nothing to read or decode."""
     return np.zeros((20_000, 8, 8, 3), np.uint8)
 
 
@@ -95,14 +95,14 @@ class Situation:
 
     Attributes:
         source: a path, or an array of pictures.
-        step: called with each batch; None: nobody takes the batches but the measurement.
+        step: called with each batch; None: only the measurement takes the batches.
         options: further words of the loader.
-        disk: words of bench/slowfs, through which the source is read; none: as it lies.
-        cores: that this process may use; None: all that it has.
-        quota: cores that a control group grants; None: it has none.
+        disk: words of bench/slowfs, through which the source is read; empty: it is read directly.
+        cores: cores that this process may use; None: all that it has.
+        quota: cores that a control group grants; None: there is no quota.
         neighbours: whether a program spins on every core.
-        of: whose DataLoader it is, "headrace" or "torch"; None: ``hr.Loader``.
-        asked: the rate that the doctor is told; None: none.
+        of: whose DataLoader is used, "headrace" or "torch"; None: ``hr.Loader``.
+        asked: the rate that the doctor is told; None: no rate.
     """
 
     source: Any
@@ -123,7 +123,7 @@ class Situation:
 
 @contextlib.contextmanager
 def within(situation: Situation) -> Iterator[Any]:
-    """The source, while disk, cores, quota and neighbours are as the situation says."""
+    """Yields the source while disk, cores, quota and neighbours are as in the situation."""
     with contextlib.ExitStack() as stack:
         if situation.neighbours:
             stack.enter_context(_neighbours())
@@ -137,7 +137,7 @@ def within(situation: Situation) -> Iterator[Any]:
 
 @contextlib.contextmanager
 def _slow(folder: Path, *how: str) -> Iterator[Path]:
-    """A folder through bench/slowfs."""
+    """Shows a folder through bench/slowfs."""
     program = Path(__file__).parents[1] / ".build/bench/slowfs"
     if not program.exists():
         raise NotRun("bench/slowfs is not built: go build -o ../../.build/bench/slowfs . there")
@@ -160,7 +160,7 @@ def _slow(folder: Path, *how: str) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def _allowed(cores: int) -> Iterator[None]:
-    """This process on the first cores that it may use."""
+    """Restricts this process to the first cores that it may use."""
     every = os.sched_getaffinity(0)
     if len(every) < cores:
         raise NotRun(f"this machine has no {cores} cores")
@@ -173,7 +173,7 @@ def _allowed(cores: int) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _neighbours() -> Iterator[None]:
-    # By a shell that ends: what this process has started counts as its own.
+    # A shell that ends starts them, because what this process has started counts as its own.
     spin = '"$0" -c "while True: pass" </dev/null >/dev/null & echo $!'
     others = [
         int(subprocess.check_output(["sh", "-c", spin, sys.executable]))
@@ -188,7 +188,7 @@ def _neighbours() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _granted(cores: float) -> Iterator[None]:
-    """This process in a control group of its own that grants so many cores (cgroups(7))."""
+    """Puts this process into a control group of its own that grants so many cores (cgroups(7))."""
     groups = Path("/sys/fs/cgroup")
     first = (groups / "cpu/cpu.cfs_quota_us").exists()  # version 1
     top = groups / "cpu" if first else groups
@@ -216,13 +216,14 @@ def _granted(cores: float) -> Iterator[None]:
 
 @contextlib.contextmanager
 def opened(situation: Situation, source: Any) -> Iterator[Any]:
-    """The situation's loader."""
+    """Yields the situation's loader."""
     if situation.of is not None:
         with contextlib.closing(_DataLoader(situation, source)) as made:
             yield made.loader
         return
     dataset = hr.Dataset.from_arrays(source) if isinstance(source, np.ndarray) else source
-    # A step that takes as long for a part of a batch as for a whole one is slower an image.
+    # If a step takes as long for a part of a batch as for a whole batch, it is slower for each
+    # image.
     words = {"shuffle": True, "output": "numpy", "drop_last": situation.step is not None}
     words |= situation.options
     with hr.Loader(dataset, situation.batch_size, transform=situation.transform, **words) as made:
@@ -230,7 +231,7 @@ def opened(situation: Situation, source: Any) -> Iterator[Any]:
 
 
 class _DataLoader:
-    """A DataLoader over torchvision's ImageFolder, which only Headrace's has to be closed."""
+    """A DataLoader over torchvision's ImageFolder; only Headrace's has to be closed."""
 
     def __init__(self, situation: Situation, source: Path) -> None:
         import torch.utils.data
@@ -252,13 +253,13 @@ class _DataLoader:
 
 
 def rate(situation: Situation) -> dict[str, Any]:
-    """Images a second that the loader really gives, with the step; once a process.
+    """The images a second that the loader really gives with the step. Call it once in a process.
 
-    Affinity and quota are those that threads begin with, and the engine's begin once.
+    Threads get the affinity and quota of their beginning, and the engine's threads begin only once.
 
     Returns:
-        ``rate``; ``share`` of the time in which this process had work that it had a core, None
-        where the kernel does not say; and ``others``, the cores that other programs kept busy.
+        ``rate``; ``share``, the part of the time with work in which this process had a core, None
+        if the kernel does not say; and ``others``, the cores that other programs kept busy.
     """
     with within(situation) as source, opened(situation, source) as loader:
         step = situation.step or (lambda batch: None)
@@ -268,7 +269,7 @@ def rate(situation: Situation) -> dict[str, Any]:
             if time.perf_counter() - began > _WARM:
                 break
         batches = _for_ever(loader)
-        for _ in range(4):  # those that were ready
+        for _ in range(4):  # skips batches that were ready
             step(next(batches))
         turns, others = machine.Turns(), machine.Others()
         found = _window(batches, step)
@@ -292,7 +293,8 @@ def _window(batches: Iterator[Any], step: Callable[[Any], Any]) -> float:
 
 
 def followed(situation: Situation, text: str, sets: Sets) -> Situation | None:
-    """The situation in which a remedy was followed, by the doctor's words; None: it cannot be."""
+    """Returns the situation after following a remedy, given in the doctor's words; None if it
+    cannot be followed."""
     if found := re.match(r"headrace pack((?: --\w+(?: \d+)?)*)", text):
         words = found[1].replace("--resize ", "--resize=").replace("--quality ", "--quality=")
         how: dict[str, Any] = {}

@@ -1,9 +1,9 @@
 """What does a text beside each image cost that lies in compressed pages, by the order of samples?
 
-Two files of Parquet are made, of images of 64 x 64 and captions of 2 kB in pages of 1 MB that are
-compressed by zstd. In one the images lie in such pages of the same rows, in the other uncompressed,
-as Hugging Face's datasets writes them since 4.6. The loader may keep a fifth of the captions' pages
-decoded. Each order is read by a new loader; rounds take turns.
+Two Parquet files are made, of images of 64 x 64 and captions of 2 kB in pages of 1 MB that are
+compressed by zstd. In one file the images of the same rows lie in such pages, too. In the other
+they are uncompressed, as Hugging Face's datasets writes them since 4.6. The loader may keep a fifth
+of the captions' pages decoded. A new loader reads each order; rounds take turns.
 
     python bench/captions.py [--samples 20000] [--rounds 3] [--most 10] [--json FILE]
 """
@@ -32,7 +32,7 @@ ORDERS: dict[str, Any] = {"in order": False, "windows": "window", "shuffled": Tr
 
 
 def table(samples: int) -> pa.Table:
-    """Images and captions, no two alike."""
+    """Returns images and captions, no two alike."""
     random = np.random.default_rng(1)
     images = []
     for _ in range(256):
@@ -59,13 +59,13 @@ def write(path: Path, rows: pa.Table, images: str) -> Path:
         use_dictionary=False,
         data_page_size=PAGE,
         row_group_size=len(rows),
-        write_batch_size=64,  # pages are ended between batches
+        write_batch_size=64,  # pages end only between batches
     )
     return path
 
 
 def rate(source: Path, shuffle: Any, kept: int, most: float) -> float:
-    """Samples a second of an epoch, or of what is done of it in so many seconds."""
+    """The samples a second of an epoch, or of the part of it that fits into so many seconds."""
     with (
         hr.Dataset(source, limits={"max_cached_bytes": kept}) as dataset,
         hr.Loader(

@@ -26,7 +26,8 @@ def colour(entry: dict[str, Any]) -> str:
 
 
 def bars(entries: Sequence[dict[str, Any]], title: str, note: str, file: Path) -> None:
-    """A bar a row, its median at the end, the rounds' range as a line."""
+    """Draws a bar for each row, with its median at the end and the range of the rounds as a
+    line."""
     entries = sorted(entries, key=lambda entry: entry["rate"]["median"])
     height = 1.0 + 0.36 * len(entries)
     figure, axes = plt.subplots(figsize=(8.5, height), layout="constrained")
@@ -50,7 +51,7 @@ def bars(entries: Sequence[dict[str, Any]], title: str, note: str, file: Path) -
 
 
 def sweep(entries: Sequence[dict[str, Any]], note: str, file: Path) -> None:
-    """A small chart for each set: groups of bars over the minimum scale."""
+    """Draws a small chart for each set: groups of bars over the minimum scale."""
     sets = list(dict.fromkeys(entry["set"] for entry in entries))
     peers = list(dict.fromkeys(entry["peer"] for entry in entries))
     scales = sorted({entry["min_scale"] for entry in entries})
@@ -90,7 +91,7 @@ _OF_ARRAYS = {
 
 
 def of_arrays(rates: dict[str, list[float]]) -> list[dict[str, Any]]:
-    """Rows for ``bars`` of what arrays.py measured of a file."""
+    """Returns rows for ``bars`` of what arrays.py measured with files."""
     entries = []
     for side, name in _OF_ARRAYS.items():
         found = sorted(rates[f"file, {side}"])
@@ -115,7 +116,7 @@ def main() -> None:
     options = parser.parse_args()
     result = json.loads(options.json.read_text())
     title = "Arrays of 224 x 224 x 3 in a file, RandomResizedCrop(176), flip, normalise"
-    if "rates" in result:  # of arrays.py alone
+    if "rates" in result:  # the result of arrays.py alone
         rounds = len(result["loads"])
         note = f"2 cores, median of {rounds} rounds"
         options.directory.mkdir(parents=True, exist_ok=True)
@@ -133,7 +134,7 @@ def main() -> None:
         "small": "Photographs of 64 x 64",
     }
     for group, title in titles.items():
-        # One bare kernel a chart: that of float32, with which the loaders are compared.
+        # There is one bare kernel in a chart: that of float32, with which the loaders are compared.
         entries = [
             entry
             for entry in result["rows"]

@@ -1,8 +1,8 @@
 """FFCV's CIFAR-10 loader as a side of arrays.py: ``cifar.py BETON SECONDS``, in FFCV's environment.
 
-The file holds the images as raw pixels; it is made where it is not there. The transforms are those
-of FFCV's own CIFAR example that are in the other sides too, flip, a shift within a padding of 4 and
-normalising, compiled by numba. Prints images/s, and images a second of CPU.
+The file holds the images as raw pixels; it is made if it does not exist. The transforms are those
+of FFCV's own CIFAR example that the other sides have as well: flip, a shift within a padding of 4,
+and normalising, compiled by numba. It prints images/s, and images a second of CPU.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def main() -> None:
         while True:
             yield from made
 
-    epoch = len(Noise()) // BATCH  # the first one compiles
+    epoch = len(Noise()) // BATCH  # the first epoch compiles
     count = 0
     for number, (images, _) in enumerate(batches()):
         if number < epoch:

@@ -1,14 +1,14 @@
 """Images a second of Headrace, its peers and its bare kernel: same photographs and cores, one run.
 
 A round measures every row once, each in a fresh process, one after the other, so that a machine
-that slows down slows all of them. Medians over the rounds are compared; a ratio is taken within
-each round, and its median is given. A rate is taken between two batches of a pipeline that is full
-at both, so neither start nor end counts. The page cache is warm.
+that slows down slows all of them. Medians over the rounds are compared. A ratio is taken within
+each round, and the median of the ratios is given. A rate is taken between two batches of a pipeline
+that is full at both, so neither start nor end counts. The page cache is warm.
 
-Without options: the headline table, RandomResizedCrop(224) + flip + Normalize in batches of 128.
-`--recipe NAME` measures a recipe of augmentation instead: RandAugment and erasing, SimCLR's, or
-what MixUp and CutMix cost.
-`--all` adds the other groups and the sweep. A peer that is not installed is left out by name.
+Without options it measures the headline table, RandomResizedCrop(224) + flip + Normalize in batches
+of 128. `--recipe NAME` measures a recipe of augmentation instead: RandAugment and erasing,
+SimCLR's, or what MixUp and CutMix cost. `--all` adds the other groups and the sweep. A peer that is
+not installed is left out by name.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ from rows import GROUPS, RECIPES, TARGETS, Row, Target
 from sets import ImageSet, Sets, read_all
 from sides import ROOT, LeftOut, Sides
 
-PROGRAMS = ("packing", "stages", "arrays", "pairs")  # groups that are no rows
-SHORTER = 0.6  # rows without a target are timed so much shorter
+PROGRAMS = ("packing", "stages", "arrays", "pairs")  # groups that are not rows
+SHORTER = 0.6  # rows without a target are timed for this share of the time
 
 
 class Comparison:
-    """All that one run measures; `result` is what goes to the JSON file."""
+    """Everything that one run measures; `result` is what goes to the JSON file."""
 
     def __init__(self, options: argparse.Namespace) -> None:
         self.options = options
@@ -66,9 +66,9 @@ class Comparison:
         }
 
     def prepare(self) -> None:
-        """Makes what the rows read, and leaves out those that cannot run."""
+        """Makes what the rows read, and leaves out rows that cannot run."""
         left_out, kept, paths = self.result["left_out"], [], set()
-        # Sets first: they are made by forked processes, which want no thread of ours beside them.
+        # Sets come first: forked processes make them, and this process must not have threads then.
         for name in dict.fromkeys(row.images for row in self.rows):
             images = self.made[name] = self.sets.named(name)
             about = {"images": images.images, "distinct": images.distinct, "bytes": images.bytes}
@@ -92,7 +92,7 @@ class Comparison:
         print(f"page cache: {read_all(paths) / 1e6:,.0f} MB read", flush=True)
 
     def round(self, number: int, rows: Sequence[Row], seconds: float) -> None:
-        """Each of the rows once."""
+        """Measures each of the rows once."""
         self.result["loads"].append(os.getloadavg()[0])
         for row in rows:
             if row.name in self.result["left_out"]:
@@ -112,7 +112,8 @@ class Comparison:
             print(f"round {number}: {row.name}: {rates} images/s", flush=True)
 
     def summarise(self) -> None:
-        """Medians, spreads, and each row in terms that carry over to other machines."""
+        """Computes medians and spreads, and gives each row in terms that are valid on other
+        machines."""
         entries, byname = [], {row.name: row for row in self.rows}
         for name, rounds in self.answers.items():
             row = byname[name]
@@ -149,7 +150,7 @@ class Comparison:
         }
 
     def _ratio(self, ours: str, theirs: str, place: int) -> dict[str, float] | None:
-        """Of the pairs of one round, which ran within minutes of each other."""
+        """Returns the ratio of pairs of one round, which ran within minutes of each other."""
         a, b = self.answers.get(ours), self.answers.get(theirs)
         if not a or not b:
             return None
@@ -157,7 +158,8 @@ class Comparison:
         return facts.spread([x[place]["rate"] / y[place]["rate"] for x, y in pairs])
 
     def _cpu_ratio(self, target: Target) -> float:
-        """Of the work, not the time: what other programs take from the rows is not in it."""
+        """Returns the ratio of the work, not of the time: other programs on the machine do not
+        change it."""
         ours, theirs = (
             facts.spread([x[0]["cpu_seconds"] / x[0]["images"] for x in self.answers[name]])
             for name in (target.ours, target.theirs)
@@ -171,7 +173,7 @@ class Comparison:
 
 
 def stages(folder: Path, scratch: Path) -> dict[str, Any]:
-    """bench/kernel/stages: where the time of one sample goes."""
+    """Runs bench/kernel/stages: where the time of one sample goes."""
     file = scratch / "stages.json"
     command = ["make", "-s", "-C", str(ROOT / "bench/kernel/stages"), "run", f"IMAGES={folder}"]
     command += [f"JSON={file}", f"BUILD={scratch / 'stages'}"]
@@ -181,7 +183,7 @@ def stages(folder: Path, scratch: Path) -> dict[str, Any]:
 
 
 def chosen(options: argparse.Namespace) -> tuple[list[str], list[Row]]:
-    """The groups that are asked for, and the rows: those groups', and those whose names match."""
+    """The groups that are asked for, and the rows of these groups or with matching names."""
     every = [*GROUPS, *PROGRAMS]
     asked = {*options.only, *options.recipe}
     groups = every if options.all else [name for name in every if name in asked]
@@ -232,7 +234,7 @@ def main() -> None:
     result = comparison.result
     print(json.dumps(result["machine"]))
     comparison.prepare()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended"))  # and what is running with it
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended"))  # and ends the running row with it
     rows = [row for row in comparison.rows if row.group != "sweep"]
     if result["machine"]["load"] > 0.5:
         print(f"this machine is not quiet: load {result['machine']['load']:.2f}")

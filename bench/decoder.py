@@ -1,9 +1,9 @@
 """What images of a program's own choice cost beside a Loader over the same files.
 
-Each side crops, flips and casts the files of an image folder where they lie, in batches: a Loader,
-and a decoder that is given a list of tasks for each batch, two ahead of the one that is waited for.
-They take turns in one process, each past the batches that it made while the other was measured; the
-files are in the page cache, and no memory is new. CPU time is that of all threads.
+Each side crops, flips and casts the files of an image folder in place, in batches: a Loader, and a
+decoder that gets a list of tasks for each batch, two batches ahead of the one that is waited for.
+They take turns in one process. Each first skips the batches that it made while the other one was
+measured. The files are in the page cache, and no memory is new. CPU time is that of all threads.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ CONFIG = json.dumps(
 
 
 def loaded(files: list[Path], batch: int) -> Generator[None, None, None]:
-    """Batches of a Loader, without end."""
+    """Yields batches of a Loader, without end."""
     listed = hr.Dataset.from_files(files, [0] * len(files))
     with hr.Loader(listed, batch, transform=STEPS, dtype="float32", output="numpy") as loader:
         while True:
@@ -50,7 +50,7 @@ def loaded(files: list[Path], batch: int) -> Generator[None, None, None]:
 
 
 def decoded(files: list[Path], batch: int) -> Generator[None, None, None]:
-    """Batches of a decoder, without end; memory is used again."""
+    """Yields batches of a decoder, without end; memory is reused."""
     names = itertools.cycle([os.fsencode(path) for path in files])
     rooms = itertools.cycle([np.empty((batch, 3, SIDE, SIDE), np.float32) for _ in range(3)])
     decoder, works = Decoder(), deque()
@@ -73,7 +73,8 @@ def decoded(files: list[Path], batch: int) -> Generator[None, None, None]:
 
 
 def measure(made: Generator[None, None, None], images: int, batches: int) -> tuple[float, float]:
-    """Images a second, and microseconds of CPU time an image, of batches of so many images."""
+    """Returns images a second and microseconds of CPU time for each image, for batches of so many
+    images."""
     for _ in range(AHEAD):
         next(made)
     begun, cpu = time.perf_counter(), time.process_time()
@@ -93,7 +94,7 @@ def main() -> None:
     options = parser.parse_args()
     found = sorted(path for path in options.images.rglob("*") if path.is_file())
     sets.read_all([options.images])
-    files = found * options.batch  # each as often, in whole batches
+    files = found * options.batch  # each file equally often, in whole batches
     made = {"Loader": loaded, "decoder": decoded}
     sides = {name: side(files, options.batch) for name, side in made.items()}
     figures: dict[str, list[tuple[float, float]]] = {name: [] for name in sides}

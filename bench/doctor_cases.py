@@ -1,19 +1,20 @@
 """Does `headrace doctor` name the limit that was put there, and does what it predicts come true?
 
-Each case puts one bottleneck there (bottlenecks.py), so its limit is known beforehand. That it
-bites is shown without the doctor: the loader is really run with it and with it lifted, and has to
-be 1.1 times as fast without. In each of three rounds the doctor is asked, the loader is run as it
-is, without the bottleneck, and as each of the remedies says that can be followed: each in a process
-of its own, one right behind the other, so that what neighbours do is much the same for all. A
-prediction over what came is compared round by round, and the median counts. What a machine does not
-allow is named as not run.
+Each case creates one bottleneck (bottlenecks.py), so its limit is known beforehand. That it is a
+real limit is shown without the doctor: the loader is run with the bottleneck and without it, and
+has to be 1.1 times as fast without. In each of three rounds the doctor is asked, and the loader is
+run as it is, without the bottleneck, and with each remedy that can be followed. Each of these is a
+process of its own, one right after the other, so that other programs affect all of them in the same
+way. In each round a prediction is divided by the result, and the median counts. A case that a
+machine does not allow is reported as not run.
 
-On a busy machine a rate is also a matter of who else wanted the cores in those seconds. So rates
-that cores limit are compared a second time, each by the share of the cores that its process had.
+On a busy machine a rate also depends on the other programs that needed the cores in those seconds.
+So rates that cores limit are compared a second time, each divided by the share of the cores that
+its process had.
 
     python bench/doctor_cases.py IMAGES [--rounds 3] [--only "one core"] [--json FILE]
 
-With `--json` a run adds to the cases that the file has.
+With `--json` a run adds to the cases that are in the file.
 """
 
 from __future__ import annotations
@@ -37,14 +38,14 @@ import facts
 import headrace as hr
 from bottlenecks import CROP, NotRun, Sets, Situation, followed, opened, rate, tiny, within
 
-MANY = 1e9  # images a second that nothing gives
+MANY = 1e9  # images a second that nothing reaches
 SECONDS, OF_A_DISK = 6.0, 15.0  # a disk of 500 ms brings few images in six
 BITES = 1.1  # times as fast without the bottleneck
-NEAR = 0.15  # of a measured rate, that a prediction may be off
+NEAR = 0.15  # how far a prediction may be from a measured rate, as a share of it
 EVALUATION = [hr.transforms.Resize(256), hr.transforms.CenterCrop(224), CROP[-1]]
 RANDAUGMENT = [*CROP[:2], hr.transforms.RandAugment(), CROP[-1]]
 Answer = dict[str, Any]
-# A case: its limit, the situation, and what lifts the bottleneck.
+# A case: its limit, the situation, and what removes the bottleneck.
 Case = tuple[str, Callable[[Sets], Situation], Callable[[Situation, Sets], Situation]]
 
 
@@ -53,7 +54,7 @@ def undo(**changed: Any) -> Callable[[Situation, Sets], Situation]:
 
 
 def no_decoding(situation: Situation, sets: Sets) -> Situation:
-    """Pixels in the place of encoded images."""
+    """Uses pixels in place of encoded images."""
     return situation.but(source=sets.packed(raw=True, resize=256), transform=list(CROP))
 
 
@@ -190,11 +191,11 @@ def doctor(situation: Situation) -> Answer:
 
 
 def answer(name: str, way: str, sets: Sets) -> Answer:
-    """One measurement of a case, in this process.
+    """Makes one measurement of a case in this process.
 
     Args:
-        way: "doctor", what it says; "as it is" or "lifted", the loader's rate with the bottleneck
-            or without; or a remedy, its rate with that followed.
+        way: "doctor" for what it says; "as it is" or "lifted" for the loader's rate with the
+            bottleneck or without it; or a remedy, for the rate after following it.
     """
     _, make, lift = CASES[name]
     try:
@@ -212,7 +213,7 @@ def answer(name: str, way: str, sets: Sets) -> Answer:
 
 
 def ask(name: str, way: str, options: argparse.Namespace) -> Answer:
-    """The same in a process of its own."""
+    """Does the same in a process of its own."""
     command = [sys.executable, __file__, str(options.images), "--work", str(options.work)]
     done = subprocess.run(
         [*command, "--case", name, "--way", way],
@@ -228,9 +229,9 @@ def ask(name: str, way: str, options: argparse.Namespace) -> Answer:
 
 
 def compare(name: str, options: argparse.Namespace) -> Answer:
-    """A case: what the doctor said, and what came, round by round."""
+    """Measures a case: what the doctor said and what came, round by round."""
     row: Answer = {"case": name, "expected": CASES[name][0], "rounds": []}
-    first = ask(name, "lifted", options)  # makes the sets, too
+    first = ask(name, "lifted", options)  # this also makes the sets
     if "rate" not in first:
         return row | first
     for _ in range(options.rounds):
@@ -245,15 +246,16 @@ def compare(name: str, options: argparse.Namespace) -> Answer:
 
 
 def kind(text: str) -> str:
-    """A remedy without the figures that are others each time."""
+    """Returns a remedy without the figures that differ each time."""
     return re.sub(r"(?<=, )which keep.*|(?<=process )[\d.]+.*", "", text).rstrip(", ")
 
 
 def predictions(row: Answer) -> dict[str, list[Answer]]:
-    """By remedy, "as it is" first, what was predicted and came in each round.
+    """Returns by remedy, "as it is" first, what was predicted and what came in each round.
 
-    Each has ``predicted`` and ``came``, in images a second; ``gain`` and ``gained``, times as fast
-    as it is; and ``shares``, the share of the cores of that process over the doctor's.
+    Each has ``predicted`` and ``came``, in images a second; ``gain`` and ``gained``, how many times
+    as fast as without it; and ``shares``, the share of the cores of that process divided by the
+    doctor's.
     """
     found: dict[str, list[Answer]] = collections.defaultdict(list)
     for one in row["rounds"]:
@@ -299,7 +301,8 @@ def by_gain(one: Answer) -> float:
 
 
 def bites(row: Answer) -> bool:
-    """Whether the bottleneck is one: the loader is faster without it, with as much of the cores."""
+    """Whether the bottleneck is real: the loader is faster without it, with an equal share of
+    cores."""
     if row["expected"] == "none":
         return True
     cores, gains = row["expected"] in ("decoding", "delivery"), []
@@ -313,13 +316,13 @@ def bites(row: Answer) -> bool:
 
 
 def limit_said(row: Answer) -> str:
-    """The limit that most rounds named."""
+    """Returns the limit that most rounds named."""
     said = [one["said"].get("limit", "failed") for one in row["rounds"]]
     return collections.Counter(said).most_common(1)[0][0] if said else "nothing"
 
 
 def show(row: Answer) -> None:
-    """A case as lines of a table."""
+    """Prints a case as lines of a table."""
     name, expected = row["case"], row["expected"]
     if not row["rounds"]:
         why = row.get("not_run") or f"failed: {row.get('failed')}"
@@ -356,7 +359,7 @@ def summary(rows: list[Answer]) -> list[str]:
 
 
 def kept(file: Path | None) -> dict[str, Answer]:
-    """The cases that a file has, by name."""
+    """Returns the cases that are in a file, by name."""
     if file is None or not file.exists():
         return {}
     return {row["case"]: row for row in json.loads(file.read_text())["rows"]}

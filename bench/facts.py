@@ -10,7 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-# Those that image libraries have code for, of x86-64 and of arm64.
+# The instruction sets of x86-64 and of arm64 for which image libraries have code.
 INSTRUCTION_SETS = (
     *("ssse3", "sse4_1", "sse4_2", "avx", "f16c", "fma", "avx2", "bmi2"),
     *("avx512f", "avx512bw", "avx512vl", "avx512vbmi", "avx512_vnni", "avx512_fp16", "amx_int8"),
@@ -40,12 +40,12 @@ def machine() -> dict[str, Any]:
 
 
 def spread(values: Sequence[float]) -> dict[str, float]:
-    """Median, minimum and maximum."""
+    """Returns median, minimum and maximum."""
     return {"median": statistics.median(values), "min": min(values), "max": max(values)}
 
 
 def line(values: Sequence[float], unit: str, digits: int = 0) -> str:
-    """The same as text."""
+    """Returns the same as text."""
     found = spread(values)
     return (
         f"{found['median']:,.{digits}f} {unit} "

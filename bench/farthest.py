@@ -1,13 +1,13 @@
 """How many bytes does a cache have to fetch at least, if it knows the order of samples beforehand?
 
-Farthest next use with bypass (Belady's rule): a sample that does not fit pushes out whichever is
-wanted last, itself included. Records have different lengths, for which this is a greedy rule and
-not the optimum; no rule that is computed in reasonable time is. The order is the loader's, of so
-many epochs; lengths are those of a dataset.
+The rule is farthest next use with bypass (Belady's rule): a sample that does not fit pushes out the
+one that is needed last, which may be itself. Records have different lengths. For these it is a
+greedy rule and not the optimum; no rule for the optimum can be computed in reasonable time. The
+order is that of a loader over so many epochs, and the lengths are those of a dataset.
 
 With `--measure` the dataset is also read from the tests' server on this machine, through a cache of
-each share, and by four ranks in step that share one: the bytes of records that they fetched are set
-against what is needed.
+each share, and by four ranks in step that share one. The bytes of records that they fetched are
+compared with what is needed.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ import headrace as hr
 
 
 def fetched(order: Sequence[int], lengths: Sequence[int], room: int) -> int:
-    """Bytes that a cache of ``room`` bytes fetches for samples in an order."""
+    """Returns the bytes that a cache of ``room`` bytes fetches for samples in an order."""
     never = len(order)
     following, at = [never] * len(order), {}
     for position in range(len(order) - 1, -1, -1):
         following[position] = at.get(order[position], never)
         at[order[position]] = position
     held: dict[int, int] = {}  # sample to its next use
-    last: list[tuple[int, int]] = []  # the same as a heap, the last first; old entries stay in it
+    last: list[tuple[int, int]] = []  # the same as a heap, the last use first; old entries stay
     used = total = 0
     for position, sample in enumerate(order):
         again = following[position]
@@ -57,7 +57,7 @@ def loader(dataset: Any, **options: Any) -> hr.Loader:
 
 
 def measured(url: str, epochs: int, room: int) -> int:
-    """Bytes of records that a loader fetches with a cache of ``room`` bytes."""
+    """Returns the bytes of records that a loader fetches with a cache of ``room`` bytes."""
     with (
         tempfile.TemporaryDirectory(prefix="headrace-bench-") as cache,
         loader(url, cache=cache, cache_size=room, prefetch=2, batch_size=4) as made,
@@ -69,7 +69,7 @@ def measured(url: str, epochs: int, room: int) -> int:
 
 
 def of_ranks(url: str, ranks: int, room: int) -> int:
-    """Bytes of records that ranks in step fetch in an epoch, with one cache."""
+    """Returns the bytes of records that ranks in step fetch in an epoch with one cache."""
     with (
         tempfile.TemporaryDirectory(prefix="headrace-bench-") as cache,
         contextlib.ExitStack() as stack,

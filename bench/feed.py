@@ -3,11 +3,12 @@ exact they are: Headrace beside loaders that decode on the GPU.
 
     make bench-gpu PART=feed IMAGES=DIR
 
-RandomResizedCrop(224), flip and normalise to float16, channels last, in the device's memory. Each
-side runs in a process of its own (`bench/peers`) that is bound to as many cores as a row says, with
-a thread or worker for each, the sides in turns. Then a training with each side's batches, on the
-most cores, beside one with a batch that is always there: what the GPU decodes it does not train.
-Then what each decodes, whole images, value by value beside Pillow's.
+The task is RandomResizedCrop(224), flip and normalise to float16, channels last, in the device's
+memory. Each side runs in a process of its own (`bench/peers`) that is bound to as many cores as a
+row says, with a thread or worker for each core; the sides take turns. Then comes a training with
+each side's batches on the largest number of cores, beside a training with one batch that is always
+there: while the GPU decodes, it cannot train. Last, the whole images that each side decodes are
+compared value by value with Pillow's.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ import sets
 import training
 
 ROOT = Path(__file__).resolve().parent.parent
-GPU_PYTHON = ROOT / ".build/peers/gpu/bin/python"  # where it is not there: this program's own
+GPU_PYTHON = ROOT / ".build/peers/gpu/bin/python"  # if missing: this program's own
 TIMEOUT_S = 120
 EPOCH = 8192  # files
 
@@ -41,11 +42,11 @@ class Side:
     """One way to feed a GPU."""
 
     name: str
-    module: str  # of bench/peers
+    module: str  # a module of bench/peers
     variant: str = ""
     dtype: str = "float16"
-    trains: bool = False  # a training is fed by it, too
-    few_cores: bool = True  # it is measured on fewer than the most cores, too
+    trains: bool = False  # whether a training is fed by it, too
+    few_cores: bool = True  # whether it is also measured on fewer cores
 
 
 SIDES = (
@@ -73,11 +74,11 @@ DECODERS = (
 
 
 class LeftOut(Exception):
-    """Why a side is not measured."""
+    """The reason why a side is not measured."""
 
 
 def ask(side: Side, source: Path, *arguments: str) -> dict[str, Any]:
-    """The answer of a fresh process."""
+    """Returns the answer of a fresh process."""
     ours = side.module in ("headrace", "torchvision", "synthetic") or not GPU_PYTHON.exists()
     command = [sys.executable if ours else str(GPU_PYTHON), "-m", f"peers.{side.module}"]
     command += [str(source), "--device", "cuda", "--dtype", side.dtype, "--variant", side.variant]
@@ -100,7 +101,7 @@ def ask(side: Side, source: Path, *arguments: str) -> dict[str, Any]:
 
 
 class Feeds:
-    """The sides that are asked for, and what they answered."""
+    """The sides that are asked for, and their answers."""
 
     def __init__(
         self, options: argparse.Namespace, sides: list[Side], machine: dict[str, Any]
@@ -113,7 +114,8 @@ class Feeds:
         self.folder, self.packed = made.packed()
 
     def save(self) -> None:
-        """After each answer, so that a run that is cut short leaves those that it had."""
+        """Saves after each answer, so that a run that is interrupted keeps the answers that it
+        had."""
         if self.options.json:
             self.options.json.parent.mkdir(parents=True, exist_ok=True)
             self.options.json.write_text(json.dumps(self.result, indent=1) + "\n")
@@ -122,7 +124,7 @@ class Feeds:
         return self.packed if side.module == "headrace" else self.folder
 
     def rate(self, side: Side, cores: int, *arguments: str) -> dict[str, Any] | None:
-        """Of one round; None, and a reason is printed, where the side cannot be measured."""
+        """Measures one round; returns None, and prints a reason, if the side cannot be measured."""
         form = ["--cores", *map(str, sorted(os.sched_getaffinity(0))[:cores]), "--warm-up", "8"]
         form += ["--batch-size", str(self.options.batch_size)]
         form += ["--seconds", str(self.options.seconds), "--batches", "1"]
@@ -148,9 +150,10 @@ class Feeds:
                               flush=True)  # fmt: skip
 
     def all_trainings(self) -> None:
-        """GPU time of a feed: what a thousand images take longer than with a batch that is there.
+        """Measures the GPU time of a feed: how much longer a thousand images take than with a batch
+        that is always there.
 
-        That is the GPU's where the feed by itself is faster than the training.
+        This is GPU time if the feed alone is faster than the training.
         """
         cores, model = max(self.options.cores), self.options.model
         for _ in range(self.options.rounds):
@@ -166,7 +169,7 @@ class Feeds:
                   "more a thousand images", flush=True)  # fmt: skip
 
     def all_pixels(self) -> None:
-        """How far whole images are from those that Pillow decodes."""
+        """Measures how far whole images are from those that Pillow decodes."""
         with tempfile.TemporaryDirectory(dir=self.options.work) as scratch:
             place = Path(scratch)
             folder = place / "photographs" / "all"
@@ -193,7 +196,7 @@ class Feeds:
 
 
 def compared(file: Path, folder: Path) -> dict[str, Any]:
-    """What differs between a file of decoded images and what Pillow makes of a folder."""
+    """Returns how a file of decoded images differs from what Pillow makes of a folder."""
     values = differ = total = most = shapes = 0
     with np.load(file) as images:
         paths = sorted(folder.iterdir())

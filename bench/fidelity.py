@@ -1,10 +1,11 @@
 """How far mode="fast" is from mode="exact", by how much smaller a crop becomes.
 
-Each photograph gives a random crop and a size for every class of reduction (the least of the two
-axes' ratios decides the scale that libjpeg decodes at). Errors are of 8-bit values: the largest,
-the mean, and PSNR over all crops of a class and of its worst crop. Times are the least of several
-calls of hr.functional.resized_crop, decode included, so what Python adds to both is in them. Then
-the CPU time of a loader with one thread, over the same crops of both modes in turns, by their size.
+Each photograph gives a random crop and a size for every class of reduction. The smaller of the two
+axes' ratios decides the scale at which libjpeg decodes. Errors are in 8-bit values: the largest,
+the mean, and PSNR over all crops of a class and for its worst crop. Times are the least of several
+calls of hr.functional.resized_crop, decode included, so they include what Python adds to both
+modes. Then the CPU time of a loader with one thread is measured, over the same crops in both modes
+in turns, by their size.
 """
 
 from __future__ import annotations
@@ -33,19 +34,20 @@ CLASSES = {
     "8 and more": (8.0, 14.0),
 }
 SIZES = (224, 112, 56)
-ROUNDS, EPOCHS = 4, 3  # of each mode and size
-LEAST_RESULT = 12  # pixels a side: of smaller results every pixel is an edge
+ROUNDS, EPOCHS = 4, 3  # for each mode and size
+LEAST_RESULT = 12  # pixels of a side: in smaller results every pixel is at an edge
 
 
 def photographs(folder: Path, count: int) -> Iterator[bytes]:
-    """Up to `count` files, evenly over the folder."""
+    """Yields up to `count` files, evenly over the folder."""
     files = sorted(p for p in folder.rglob("*") if p.suffix.lower() in (".jpg", ".jpeg"))
     for path in files[:: max(1, len(files) // count)][:count]:
         yield path.read_bytes()
 
 
 def generated(size: tuple[int, int]) -> Iterator[bytes]:
-    """The tests' pictures, of edges and noise, in every sampling: harder than photographs."""
+    """Yields the tests' pictures of edges and noise in every sampling; they are harder than
+    photographs."""
     sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
     import images
 
@@ -55,7 +57,7 @@ def generated(size: tuple[int, int]) -> Iterator[bytes]:
 
 
 def crop(random: np.random.Generator, side: int, low: float, high: float) -> tuple[int, ...] | None:
-    """Start, length and result along one axis, or None where the image is too short for it."""
+    """Returns start, length and result along one axis; None if the image is too short for it."""
     if side < LEAST_RESULT * low + 1:
         return None
     length = int(random.integers(int(np.ceil(LEAST_RESULT * low)), side + 1))
@@ -80,7 +82,7 @@ def psnr(mean_square: float) -> float:
 def measure(
     sources: list[bytes], name: str, interpolation: str, seed: int, whole: bool
 ) -> dict[str, object]:
-    """The errors and times of one class."""
+    """Returns the errors and times of one class."""
     random = np.random.default_rng(seed)
     low, high = CLASSES[name]
     errors: list[NDArray[np.int16]] = []
@@ -115,14 +117,15 @@ def measure(
 
 
 def loaded(folder: Path, size: int) -> dict[str, float]:
-    """Microseconds of CPU an image: a random crop of 0.35 of the area at least, flip, float32."""
+    """Returns microseconds of CPU for each image: a random crop of at least 0.35 of the area, flip,
+    float32."""
     steps = [hr.transforms.RandomResizedCrop(size, scale=(0.35, 1))]
     steps.append(hr.transforms.RandomHorizontalFlip())
     spent: dict[str, list[float]] = {"exact": [], "fast": []}
     for _ in range(ROUNDS):
         for mode, times in spent.items():
             begun, images = time.process_time(), 0
-            # Small batches, for it makes two or so ahead that nobody takes.
+            # Batches are small, because the loader makes about two ahead that nobody takes.
             with hr.Loader(folder, 10, transform=steps, num_threads=1, mode=mode) as loader:
                 for _ in range(EPOCHS):
                     images += sum(len(batch) for batch, _ in loader)

@@ -2,11 +2,11 @@
 
     make bench-gpu PART=training IMAGES=DIR BENCH_ARGS="--model resnet50 --cores 4"
 
-Mixed-precision training of a torchvision model, the sides in turns, each round on all of them:
-images a second between two batches of a full pipeline, and how busy NVML says that the GPU was
-meanwhile (`bench/utilisation`; without that program it is left out). Then how much of the copies to
-the device lay beside kernels; and batches that are compared on the device with what their pixels
-sum to in memory, while kernels compute on those before.
+It runs a mixed-precision training of a torchvision model; the sides take turns, and each round runs
+all of them. It measures images a second between two batches of a full pipeline, and how busy the
+GPU was meanwhile, as NVML reports it (`bench/utilisation`; without that program this is left out).
+Then it measures how much of the copies to the device ran beside kernels. Last, batches are compared
+on the device with the sums of their pixels in memory, while kernels compute on earlier batches.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 class Utilisation:
-    """How many per cent of the time a kernel ran, as NVML says, asked five times a second."""
+    """The percentage of the time in which a kernel ran, as NVML says, asked five times a second."""
 
     def __init__(self, program: Path) -> None:
         self._command = [str(program), "-uuid", f"GPU-{torch.cuda.get_device_properties(0).uuid}"]
@@ -69,7 +69,7 @@ class Run:
         self._batches = batches
 
     def _step(self) -> float:
-        """Seconds that `next` took."""
+        """Returns the seconds that `next` took."""
         began = time.perf_counter()
         inputs, labels = next(self._batches)
         took = time.perf_counter() - began
@@ -96,7 +96,7 @@ class Run:
         }
 
     def hidden(self) -> dict[str, float]:
-        """Milliseconds of copies a step, and the fraction of them during which a kernel ran."""
+        """The milliseconds of copies in a step, and the share of them during which a kernel ran."""
         self._warm_up()
         activities = [torch.profiler.ProfilerActivity.CUDA]
         with torch.profiler.profile(activities=activities, acc_events=True) as profile:
@@ -106,7 +106,7 @@ class Run:
         copies, kernels = [], []
         for event in profile.events():
             if event.device_type != torch.autograd.DeviceType.CUDA:
-                continue  # a call that starts a kernel or waits for one
+                continue  # it is a call that starts a kernel or waits for one
             interval = (event.time_range.start, event.time_range.end)
             if event.name.startswith("Memcpy HtoD"):
                 copies.append(interval)
@@ -120,7 +120,7 @@ class Run:
 
 
 def shared(these: list[tuple[float, float]], those: list[tuple[float, float]]) -> float:
-    """How long some of these and some of those intervals run at once; no two of these do."""
+    """How long intervals of both lists overlap; the intervals of the first list do not overlap."""
     merged: list[tuple[float, float]] = []
     for begin, end in sorted(those):
         if merged and begin <= merged[-1][1]:
@@ -187,9 +187,9 @@ def theirs(source: Path, batch_size: int, workers: int) -> Iterator[Any]:
 
 
 def corrupted(source: Path, batch_size: int, count: int, threads: int, pinned: bool) -> int:
-    """How many of `count` batches had other values on the device than in memory.
+    """Counts how many of `count` batches had other values on the device than in memory.
 
-    Copied by the loader, or where `pinned` by the caller, who drops the batch at once.
+    The loader copies them; with `pinned`, the caller copies them and drops the batch at once.
     """
     form: dict[str, Any] = {
         "transform": [hr.transforms.CenterCrop(96)],
@@ -199,7 +199,7 @@ def corrupted(source: Path, batch_size: int, count: int, threads: int, pinned: b
         "drop_last": True,
     }
     dataset = hr.Dataset(source)
-    # What each sample's pixels sum to, computed on the CPU.
+    # The sums of each sample's pixels, computed on the CPU.
     expected = torch.zeros(len(dataset), dtype=torch.int64)
     with hr.Loader(dataset, batch_size, **dict(form, drop_last=False)) as loader:
         for images, _labels, more in loader:
@@ -207,8 +207,9 @@ def corrupted(source: Path, batch_size: int, count: int, threads: int, pinned: b
     expected = expected.to(CUDA)
     work = torch.randn(4096, 4096, device=CUDA)
     wrong = torch.zeros((), dtype=torch.int64, device=CUDA)
-    # Which samples they have to be, from a loader whose batches stay in memory; taken to the device
-    # before the check begins, for a copy from ordinary memory waits for all kernels.
+    # The samples that they have to be, from a loader whose batches stay in memory. They are copied
+    # to the device before the check begins, because a copy from ordinary memory waits for all
+    # kernels.
     alike = dict(form, transform=[hr.transforms.CenterCrop(8)])
     with hr.Loader(dataset, batch_size, shuffle=True, **alike) as loader:
         batches = endless(loader)
@@ -247,7 +248,7 @@ def main() -> None:
     machine = training.machine("gpu")
 
     size, cores = options.batch_size, options.cores
-    # An epoch is never over while a side is timed: torchvision's workers would begin anew.
+    # An epoch never ends while a side is timed, because torchvision's workers would start again.
     images = size * (WARM_UP + options.steps + 1)
     made = sets.Sets(options.photographs.resolve(), options.work / "sets", 2000, images)
     folder, packed = made.packed()

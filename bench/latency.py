@@ -1,7 +1,7 @@
 """How long until the first batch, and what next() costs when a batch is ready.
 
 The first batch is timed from the call of Loader(...) in a fresh process that has imported torch, so
-loading the library is part of it; the files are in the page cache. next() is timed over batches
+the time includes loading the library. The files are in the page cache. next() is timed over batches
 that have all been made before: many small ones are prefetched, then taken.
 """
 
@@ -36,7 +36,7 @@ def first_batch_seconds(packed: Path) -> float:
 
 
 def next_microseconds(packed: Path, batches: int) -> list[float]:
-    """What each of `batches` calls of next() took, all of them ready before the first."""
+    """What each of `batches` calls of next() took, with all of them ready before the first."""
     import headrace as hr
 
     loader = hr.Loader(

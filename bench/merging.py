@@ -1,10 +1,10 @@
 """How many requests does a store of objects answer for a thousand images, by the order of samples?
 
-Stores charge by the request, and full shuffling finds few neighbours to ask for together. A real
-server of S3 (versitygw, `make stores`) on this machine has records as long as a folder's
-photographs, or a fraction of that (an image of 16 pixels, and bytes behind it up to the length), in
-shards of 64 MB; hr.Loader goes over them in order, windowed and fully shuffled, and counts. What is
-fetched beyond the records is told, too.
+Stores charge for each request, and full shuffling finds few neighbours that can be asked for
+together. A real S3 server (versitygw, `make stores`) on this machine has records as long as a
+folder's photographs, or a fraction of that (an image of 16 pixels, and bytes behind it up to the
+length), in shards of 64 MB. hr.Loader reads them in order, windowed and fully shuffled, and counts
+requests. What is fetched beyond the records is reported, too.
 
     python bench/merging.py --images FOLDER [--records 40000] [--fraction 4]
 """
@@ -29,7 +29,7 @@ ORDERS: dict[str, Any] = {"in order": False, 'shuffle="window"': "window", "shuf
 
 
 def made(photographs: Path, to: Path, records: int, fraction: int) -> int:
-    """Writes so many records as long as the photographs in turn; the bytes of all."""
+    """Writes so many records as long as the photographs in turn; returns the bytes of all."""
     files = [path for path in sorted(photographs.rglob("*")) if path.suffix.lower() == ".jpg"]
     files = files or [path for path in sorted(photographs.rglob("*")) if path.is_file()]
     lengths = [path.stat().st_size // fraction for path in files]
@@ -73,7 +73,7 @@ def main() -> None:
                 ) as loader:
                     images = sum(len(labels) for _, labels in loader)
                     found = loader.stats()
-                # The next epoch's first batches are fetched as well.
+                # This includes requests for the next epoch's first batches.
                 asked = found["remote_requests"] / images * 1000
                 beyond = found["remote_bytes"] / whole - 1
                 print(f"  {name:18} {asked:7,.1f} requests a thousand images, {beyond:+.1%} bytes")

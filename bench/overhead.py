@@ -1,9 +1,10 @@
 """What a dataset's own code costs under Headrace's DataLoader beyond its own work.
 
-CPU time of the thread that iterates, and so runs the program's code, a sample: the least of many
-batches under Headrace's loader, which records what the code does and has the engine's threads make
-the images. Its own work is the same code under torch's loader with images that cost nothing. The
-difference is what opening, recording, collating and handing over cost; it is to be at most 25 us.
+It measures CPU time for each sample, of the thread that iterates and so runs the program's code. It
+takes the least of many batches under Headrace's loader, which records what the code does and makes
+the engine's threads produce the images. The code's own work is the same code under torch's loader
+with images that cost nothing. The difference is what opening, recording, collating and handing over
+cost; it should be at most 25 us.
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ import headrace as hr
 import sets
 
 AT_MOST_US = 25.0
-WARM_UP = 4  # batches before those that are timed, and after them
-SIDE = 64  # of the finished images: small, so that the threads are done before they are asked
+WARM_UP = 4  # batches before and after the timed ones
+SIDE = 64  # of the finished images: small, so that the threads are done before a batch is asked for
 STEPS = tv.Compose(
     [
         tv.RandomResizedCrop(SIDE),
@@ -44,7 +45,7 @@ STEPS = tv.Compose(
 
 
 class Nothing:
-    """An image that costs nothing, and so does what is done to it."""
+    """An image that costs nothing; neither do operations on it."""
 
     def convert(self, mode: str) -> Nothing:
         return self
@@ -57,8 +58,8 @@ class Table(data.Dataset[Any]):
     """A csv file of paths and labels, whose samples are dicts.
 
     Args:
-        opening: from the path and the file's bytes to an image.
-        transform: from an image to what a sample has of it.
+        opening: makes an image from the path and the file's bytes.
+        transform: makes the sample's value from an image.
     """
 
     def __init__(
@@ -96,7 +97,7 @@ OPENINGS: dict[str, tuple[Callable[[str, bytes], Any], Callable[[Any], Any]]] = 
 
 
 def least(batches: Iterable[Any], size: int, count: int) -> float:
-    """Microseconds of this thread's CPU time a sample, the least of so many batches."""
+    """Microseconds of this thread's CPU time for each sample, the least of so many batches."""
     iterator: Iterator[Any] = iter(batches)
     for _ in range(WARM_UP):
         next(iterator)
@@ -122,7 +123,8 @@ def main() -> int:
     files = sorted(str(path) for path in options.images.rglob("*") if path.is_file())
     if not files:
         raise SystemExit(f"{options.images} has no files")
-    # One epoch without an end that is reached: of its last batches no code is left to run.
+    # The epoch is so long that its end is not reached, because for its last batches no code is left
+    # to run.
     sampler = data.RandomSampler(
         files, replacement=True, num_samples=(2 * WARM_UP + options.batches) * options.batch
     )

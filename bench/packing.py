@@ -1,15 +1,16 @@
 """Images a second and core that `headrace pack` and `headrace index` read, check and write.
 
-Containers of the same images are indexed beside the folder, where the environments that write them
-are (`make bench-peers`).
+Containers of the same images are indexed beside the folder, if the environments that write them
+exist (`make bench-peers`).
 
-Photographs in the page cache, shards to the same file system, every image's entropy data read once
-for its verdict. A small folder is repeated by links until there are enough images for a rate: what
-a job costs once (a thread a core, the last sync) is in it, but does not decide it. Rounds alternate
-between all rows.
+The photographs are in the page cache, shards go to the same file system, and every image's entropy
+data is read once for its verdict. A small folder is repeated by links until there are enough images
+for a rate. So the rate includes what a job costs once (a thread for each core, the last sync), but
+that does not decide it. Rounds alternate between all rows.
 
-What two cores can do at all is measured beside it: two jobs that know nothing of each other, and a
-loop that touches no memory. On a machine whose cores are two threads of one they are the ceiling.
+What two cores can do at all is measured beside it: by two jobs that know nothing of each other, and
+by a loop that touches no memory. On a machine whose cores are two threads of one core, these are
+the ceiling.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ import sets
 import sides
 from rows import Row
 
-# A fresh process: what is timed is the job, not loading the library.
+# A fresh process, so that the job is timed and not loading the library.
 _JOB = """
 import json, os, resource, sys, time
 import headrace as hr
@@ -68,7 +69,7 @@ print(turns)
 
 
 def measure(folder: Path, rounds: int, scratch: Path) -> dict[str, Any]:
-    """What each row's jobs answered, a list of rounds each; of rows of two jobs, both."""
+    """Returns the answers of each row's jobs, a list for each round; for rows of two jobs, both."""
     made = containers(folder, scratch)
     sets.read_all(made.values())
     cores = min(2, len(os.sched_getaffinity(0)))
@@ -103,7 +104,7 @@ def measure(folder: Path, rounds: int, scratch: Path) -> dict[str, Any]:
 def _together(
     source: Path, scratch: Path, job: str, places: list[tuple[int, int]], seek: str
 ) -> list[dict[str, Any]]:
-    """One job or several at once, each on its own cores."""
+    """Runs one job, or several at once, each on its own cores."""
     made = [scratch / f"packing-{first}.hr" for first, _ in places]
     processes = [
         subprocess.Popen(
@@ -120,7 +121,7 @@ def _together(
 
 
 def _loop(cores: list[int]) -> float:
-    """Turns a second and core."""
+    """Returns turns a second for each core."""
     processes = [
         subprocess.Popen([sys.executable, "-c", _LOOP, str(core)], stdout=subprocess.PIPE)
         for core in cores
@@ -129,7 +130,8 @@ def _loop(cores: list[int]) -> float:
 
 
 def repeated(folder: Path, images: int, to: Path) -> Path:
-    """A folder with that many images or more: each linked, or copied, as often as that takes."""
+    """Makes a folder with so many images or more: each is linked, or copied, as often as
+    necessary."""
     files = sorted(path for path in folder.rglob("*") if path.is_file())
     times = -(-images // max(1, len(files)))
     for path in files:
@@ -138,13 +140,14 @@ def repeated(folder: Path, images: int, to: Path) -> Path:
             link.parent.mkdir(parents=True, exist_ok=True)
             try:
                 link.hardlink_to(path)
-            except OSError:  # another file system, or one without links
+            except OSError:  # another file system, or one that has no links
                 shutil.copyfile(path, link)
     return to
 
 
 def containers(folder: Path, scratch: Path) -> dict[str, Path]:
-    """The folder's images in containers, by kind; what cannot be written here is left out."""
+    """Writes the folder's images into containers, by kind; what cannot be written here is left
+    out."""
     made: dict[str, Path] = {}
     count = sum(1 for path in folder.rglob("*") if path.is_file())
     images = sets.ImageSet("images", folder, count, count)

@@ -1,12 +1,12 @@
 """Pairs of PNG files a second: Headrace, and torch's DataLoader with two workers.
 
-"pairs" are of super resolution, in DIV2K's form: the large image's longer side is 2,040 pixels, the
-small one a quarter of it by Pillow's bicubic. A sample is RandomCrop(48) of the small and the 192
-pixels of the large that show the same, flipped across and down and turned by quarters at random,
-both as float32 between 0 and 1; in batches of 16.
+"pairs" are for super resolution, in DIV2K's form: the large image's longer side is 2,040 pixels,
+and the small one is a quarter of it by Pillow's bicubic. A sample is RandomCrop(48) of the small
+image and the corresponding 192 pixels of the large one. Both are randomly flipped across and down
+and turned by quarters, and are float32 between 0 and 1, in batches of 16.
 
-"masks" are the large images with 21 classes in Pascal VOC's form, a palette PNG of the same size. A
-sample is RandomCrop(192) of both, flipped across and down, the image as float32 and the classes as
+"masks" are the large images with 21 classes in Pascal VOC's form: a palette PNG of the same size. A
+sample is RandomCrop(192) of both, flipped across and down; the image is float32 and the classes are
 uint8.
 
 The DataLoader's dataset decodes with Pillow, crops before anything else, and draws with Python's
@@ -111,15 +111,15 @@ os._exit(0)  # workers that are in the middle of an epoch end with it
 
 TASKS = ("pairs", "masks")
 SIDES = ("Headrace", "torch")
-LEAST = 5.0  # that the first is to be of the second
+LEAST = 5.0  # the least ratio of the first to the second
 
 
 def prepare(photographs: Path, folder: Path, most: int) -> None:
-    """PNG pairs of the photographs below a folder."""
+    """Makes PNG pairs of the photographs below a folder."""
     import numpy as np
     from PIL import Image
 
-    # Pascal VOC's: each number's bits, spread over the three channels.
+    # The palette of Pascal VOC: each number's bits, spread over the three channels.
     palette = [
         sum((n >> 3 * place + c & 1) << 7 - place for place in range(3))
         for n in range(256)
@@ -148,7 +148,7 @@ def prepare(photographs: Path, folder: Path, most: int) -> None:
 def measure(
     photographs: Path, rounds: int, scratch: Path, seconds: float = 6.0, most: int = 48
 ) -> dict[str, Any]:
-    """For each task the rates of both sides, and the median of the rounds' ratios."""
+    """Returns for each task the rates of both sides, and the median of the rounds' ratios."""
     folder = Path(tempfile.mkdtemp(dir=scratch))
     prepare(photographs, folder, most)
     tasks: dict[str, Any] = {
@@ -170,7 +170,7 @@ def measure(
 
 
 def table(found: dict[str, Any]) -> list[str]:
-    """The same as Markdown."""
+    """Returns the same as Markdown."""
     lines = ["| task | side | pairs/s | least to greatest |", "|---|---|---|---|"]
     for task, measured in found.items():
         lines += [

@@ -1,13 +1,13 @@
 """With seek points only part of a JPEG is needed for a crop: what would fetching only that save?
 
-Of each photograph of a packed dataset crops are drawn as RandomResizedCrop draws them. What a
-crop needs is the file's head, up to the first byte of its scan, and the bytes of the rows of MCUs
-that it touches, with one row more on either side for chroma that is interpolated: decoding begins
-and ends at seek points. All of it is arithmetic on the seek file; nothing is fetched.
+For each photograph of a packed dataset, crops are drawn as RandomResizedCrop draws them. A crop
+needs the file's head, up to the first byte of its scan, and the bytes of the rows of MCUs that it
+touches, with one more row on either side for interpolated chroma: decoding begins and ends at seek
+points. All of it is arithmetic on the seek file; nothing is fetched.
 
-A record is checked by its CRC-32C, which only whole bytes have; a range would want one a row of
-MCUs. And a cache holds ranges of other crops in the next epoch: how much of a file is there after
-so many epochs is counted, too.
+A record is checked by its CRC-32C, which exists only for the whole record; a range would need one
+for each row of MCUs. And a cache holds ranges of other crops in the next epoch. So it is also
+counted how much of a file is there after so many epochs.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ import facts
 import headrace as hr
 
 SCALE, LOG_RATIO = (0.08, 1.0), (math.log(3 / 4), math.log(4 / 3))
-GAP = 16 << 10  # bytes between two ranges that are read rather than a second request sent
+GAP = 16 << 10  # bytes between two ranges: fewer are read along instead of sending a second request
 EPOCHS = (1, 2, 3, 5, 10)
 
 
 def drawn(width: int, height: int, draw: random.Random) -> tuple[int, int]:
-    """The first row of a crop and the row behind its last: torchvision's rule."""
+    """Returns the first row of a crop and the row behind its last, by torchvision's rule."""
     for _ in range(10):
         area = width * height * draw.uniform(*SCALE)
         ratio = math.exp(draw.uniform(*LOG_RATIO))
@@ -44,7 +44,7 @@ def drawn(width: int, height: int, draw: random.Random) -> tuple[int, int]:
 
 
 def scan_of(image: bytes) -> int:
-    """The first byte of a JPEG's scan."""
+    """Returns the offset of the first byte of a JPEG's scan."""
     at = 2
     while at + 4 <= len(image):
         length = int.from_bytes(image[at + 2 : at + 4], "big")
@@ -55,13 +55,13 @@ def scan_of(image: bytes) -> int:
 
 
 def rows_of(points: bytes) -> list[int]:
-    """The bytes of the scan at which rows of MCUs begin (docs/format.md)."""
+    """Returns the bytes of the scan at which rows of MCUs begin (docs/format.md)."""
     count = struct.unpack_from("<H", points, 10)[0]
     return list(struct.unpack_from(f"<{count}I", points, 20))
 
 
 class Photograph:
-    """What a crop of one needs."""
+    """What a crop of a photograph needs."""
 
     def __init__(self, image: bytes, points: bytes, width: int, height: int) -> None:
         self.width, self.height, self.length = width, height, len(image)
@@ -76,7 +76,7 @@ class Photograph:
 
 
 def photographs(dataset: Path) -> tuple[list[Photograph], int]:
-    """Those that have seek points, and the bytes of those that have none."""
+    """Returns the photographs that have seek points, and the bytes of those without."""
     manifest = json.loads((dataset / "headrace.json").read_text())
     seek = (dataset / manifest["seek"]["name"]).read_bytes()
     found, rest, at = [], 0, 16
@@ -94,7 +94,7 @@ def photographs(dataset: Path) -> tuple[list[Photograph], int]:
 
 
 def joined(spans: list[tuple[int, int]]) -> int:
-    """The bytes that spans have together."""
+    """Returns the bytes that the spans cover together."""
     total = end = 0
     for first, last in sorted(spans):
         total += max(0, last - max(first, end))

@@ -1,17 +1,18 @@
 """How fast do datasets come out of an object store, beside a plain client of the same ranges?
 
-A real server of S3 (versitygw, `make stores`) on this machine, behind a link of the program's own
-(`link/`) that adds 20 ms before each answer's first byte and shapes all answers together to 100 and
-to 400 MB/s. Same server, same bytes, sides interleaved, several rounds:
+A real S3 server (versitygw, `make stores`) runs on this machine, behind the program's own link
+(`link/`), which adds 20 ms before each answer's first byte and limits all answers together to 100
+and to 400 MB/s. All sides have the same server and the same bytes, and are interleaved over several
+rounds:
 
-- plain: GETs of the records' ranges in the loader's shuffled order by Go's net/http, signed, and
-  without checksums; of several numbers of requests in flight the best;
-- fetch: hr.Loader over records that are as long and take next to nothing to decode (an image of 16
-  pixels, and bytes behind it up to the length), checksums compared;
+- plain: signed GETs of the records' ranges in the loader's shuffled order by Go's net/http, without
+  checksums; the best of several numbers of requests in flight;
+- fetch: hr.Loader over records of the same lengths that take almost no time to decode (an image of
+  16 pixels, and bytes behind it up to the length), with checksums compared;
 - decode: hr.Loader with RandomResizedCrop(224), flip and Normalize, over the photographs;
 - second: the second epoch of the same loader. Without a cache it is fetched again;
-- kept: the second epoch through a cache on disk that holds all, and "local" that of the dataset on
-  disk: both read the page cache, and nothing of the link.
+- kept: the second epoch through a cache on disk that holds everything, and "local" is that epoch of
+  the dataset on disk: both read the page cache, and nothing through the link.
 
 Peers (MosaicML streaming, LitData, WebDataset) read other files: `remote_peers.py` has them.
 `farthest.py` says what an ideal cache would fetch.
@@ -49,7 +50,7 @@ MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 @contextlib.contextmanager
 def serving(folder: Path) -> Iterator[str]:
-    """The address of a server that shows the folders of a folder as buckets."""
+    """Yields the address of a server that shows the folders of a folder as buckets."""
     built = ROOT / ".build" / "bin" / "versitygw"
     program = str(built) if built.is_file() else shutil.which("versitygw")
     if program is None:
@@ -73,7 +74,7 @@ def serving(folder: Path) -> Iterator[str]:
 
 @contextlib.contextmanager
 def linked(program: Path, address: str, rate: float) -> Iterator[str]:
-    """The address of a link to a server."""
+    """Yields the address of a link to a server."""
     command = [str(program), "-target", address, "-rate", str(rate)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as link:
         try:
@@ -84,8 +85,8 @@ def linked(program: Path, address: str, rate: float) -> Iterator[str]:
 
 
 def light(photographs: Path, to: Path) -> Path:
-    """As many files of the same lengths that are decoded at once: what is behind an image is read
-    and compared, and not looked at."""
+    """Makes as many files of the same lengths that take no time to decode: what is behind an image
+    is read and compared, but not decoded."""
     small = io.BytesIO()
     Image.new("RGB", (4, 4)).save(small, "JPEG")
     draw = random.Random(0)
@@ -120,7 +121,7 @@ def loader(
 
 
 def epochs(made: hr.Loader, count: int) -> list[dict[str, float]]:
-    """Seconds, images and bytes fetched of some epochs, and seconds to the first batch."""
+    """Returns seconds, images and fetched bytes of some epochs, and seconds to the first batch."""
     rows = []
     for _ in range(count):
         before, began, images, first = made.stats(), time.perf_counter(), 0, 0.0
@@ -137,7 +138,8 @@ def epochs(made: hr.Loader, count: int) -> list[dict[str, float]]:
 
 
 def steady(made: hr.Loader, count: int = 8) -> float:
-    """Images a second of some epochs on end. Batches that waited for the first do not count."""
+    """Returns images a second over some epochs in a row. The first epoch, whose batches waited,
+    does not count."""
     rows = epochs(made, count + 1)[1:]
     return sum(row["images"] for row in rows) / sum(row["seconds"] for row in rows)
 
@@ -151,7 +153,7 @@ def settled(made: hr.Loader) -> None:
 
 
 def wanted(dataset: Path, bucket: str, to: Path, options: Any) -> int:
-    """Writes the ranges of an epoch in the loader's order; the bytes of all."""
+    """Writes the ranges of an epoch in the loader's order; returns the bytes of all."""
     total = 0
     with hr.Dataset(dataset) as opened, to.open("w") as lines:
         with loader(dataset, None, 16, options) as made:
@@ -165,7 +167,7 @@ def wanted(dataset: Path, bucket: str, to: Path, options: Any) -> int:
 
 
 def plain(program: Path, link: str, ranges: Path, at_once: int) -> float:
-    """Bytes a second of the plain client."""
+    """Returns the bytes a second of the plain client."""
     command = [str(program), "-target", link, "-ranges", str(ranges), "-at-once", str(at_once)]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     found = json.loads(done.stdout)
@@ -173,11 +175,11 @@ def plain(program: Path, link: str, ranges: Path, at_once: int) -> float:
 
 
 def measured(rate: float, address: str, work: Path, options: Any) -> dict[str, Any]:
-    """All sides over one link, round by round."""
+    """Measures all sides over one link, round by round."""
     program = work / "link"
     rows: dict[str, list[float]] = {name: [] for name, *_ in SIDES}
     firsts: list[float] = []
-    opened: list[float] = []  # what making the loader takes before that
+    opened: list[float] = []  # the time for making the loader, before the first batch
     bare: list[float] = []  # the first batch's bytes alone, which the plain client asks for at once
     best = AT_ONCE[0]
     sizes = {name: wanted(work / "photos" / name, "photos", work / name, options) for name in NAMES}

@@ -1,12 +1,13 @@
 """How fast is the first epoch of a set in S3 behind a link, beside three peers?
 
-MosaicML streaming, LitData and WebDataset are the peers. versitygw on this machine serves the
+The peers are MosaicML streaming, LitData and WebDataset. versitygw on this machine serves the
 photographs, `--copies` of each, in the form of each loader. Every loader reads all of them once,
-shuffled, through its own cache on the disk, which is empty at first, and makes 224 x 224 float32
-tensors by RandomResizedCrop, flip and Normalize on two cores. The link (`link/`) adds 20 ms
-before each answer's first byte and shapes all answers together. Rounds are interleaved.
+shuffled, through its own cache on the disk, which is empty at first. It makes 224 x 224 float32
+tensors by RandomResizedCrop, flip and Normalize on two cores. The link (`link/`) adds 20 ms before
+each answer's first byte and limits all answers together. Rounds are interleaved.
 
-The rate is that of the images behind the first batch; the time to that is said apart.
+The rate counts the images after the first batch; the time to the first batch is reported
+separately.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ LOADERS = ("mosaic", "litdata", "webdataset")
 
 
 def headrace_epoch(link: str, cache: Path, options: Any) -> dict[str, float]:
-    """A first epoch through an empty cache that holds all."""
+    """Measures a first epoch through an empty cache that holds everything."""
     import time
 
     steps = [hr.transforms.RandomResizedCrop(224), hr.transforms.RandomHorizontalFlip()]
@@ -65,11 +66,11 @@ def headrace_epoch(link: str, cache: Path, options: Any) -> dict[str, float]:
 
 
 def peer_epoch(peer: str, link: str, cache: Path, work: Path, options: Any) -> dict[str, float]:
-    """The same by a peer, in its own environment."""
+    """Measures the same with a peer, in its own environment."""
     where = f"s3://{BUCKET}/{peer}"
     environment = {**os.environ, "AWS_ENDPOINT_URL": f"http://{link}"}
     environment |= {"S3_ENDPOINT_URL": f"http://{link}", "PYTHONPATH": str(ROOT / "bench")}
-    if peer == "webdataset":  # its reader of http:// signs nothing, so that the addresses are
+    if peer == "webdataset":  # its http:// reader does not sign, so the addresses are signed
         folder = work / BUCKET / peer
         urls = [signed(f"/{BUCKET}/{peer}/{path.name}", link) for path in sorted(folder.iterdir())]
         (work / "urls").write_text("\n".join(urls))
@@ -83,7 +84,7 @@ def peer_epoch(peer: str, link: str, cache: Path, work: Path, options: Any) -> d
 
 
 def signed(path: str, host: str) -> str:
-    """A presigned address, good for an hour (AWS Signature Version 4)."""
+    """Returns a presigned address that is valid for an hour (AWS Signature Version 4)."""
     import hashlib
     import hmac
     from datetime import datetime, timezone
@@ -109,7 +110,8 @@ def signed(path: str, host: str) -> str:
 
 
 def prepare(photographs: Path, work: Path, copies: int) -> tuple[int, int]:
-    """Writes the set in each loader's form below the bucket; how many images and bytes it has."""
+    """Writes the set in each loader's form below the bucket; returns its number of images and
+    bytes."""
     folder = work / "images"
     paths, _ = image_files(photographs)
     for path in paths:
@@ -153,7 +155,7 @@ def main() -> None:
         print(f"{images:,} images, {size / 1e6:,.0f} MB")
         with serving(work) as address:
             direct = {"endpoint": f"http://{address}", "path_style": True, "region": "us-east-1"}
-            # Through the protocol, so that its objects have versions.
+            # It is packed through the protocol, so that its objects have versions.
             hr.pack(
                 work / "images", f"s3://{BUCKET}/headrace.hr", shard_size="64MB", storage=direct
             )

@@ -20,7 +20,7 @@ PACKING_TARGET = 1000  # images a second and core, with seek points
 
 
 def markdown(result: dict[str, Any]) -> str:
-    """All that was measured, and what was left out."""
+    """Returns everything that was measured, and what was left out."""
     lines = _machine(result)
     rows = result["rows"]
     for group in dict.fromkeys(entry["group"] for entry in rows):
@@ -120,12 +120,12 @@ def _sweep(entries: Sequence[dict[str, Any]]) -> list[str]:
 
 
 def packing_table(found: dict[str, Any]) -> list[str]:
-    """Rates a core, and where the time of a core went, per image."""
+    """Returns rates for each core, and where the time of a core went, for each image."""
     cells = []
     for name, rounds in found.items():
         if name == "loop":
             continue
-        # Jobs side by side are as fast as their mean.
+        # Jobs side by side count with their mean rate.
         rates = [mean(one["images"] / one["seconds"] / one["threads"] for one in r) for r in rounds]
         spent = []
         for kind in ("user_seconds", "system_seconds"):
@@ -166,7 +166,8 @@ def _stages(found: dict[str, Any]) -> list[str]:
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[str]], right: int) -> list[str]:
-    """A Markdown table whose last `right` columns are numbers, padded to be read as text, too."""
+    """Returns a Markdown table whose last `right` columns are numbers, padded so that it also reads
+    as text."""
     cells = [tuple(heads), *map(tuple, rows)]
     widths = [max(len(row[i]) for row in cells) for i in range(len(heads))]
     left = len(heads) - right

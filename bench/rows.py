@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 SCALES = (0.08, 0.35, 1.0)  # the sweep's minimum scales
-SIZES = (None, 512, 256)  # and its shorter sides
+SIZES = (None, 512, 256)  # the sweep's shorter sides
 CODINGS = ("4:4:4", "4:2:0", "progressive")
 
 
@@ -18,7 +18,7 @@ class Row:
     group: str
     peer: str  # a module of bench/peers, or "kernel"
     form: str = "folder"  # what it reads; sides.py makes it from the set
-    images: str = "original"  # the set
+    images: str = "original"  # the image set
     dtype: str = "float32"
     task: str = "train"
     size: int = 224
@@ -28,8 +28,8 @@ class Row:
     threads: int = 0  # 0: as many as there are cores to use
     mode: str = "exact"
     variant: str = ""
-    cache: str = "off"  # of what is learned of files: "off", or "own" of the row's process
-    kernel: str = "bare kernel"  # whose rate this one's is a share of
+    cache: str = "off"  # the cache of what is learned of files: "off", or the row's "own"
+    kernel: str = "bare kernel"  # the row of which this row's rate is a share
 
 
 @dataclass(frozen=True)
@@ -146,7 +146,8 @@ SMALL = tuple(
     )
 )  # fmt: skip
 
-# Recipes of augmentation. The bare kernel is not measured for all: the others lack that column.
+# Recipes of augmentation. The bare kernel is not measured for all; rows without it lack that
+# column.
 RECIPES = {
     task: tuple(
         Row(f"{peer}, {recipe}", task, module, form, task=task, warm_up=4, kernel="")
@@ -159,14 +160,14 @@ RECIPES = {
     )
     for task, recipe in (("randaugment", RAND_AUGMENT), ("simclr", SIMCLR))
 }
-# What mixing costs: the same rows without it beside them.
+# What mixing costs: the same rows without it stand beside them.
 RECIPES["mixup"] = tuple(
     Row(f"{name}, {how}", "mixup", "headrace", "packed", task=task + suffix, warm_up=4, kernel="")
     for name, task in ((F32, "train"), (f"{F32}, {RAND_AUGMENT}", "randaugment"))
     for how, suffix in ((UNMIXED, ""), (MIXED, "+mix"))
 )
 
-# Datasets with code of their own. Samples are counted, not views.
+# Datasets with their own code. Samples are counted, not views.
 PROGRAMS = {
     "csv": "csv dataset",
     "two views": "two views of SimCLR",
@@ -186,7 +187,7 @@ OWN_CODE = (
         for task, what in PROGRAMS.items()
         for name, variant in (("torch's DataLoader", "torch"), ("Headrace", "headrace"))
     ),
-    # What is read again and again, by the points that were learned as it is by default.
+    # Files that are read repeatedly, with the seek points that are learned by default.
     *(
         Row(f"{PROGRAMS[task]}, Headrace, learned", "programs", "programs", task=task,
             variant="headrace", cache="own", warm_up=48, kernel="")
@@ -199,7 +200,8 @@ OWN_CODE = (
     ),
     Row(f"{WITH_TRANSFORM}, Headrace, learned", "programs", "huggingface", "arrow",
         variant="headrace", cache="own", warm_up=48, kernel=""),
-    # Its last transform is Python's own: in the process that iterates, or in worker processes.
+    # The last transform is the program's own Python: in the process that iterates, or in worker
+    # processes.
     *(
         Row(f"{SLOW_END}, {name}", "programs", "programs", task="slow end", variant=variant,
             batch_size=32, kernel="")
@@ -230,9 +232,9 @@ TARGETS += (
         for task, what in PROGRAMS.items()
     ),
 )
-# An ImageFolder with the changed line. Each epoch is a first one where the folder has another name
-# in each; of the later ones two epochs, of 192 batches or less, go by before. The same files packed
-# stand beside them.
+# An ImageFolder with the changed line. Each epoch is a first one if the folder has another name in
+# each. Before the later ones are measured, two epochs, of 192 batches or fewer, are skipped. The
+# same files packed stand beside them.
 LEARNED = (
     Row("ImageFolder, torch's DataLoader", "learned", "programs", variant="folder torch",
         kernel=""),
@@ -265,7 +267,7 @@ OWN_SHARDS = "Headrace, its own shards"
 IN_PLACE = (
     *("webdataset", "tfrecord", "recordio", "mds", "lmdb", "arrow", "parquet", "zip", "litdata"),
 )
-# FFCV's JPEGs are its own, of quality 90: they are compared with shards of the same.
+# FFCV's JPEGs are its own, of quality 90, so they are compared with shards of the same files.
 OWN_Q90 = "Headrace, its own shards of FFCV's q90 files"
 BETON = "Headrace, beton in place, FFCV's q90 file"
 LOADERS = {

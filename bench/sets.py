@@ -1,7 +1,8 @@
 """The image sets that are loaded, made once from one image folder and kept below .build/bench.
 
-All come from the photographs that every peer can read, so that all do the same work. A small folder
-is repeated by hard links until an epoch is long enough for none of them to be slowed by its end.
+All of them come from the photographs that every peer can read, so that all do the same work. A
+small folder is repeated by hard links until an epoch is long enough that its end slows none of
+them.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from pathlib import Path
 
 from PIL import Image
 
-VERSION = 1  # of what the functions below make
+VERSION = 1  # version of what the functions below make
 QUALITY = 90
 LARGE = (3840, 2160)
 SMALL = 64
@@ -30,7 +31,7 @@ SAMPLINGS = {"4:4:4": 0, "4:2:0": 2}  # Pillow's `subsampling`
 
 @dataclass(frozen=True)
 class ImageSet:
-    """An image folder, one folder a class."""
+    """An image folder with one folder for each class."""
 
     name: str
     folder: Path
@@ -49,7 +50,7 @@ class Photograph:
 
 
 class Sets:
-    """Makes the sets of one folder, at most `most` photographs of it, in `work`."""
+    """Makes the sets of one folder, with at most `most` photographs of it, in `work`."""
 
     def __init__(self, source: Path, work: Path, most: int, images: int) -> None:
         found = sorted(path for path in source.rglob("*") if path.is_file())
@@ -75,7 +76,7 @@ class Sets:
         self.work.mkdir(parents=True, exist_ok=True)
 
     def named(self, name: str) -> ImageSet:
-        """The set that a row asks for: "original", "64x64", "3840x2160", or "512 4:2:0"."""
+        """Returns the set that a row asks for: "original", "64x64", "3840x2160", or "512 4:2:0"."""
         if name == "original":
             return self.original()
         if name == "64x64":
@@ -86,31 +87,32 @@ class Sets:
         return self.recoded(None if size == "original" else int(size), sampling)
 
     def packed(self) -> tuple[Path, Path]:
-        """The original set as a folder and packed beside it; both are in the page cache."""
+        """The original set as a folder, and packed beside it; both are in the page cache."""
         import headrace as hr
 
         folder = self.original().folder
         packed = folder.with_suffix(".gpu.hr")
         if not packed.exists():
             hr.pack(folder, packed)
-        read_all([packed, folder])  # packing leaves no shard there
+        read_all([packed, folder])  # packing leaves no shard in the page cache
         return folder, packed
 
     def original(self) -> ImageSet:
-        """The photographs as they are."""
+        """Returns the photographs as they are."""
         return self._made("original", self.photographs, self.images, Path.read_bytes)
 
     def recoded(self, shorter: int | None, sampling: str) -> ImageSet:
-        """Encoded anew: 4:4:4, 4:2:0 or progressive (4:2:0); shorter side `shorter`."""
+        """Encodes again: 4:4:4, 4:2:0 or progressive (4:2:0), with the shorter side `shorter`."""
         name = f"{shorter or 'original'} {sampling}"
         return self._made(name, self.photographs, self.images, Recode(shorter, sampling))
 
     def small(self) -> ImageSet:
-        """The middle square, 64 x 64."""
+        """Returns the middle squares, 64 x 64."""
         return self._made("64x64", self.photographs, self.images, small)
 
     def large(self) -> ImageSet:
-        """3840 x 2160: photographs laid side by side, so that detail is as dense as in them."""
+        """Returns images of 3840 x 2160: photographs laid side by side, so detail is as dense as in
+        them."""
         count = max(1, min(24, len(self.photographs)))
         tiles = [photograph.path for photograph in self.photographs]
         chosen = self.photographs[:: max(1, len(self.photographs) // count)][:count]
@@ -145,7 +147,7 @@ class Sets:
 
 
 def refusal(path: Path) -> str:
-    """Why some peer cannot read a file; "" where all can."""
+    """Returns why some peer cannot read a file; "" if all can."""
     try:
         with Image.open(path) as image:
             if image.format != "JPEG":
@@ -160,7 +162,7 @@ def refusal(path: Path) -> str:
 
 @dataclass(frozen=True)
 class Recode:
-    """Encodes a photograph anew, at its own size or with another shorter side."""
+    """Encodes a photograph again, at its own size or with another shorter side."""
 
     shorter: int | None
     sampling: str
@@ -211,7 +213,8 @@ def encoded(image: Image.Image, subsampling: int, progressive: bool) -> bytes:
 
 
 def read_all(paths: Iterable[Path]) -> int:
-    """Bytes of all files below the paths, each read once, so that they are in the page cache."""
+    """Reads all files below the paths once, so that they are in the page cache; returns their
+    bytes."""
     total = 0
     for path in paths:
         for file in [path] if path.is_file() else path.rglob("*"):

@@ -2,7 +2,7 @@
 
 Each loader runs in a fresh process of its own environment (tools/peers.sh makes them), pinned to
 the given cores, and is asked through bench/peers/protocol.py. A row that cannot be measured is left
-out with a sentence that says why; the others go on.
+out, with a sentence that says why, and the others go on.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from sets import ImageSet
 
 ROOT = Path(__file__).resolve().parent.parent
 PEERS = ROOT / ".build" / "peers"
-# The others are called as their module is. webdataset is in .venv, as torch is.
+# The other environments are named like their modules. webdataset is in .venv, and so is torch.
 ENVIRONMENTS = {"tensorflow": "tf", "webdataset": "torchvision"}
-BORROWERS = ("huggingface",)  # who also runs Headrace, which its environment does not have
-# Who writes a container, and the variant of it.
+BORROWERS = ("huggingface",)  # peers that also run Headrace, which their environment lacks
+# The peer that writes a container, and its variant.
 WRITERS = {
     "webdataset": ("webdataset", ""),
     "tfrecord": ("tensorflow", ""),
@@ -44,11 +44,11 @@ RAW_SHORTER = 256
 
 
 class LeftOut(Exception):
-    """Why a row is not measured."""
+    """The reason why a row is not measured."""
 
 
 class Sides:
-    """What rows run on: cores, prepared files in `work` (of the sets), packed ones in `scratch`."""
+    """What rows run on: cores, prepared files of the sets in `work`, packed ones in `scratch`."""
 
     def __init__(self, cores: Sequence[int], work: Path, scratch: Path) -> None:
         self.cores, self.work, self.scratch = list(cores), work, scratch
@@ -57,14 +57,14 @@ class Sides:
         self._kernel: Path | None = None
 
     def check(self, row: Row) -> None:
-        """LeftOut where the row's loader is not installed."""
+        """Raises LeftOut if the row's loader is not installed."""
         if row.peer == "kernel":
             self.kernel()
         elif not Path(python_of(row.peer)).exists():
             raise LeftOut(f"no environment {python_of(row.peer)}: `make bench-peers` makes it")
 
     def source(self, row: Row, images: ImageSet) -> tuple[Path, str]:
-        """What the row reads, made at its first use, and the variant that its module is told."""
+        """What the row reads, which is made at its first use, and the variant for its module."""
         wanted = (row.form, images.name)
         if wanted in self.refused:
             raise LeftOut(self.refused[wanted])
@@ -96,7 +96,7 @@ class Sides:
         return self._headrace(form, images)
 
     def _zip(self, images: ImageSet) -> Path:
-        """A zip of the stored files."""
+        """Returns a zip of the stored files."""
         file = self.work / "prepared" / f"{images.folder.name}.zip"
         if not file.exists():
             file.parent.mkdir(parents=True, exist_ok=True)
@@ -135,7 +135,7 @@ class Sides:
         return place, ""
 
     def _prepared(self, peer: str, images: ImageSet, name: str, variant: str) -> Path:
-        """A peer's own file of a set: made once, and again when the set becomes another."""
+        """Returns a peer's own file of a set: it is made once, and again when the set changes."""
         file = self.work / "prepared" / name
         made = file.with_name(file.name + ".made")
         if made.exists():
@@ -146,7 +146,7 @@ class Sides:
         if file.is_dir():
             shutil.rmtree(file)
         file.unlink(missing_ok=True)
-        if peer == "ffcv":  # lays its JPEGs down beside its file
+        if peer == "ffcv":  # it stores its JPEGs beside its file
             shutil.rmtree(file.with_suffix(".folder"), ignore_errors=True)
         print(f"preparing {name}", flush=True)
         arguments = ["--prepare", str(file), "--variant", variant]
@@ -157,7 +157,7 @@ class Sides:
     def measure(
         self, row: Row, images: ImageSet, seconds: float, batches: int
     ) -> list[dict[str, Any]]:
-        """The answers of one fresh process, one for each of the row's minimum scales."""
+        """Returns the answers of one fresh process, one for each of the row's minimum scales."""
         source, variant = self.source(row, images)
         cores = self.cores[: row.threads or len(self.cores)]
         if row.peer == "kernel":
@@ -195,7 +195,7 @@ class Sides:
         return found
 
     def kernel(self) -> Path:
-        """The program of bench/kernel."""
+        """Returns the program of bench/kernel."""
         if self._kernel is None:
             if shutil.which("go") is None:
                 raise LeftOut("no Go to build bench/kernel with")
@@ -223,16 +223,16 @@ class Sides:
 
 
 def python_of(peer: str) -> str:
-    """The interpreter of a peer's environment; Headrace's is that of this program."""
-    if peer in ("headrace", "programs", "recordio"):  # the last needs nothing
+    """Returns the interpreter of a peer's environment; for Headrace, that of this program."""
+    if peer in ("headrace", "programs", "recordio"):  # the last one needs no packages
         return sys.executable
     return str(PEERS / ENVIRONMENTS.get(peer, peer) / "bin" / "python")
 
 
 def _run(command: Sequence[str], environment: dict[str, str], cores: Sequence[int]) -> list[str]:
-    """The lines that a program printed. It and what it started are gone when this returns."""
+    """The lines that a program printed. When this returns, it and what it started are gone."""
     ours = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, cores)  # inherited by the program
+    os.sched_setaffinity(0, cores)  # the program inherits it
     try:
         process = subprocess.Popen(
             command,
@@ -257,7 +257,7 @@ def _run(command: Sequence[str], environment: dict[str, str], cores: Sequence[in
 
 
 def _end_group(process: subprocess.Popen[str]) -> None:
-    """Ends a program's workers, which an early exit leaves to themselves."""
+    """Ends a program's workers, which stay behind after an early exit."""
     try:
         os.killpg(process.pid, 9)
     except ProcessLookupError:

@@ -1,8 +1,8 @@
 """How long can a file of a megapixel, or of a megabyte, be made to keep the decoder?
 
-The files are tests/slow_images.py's: the worst that were found of each codec. CPU time of
-hr.functional.decode, the least of several calls, under the default limits; what they refuse is said
-so. Then files as large as those limits let through.
+The files are those of tests/slow_images.py: the worst that were found for each codec. It measures
+the CPU time of hr.functional.decode, the least of several calls, under the default limits; refused
+files are reported as such. Then come files as large as those limits allow.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 import slow_images
 
 SIDE = 1024
-# Just below max_scan_blocks: of the largest image as many scans as there may be, and one that is
+# Just below max_scan_blocks: the largest image with as many scans as there may be, and one that is
 # arithmetic-coded. The first takes half a gigabyte.
 LARGEST = {
     "JPEG, progressive, 4:2:0: 94 scans of 89 megapixels": lambda: slow_images.empty_scans(
@@ -31,7 +31,7 @@ LARGEST = {
 
 
 def seconds(data: bytes, rounds: int) -> tuple[float, str]:
-    """The least CPU time of a decode, and what it says if it refuses."""
+    """Returns the least CPU time of a decode, and the sentence if it refuses."""
     took, said = [], ""
     for _ in range(rounds):
         began = time.process_time()

@@ -1,7 +1,7 @@
 """Memory, descriptors, maps and threads over many epochs; status 1 when one of them grows.
 
-Counted are RssAnon and RssShmem, where heaps and batches live; mapped shards (RssFile) belong to
-the page cache. Growth is measured from the end of the second epoch, when all is warm.
+It counts RssAnon and RssShmem, where heaps and batches are; mapped shards (RssFile) belong to the
+page cache. Growth is measured from the end of the second epoch, when everything is warm.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ ALLOWED_MAPS = 4
 
 
 def world() -> dict[str, float]:
-    """What this process holds."""
+    """Returns what this process holds."""
     status = dict(
         line.split(":\t", 1)
         for line in Path("/proc/self/status").read_text().splitlines()
@@ -67,7 +67,7 @@ def main() -> int:
                     break
             del _batch
             gc.collect()
-            time.sleep(options.rest)  # the next epoch's first batches are made, then all is still
+            time.sleep(options.rest)  # wait until the next epoch's first batches are made
             history.append(world())
             if epoch in (0, 1) or epoch % 10 == 9:
                 print(f"epoch {epoch + 1}: {json.dumps(history[-1])}", flush=True)

@@ -1,11 +1,11 @@
 """What a trace costs: CPU time of an image with one being written, over that without.
 
-One loader goes over a set again and again, in pairs of short rounds that take turns to be first, so
-that what neighbours do is much the same for both. CPU time is that of all threads, the one that
-writes the trace among them. Of many pairs the median ratio is told with the interval that it lies
-in with 95 % (from the order of the pairs, whatever their distribution); where that is wider than
-the ratio is off 1, the machine was too busy to tell. Beside it stands the ratio of the least of
-each side. The files are in the page cache.
+One loader reads a set repeatedly, in pairs of short rounds of which either may come first, so that
+other programs affect both in the same way. CPU time is that of all threads, including the one that
+writes the trace. The median ratio of many pairs is reported with its 95 % interval (from the order
+of the pairs, whatever their distribution). If the interval is wider than the ratio's distance from
+1, the machine was too busy to tell. The ratio of the least values of both sides is reported as
+well. The files are in the page cache.
 
     python bench/tracing.py PACKED [--rounds 100] [--batches 10]
 """
@@ -35,7 +35,7 @@ def batches_of(loader: hr.Loader) -> Iterator[Any]:
 
 
 def measure(batches: Iterator[Any], count: int) -> tuple[float, float]:
-    """Microseconds of CPU time an image, and images a second."""
+    """Returns microseconds of CPU time for each image, and images a second."""
     begun, cpu = time.perf_counter(), time.process_time()
     images = sum(len(labels) for _, labels in itertools.islice(batches, count))
     used, took = time.process_time() - cpu, time.perf_counter() - begun
@@ -43,7 +43,7 @@ def measure(batches: Iterator[Any], count: int) -> tuple[float, float]:
 
 
 def interval(values: list[float]) -> tuple[float, float]:
-    """Between which values the median lies with 95 %, as a sign test has it."""
+    """Returns between which values the median lies with 95 %, by a sign test."""
     ordered, count = sorted(values), len(values)
     outside = max(int(count / 2 - 0.98 * math.sqrt(count)), 0)
     return ordered[outside], ordered[-1 - outside]

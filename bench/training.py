@@ -1,4 +1,4 @@
-"""A training step on a GPU, which loaders are measured beside, and the machine that it runs on."""
+"""A training step on a GPU beside which loaders are measured, and the machine that it runs on."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CUDA = "cuda"
 
 
 def machine(program: str) -> dict[str, Any]:
-    """The facts of a machine with a GPU, which are printed; without one the program ends here."""
+    """Prints and returns the facts of a machine with a GPU; without a GPU the program ends here."""
     if not torch.cuda.is_available():
         sys.exit(f"{program}: torch.cuda.is_available() is False: this benchmark needs a GPU.")
     found = facts.machine() | {"gpu": torch.cuda.get_device_name(), "cuda": torch.version.cuda}
@@ -27,7 +27,7 @@ def machine(program: str) -> dict[str, Any]:
 class Training:
     """One model in mixed precision, channels last.
 
-    With bfloat16 nothing makes the program wait for the GPU; float16's scaler does each step.
+    With bfloat16 the program never waits for the GPU; with float16 the scaler waits at each step.
     """
 
     def __init__(self, name: str, precision: str) -> None:
@@ -48,7 +48,7 @@ class Training:
 
 
 def trained(training: Training, batches: Iterable[tuple[Any, Any]]) -> Iterator[tuple[Any, Any]]:
-    """The batches, each after a step with it."""
+    """Yields the batches, each after a training step with it."""
     for images, labels in batches:
         training.step(images, labels)
         yield images, labels

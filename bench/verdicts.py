@@ -1,9 +1,9 @@
 """Where do Headrace and Pillow disagree on damaged files, and how often?
 
-Generated JPEGs, PNGs and PPMs are damaged at random (tests/damage.py): bits, bytes, runs, cuts,
-markers, segments and chunks that are left out, doubled or exchanged. Each is decoded by
-hr.functional.decode and by Pillow, and what differs is counted by its reason. A difference without
-one is printed with the seed that makes it.
+Generated JPEGs, PNGs and PPMs are damaged at random (tests/damage.py): bits, bytes, runs and cuts,
+and markers, segments and chunks that are left out, doubled or exchanged. Each is decoded by
+hr.functional.decode and by Pillow, and differences are counted by reason. A difference without a
+known reason is printed with the seed that makes it.
 """
 
 from __future__ import annotations

@@ -15,8 +15,8 @@ import (
 	"github.com/headrace/headrace/pinned"
 )
 
-// bare is a loop of C calls over records that are in memory already, in the order and with the
-// draws of the engine, into one slot.
+// bare is a loop of C calls over records that are already in memory, in the engine's order and with its draws, into one
+// slot.
 type bare struct {
 	order    *order.Order
 	plan     *native.Plan
@@ -55,7 +55,7 @@ func newBare(d *catalog.Dataset, o *order.Order) (*bare, error) {
 		if err != nil {
 			return nil, err
 		}
-		view, err := s.Read(sample, new(mmap.Buffer)) // for the life of the program
+		view, err := s.Read(sample, new(mmap.Buffer)) // lives as long as the program
 		if err != nil {
 			return nil, err
 		}

@@ -51,8 +51,7 @@ func (e *engine) take() error {
 	}
 }
 
-// rate makes n images, beginning with an empty pipeline, so that nothing counts that was made
-// before.
+// rate makes n images. It begins with an empty pipeline, so that nothing counts that was made before.
 func (e *engine) rate(n int64) (rate, error) {
 	epoch, _ := e.loader.Position()
 	if err := e.loader.SeekTo(epoch+2, 0); err != nil {
@@ -72,7 +71,7 @@ func (e *engine) rate(n int64) (rate, error) {
 	return r, err
 }
 
-// rest waits until the engine has worked ahead as far as it may, and sleeps.
+// rest waits until the engine has worked ahead as far as it may and sleeps.
 func (e *engine) rest() {
 	for s := e.loader.Stats(); s.Ready < s.Open; s = e.loader.Stats() {
 		time.Sleep(10 * time.Millisecond)
@@ -80,7 +79,7 @@ func (e *engine) rest() {
 	time.Sleep(10 * time.Millisecond)
 }
 
-// costs prints what else can be had from the same Loader.
+// costs prints what else the same Loader can tell.
 func (e *engine) costs() error {
 	before, from := allocated(), e.loader.Stats()
 	for range 20 {

@@ -1,6 +1,6 @@
-// Command engine measures what the engine costs: its rate against a bare loop of the same C calls
-// on as many threads, in turns, over the same photographs, crops and flips. It also prints what
-// the first batch, a ready batch and an image cost.
+// Command engine measures what the engine costs: its rate against a bare loop of the same C calls on as many threads,
+// in turns, over the same photographs, crops and flips. It also prints the costs of the first batch, of a ready batch
+// and of an image.
 //
 //	go run ./bench/engine [-threads 2] [-backend mmap] [-delay 20ms] IMAGES
 //
@@ -92,15 +92,15 @@ func run(source string) error {
 	return e.costs()
 }
 
-// rate is what one round reached. CPU time counts all threads: on a machine that others use too,
-// it is the steadier of the two.
+// rate is what one round reached. CPU time is that of all threads; on a machine that others use too, it is the steadier
+// of the two.
 type rate struct {
-	images float64       // a second
-	cpu    time.Duration // an image
+	images float64       // images a second
+	cpu    time.Duration // CPU time of an image
 }
 
-// measure times a function that delivers n images. made counts those that were decoded, which the
-// CPU time is for: an engine works ahead of what it has delivered.
+// measure times a function that delivers n images. made counts the images that were decoded, to which the CPU time
+// belongs: an engine works ahead of what it has delivered.
 func measure(n int64, made func() int64, work func() error) (rate, error) {
 	from, before, begin := made(), cpuTime(), time.Now()
 	if err := work(); err != nil {
@@ -112,7 +112,7 @@ func measure(n int64, made func() int64, work func() error) (rate, error) {
 
 func cpuTime() time.Duration {
 	var u unix.Rusage
-	_ = unix.Getrusage(unix.RUSAGE_SELF, &u) // fails for a bad address only
+	_ = unix.Getrusage(unix.RUSAGE_SELF, &u) // fails only for a bad address
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
@@ -155,7 +155,7 @@ func plan() (*native.Plan, error) {
 		Mean: [3]float32{0.485, 0.456, 0.406}, Std: [3]float32{0.229, 0.224, 0.225}})
 }
 
-// allocated is the Go heap's total of allocations so far.
+// allocated returns the total of all allocations on the Go heap so far.
 func allocated() uint64 {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)

@@ -1,9 +1,8 @@
 // Command kernel prints the rate of the bare native call, as a line of JSON.
 //
-// It is the ceiling that the loader is measured against: threads that do nothing but call Sample
-// (checksum, RandomResizedCrop, flip, Normalize) on files that are already in memory, with the seek
-// points that packing would have stored, and write batches that have been touched before. No order,
-// no reading, no delivery.
+// It is the ceiling that the loader is measured against: threads that do nothing but call Sample (checksum,
+// RandomResizedCrop, flip, Normalize). They use files that are already in memory, with the seek points that packing
+// would have stored, and write batches that have been touched before. There is no order, no reading and no delivery.
 package main
 
 import (
@@ -26,10 +25,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// batchSize is how many samples of output a thread cycles through: as far from the caches as a batch.
+// batchSize is how many samples of output a thread cycles through, so that they are as far from the caches as a batch.
 const batchSize = 128
 
-// leastImages are timed, however long they take.
+// At least leastImages are timed, however long they take.
 const leastImages = 32
 
 type record struct {
@@ -99,7 +98,7 @@ func read(folder string, seek bool) ([]record, error) {
 		}
 		r, err := load(context, path, seek)
 		if refused := (*native.Error)(nil); errors.As(err, &refused) {
-			return nil // no image, or a bad one
+			return nil // not an image, or a bad one
 		}
 		records = append(records, r)
 		return err
@@ -134,7 +133,7 @@ func load(context *native.Context, path string, seek bool) (record, error) {
 	return r, nil
 }
 
-// offHeap copies bytes to memory outside the Go heap, as cgo wants memory that C is pointed to.
+// offHeap copies bytes to memory outside the Go heap, as cgo demands for memory that C gets pointers to.
 func offHeap(content []byte) ([]byte, error) {
 	memory, err := allocate(max(len(content), 1))
 	return memory[:copy(memory, content)], err
@@ -146,7 +145,7 @@ func allocate(bytes int) ([]byte, error) {
 
 func first(memory []byte) unsafe.Pointer { return unsafe.Pointer(unsafe.SliceData(memory)) }
 
-// plan compiles what the loader is asked for, and says how large a sample is.
+// plan compiles what a loader would be asked for, and returns how large a sample is.
 func (o *options) plan() (*native.Plan, uint64, error) {
 	side := int32(o.size)
 	var ops []native.Op
@@ -228,7 +227,7 @@ func (o *options) measure(records []record) (*result, error) {
 	}, err
 }
 
-// cpuSeconds is the user and system time of this process.
+// cpuSeconds returns the user and system time of this process.
 func cpuSeconds() float64 {
 	var usage unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_SELF, &usage); err != nil {

@@ -1,6 +1,7 @@
-// Command link stands between a client and a server on the loopback interface and is as slow as a link of a data
-// centre: a delay before the first byte of each answer, and a rate that all connections share. With -ranges it is a
-// plain client instead: GETs of the ranges of a file, so many at once, signed as S3 wants it, and nothing else.
+// Command link stands between a client and a server on the loopback interface, and is as slow as a link of a data
+// centre: it adds a delay before the first byte of each answer, and all connections share one rate. With -ranges it is
+// a plain client instead: it GETs the ranges in a file, so many at once and signed as S3 requires, and does nothing
+// else.
 package main
 
 import (
@@ -56,7 +57,7 @@ type link struct {
 	rate   float64
 
 	mu   sync.Mutex
-	free time.Time // when the link has sent all it was given
+	free time.Time // when the link has sent everything that it was given
 }
 
 func (l *link) serve(client net.Conn) {
@@ -96,7 +97,7 @@ func (l *link) serve(client net.Conn) {
 	}
 }
 
-// wait lasts until the link has sent n more bytes.
+// wait returns when the link has sent n more bytes.
 func (l *link) wait(n int) {
 	if l.rate <= 0 {
 		return
@@ -121,7 +122,7 @@ func (w *wanted) UnmarshalJSON(text []byte) error {
 	return json.Unmarshal(text, &[]any{&w.path, &w.offset, &w.length})
 }
 
-// get fetches all ranges and says the bytes and seconds.
+// get fetches all ranges and prints the bytes and seconds.
 func get(target, file string, atOnce int) error {
 	f, err := os.Open(file)
 	if err != nil {

@@ -1,6 +1,5 @@
-// Command open_index shows that opening a dataset costs the same whatever its size: it writes the
-// index of a dataset that has no shards' bytes, row by row, then opens it in a process of its own
-// and prints time and memory.
+// Command open_index shows that opening a dataset takes the same time for any size. It writes the index of a dataset
+// without shards, row by row, then opens it in another process and prints time and memory.
 //
 //	go run ./bench/open_index            # 10,000,000 rows, about 1 GB in a temporary directory
 //	go run ./bench/open_index -rows 1000000 -dir /data/x
@@ -53,7 +52,7 @@ func main() {
 	}
 }
 
-// generate streams an index of rows as a packing of photographs would make it.
+// generate writes an index of rows as packing photographs would make it.
 func generate(dir string, rows int64) (int64, error) {
 	const perShard, perRow = 2000, 128 << 10
 	w, err := catalog.NewWriter(filepath.Join(dir, catalog.IndexFileName(0)), catalog.Packed, nil)
@@ -94,13 +93,13 @@ func generate(dir string, rows int64) (int64, error) {
 	return m.Index.Size, os.WriteFile(filepath.Join(dir, catalog.ManifestName), data, 0o644)
 }
 
-// figures are what opening costs: the process has done nothing else.
+// figures are the costs of opening; the process has done nothing else.
 type figures struct {
 	Rows          int64   `json:"rows"`
 	OpenMs        float64 `json:"open_ms"`
 	OpenRSSMB     float64 `json:"open_rss_growth_mb"`
 	FirstSampleMs float64 `json:"first_sample_ms"` // its record batch is validated
-	NextSampleNs  float64 `json:"sample_ns"`       // of that batch
+	NextSampleNs  float64 `json:"sample_ns"`       // a sample of that batch
 }
 
 func measure(path string) {
@@ -128,7 +127,7 @@ func measure(path string) {
 	json.NewEncoder(os.Stdout).Encode(f)
 }
 
-// rss is the resident memory of this process in MB, mapped files included.
+// rss returns the resident memory of this process in MB, including mapped files.
 func rss() float64 {
 	status, err := os.ReadFile("/proc/self/status")
 	if err != nil {

@@ -1,1 +1,1 @@
-"""One loader a module, each run in its own environment by compare.py; see protocol.py."""
+"""One loader in each module; compare.py runs each in its own environment; see protocol.py."""

@@ -1,8 +1,7 @@
 """A peer's first epoch of what lies in a bucket of S3, by its own cache: for ``remote_peers.py``.
 
-`python -m peers.away PEER WHERE CACHE` prints one line of JSON. WHERE is an address of s3://, or
-for WebDataset a file with the addresses of its shards. Keys and endpoint come from the
-environment.
+`python -m peers.away PEER WHERE CACHE` prints one line of JSON. WHERE is an s3:// address or, for
+WebDataset, a file with the addresses of its shards. Keys and endpoint come from the environment.
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ def litdata(order: Order, where: str, cache: Path) -> Iterable[Any]:
     class Photographs(StreamingDataset):  # type: ignore[misc]
         def __getitem__(self, index: Any) -> Any:
             image, label = super().__getitem__(index)
-            return transform(image.expand(3, -1, -1)), label  # grey ones have one channel
+            return transform(image.expand(3, -1, -1)), label  # grey images have one channel
 
     dataset = Photographs(
         where,

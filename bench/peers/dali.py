@@ -1,11 +1,11 @@
 """NVIDIA DALI on the CPU, through its PyTorch iterator.
 
-In its fastest form: the fused decoder, which draws the crop before it decodes and passes over what
-lies outside; crop, mirror and normalise in one operator; resizing without antialiasing, which is
-10 % faster than with it and less work than torchvision and Headrace do. Its float16 is no faster.
+This is its fastest form: the fused decoder, which draws the crop before it decodes and skips what
+lies outside; crop, mirror and normalise in one operator; and resizing without antialiasing, which
+is 10 % faster than with it and is less work than torchvision and Headrace do. float16 is no faster.
 
-RandAugment is DALI's own (auto_aug.rand_augment) with torchvision's nearest pixel and black fill;
-RandomErasing is put together from its operators, for it has none of that name.
+RandAugment is DALI's own (auto_aug.rand_augment) with torchvision's nearest pixel and black fill.
+RandomErasing is put together from DALI's operators, because DALI has no operator of that name.
 """
 
 from __future__ import annotations
@@ -102,7 +102,8 @@ def stream(order: Order) -> Iterator[tuple[Any, Any]]:
 
     built = pipeline()
     built.build()
-    # No size: the reader goes on for ever, reshuffling, and no epoch's end drains the pipeline.
+    # Without a size the reader never ends and keeps reshuffling, so no end of an epoch drains the
+    # pipeline.
     for batch in DALIGenericIterator([built], ["images", "labels"]):
         yield batch[0]["images"], batch[0]["labels"]
 

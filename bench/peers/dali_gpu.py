@@ -1,10 +1,10 @@
 """NVIDIA DALI's pipeline on a GPU: files are read by the CPU, all else is done by the GPU.
 
-Variants: "roi" draws the crop before it decodes, so that what lies outside may be passed over;
-"whole" decodes whole images and crops behind that. A number behind the name is the share of the
-images that is offered to that engine (hw_decoder_load); without one it is DALI's own choice.
-"fancy", for the comparison of pixels, is "whole" with libjpeg's way to upsample chroma, which is
-not DALI's own choice. Resizing is antialiased, as torchvision's is.
+The variant "roi" draws the crop before it decodes, so that what lies outside may be skipped;
+"whole" decodes whole images and then crops. A number after the name is the share of the images that
+is offered to the JPEG engine (hw_decoder_load); without a number it is DALI's own choice. "fancy",
+for the comparison of pixels, is "whole" with libjpeg's way to upsample chroma, which DALI does not
+use by default. Resizing is antialiased, as in torchvision.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def _decoding(order: Order) -> dict[str, Any]:
     if order.variant == "fancy":
         found["jpeg_fancy_upsampling"] = True
     if order.device:
-        # Else its threads are bound to cores, and these need not be those that were given.
+        # Otherwise its threads are bound to cores, which may differ from the given ones.
         found["affine"] = False
         load = order.variant.lstrip("abcdefghijklmnopqrstuvwxyz ")
         if load:

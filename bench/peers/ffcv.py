@@ -1,12 +1,13 @@
 """FFCV, from its own file, which is made once with ``--prepare``.
 
 The file holds the photographs as FFCV's writer encodes them: JPEG of quality 90, which is 30 %
-smaller than the originals and 4:2:0, at their own resolution; or with variant "raw" as pixels, the
-shorter side at most 256. Beside it the very same JPEG bytes are laid down as an image folder, for
-Headrace to read.
+smaller than the originals and 4:2:0, at their own resolution; or, with variant "raw", as pixels
+with a shorter side of at most 256. Beside it the very same JPEG bytes are stored as an image folder
+for Headrace to read.
 
-In its fastest form: everything before ToTensor is compiled into one loop over the cores, the output
-stays channels last, which saves a transpose, and pages come from the operating system's cache.
+This is its fastest form: everything before ToTensor is compiled into one loop over the cores, the
+output stays channels last, which saves a transpose, and pages come from the operating system's
+cache.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from peers.protocol import EVALUATION_RESIZE, MEAN, RATIO, STD, Order, image_fil
 
 QUALITY = 90
 RAW_SHORTER = 256
-EPOCH_IMAGES = 1 << 18  # batch memory is allocated anew each epoch, so epochs are long
+EPOCH_IMAGES = 1 << 18  # batch memory is allocated again for each epoch, so epochs are long
 
 
 def stream(order: Order) -> Iterator[tuple[Any, Any]]:
@@ -68,7 +69,7 @@ def stream(order: Order) -> Iterator[tuple[Any, Any]]:
 
 
 class Photographs:
-    """The image folder as FFCV's writer wants it."""
+    """The image folder in the form that FFCV's writer needs."""
 
     def __init__(self, folder: Path, shorter: int | None) -> None:
         self.files, self.labels = image_files(folder)
@@ -82,7 +83,7 @@ class Photographs:
 
         image = Image.open(self.files[number]).convert("RGB")
         if self.shorter is not None and min(image.size) > self.shorter:
-            # As torchvision's Resize, and as `headrace pack --resize`.
+            # As in torchvision's Resize and in `headrace pack --resize`.
             short, long = self.shorter, int(self.shorter * max(image.size) / min(image.size))
             wide = image.width >= image.height
             size = (long, short) if wide else (short, long)

@@ -1,4 +1,4 @@
-"""Headrace: a packed dataset, an image folder or containers, as `source` is."""
+"""Headrace: a packed dataset, an image folder or containers, depending on `source`."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def stream(order: Order) -> Iterator[tuple[Any, Any]]:
             hr.transforms.RandomGrayscale(GREY_P),
             hr.transforms.RandomApply([hr.transforms.GaussianBlur(BLUR, BLUR_SIGMA)], BLUR_P),
         ]
-    if order.dtype != "uint8":  # uint8: the pixels as they are, for a GPU to normalise
+    if order.dtype != "uint8":  # uint8: a GPU normalises the pixels
         ops.append(hr.transforms.Normalize(MEAN, STD))
     if task == "randaugment":
         ops.append(hr.transforms.RandomErasing(ERASING))
@@ -59,7 +59,7 @@ def stream(order: Order) -> Iterator[tuple[Any, Any]]:
         ]
         ops.append(hr.transforms.RandomChoice(mixes))
     try:
-        # The variant is where the index of a folder lies, or how its samples are shuffled.
+        # The variant says where the index of a folder lies, or how its samples are shuffled.
         window = order.variant == "window"
         dataset = hr.Dataset(order.source, index_dir=None if window else order.variant or None)
         loader = hr.Loader(

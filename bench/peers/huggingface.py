@@ -1,8 +1,8 @@
 """Hugging Face's datasets: a folder of save_to_disk, read through torch's DataLoader, or through
-Headrace's where the variant is "headrace".
+Headrace's if the variant is "headrace".
 
-It also writes Parquet: "parquet" as to_parquet does, "snappy" as older releases did, in groups of
-100 rows.
+It also writes Parquet: "parquet" as to_parquet does, and "snappy" as older releases did, in groups
+of 100 rows.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """LitData: its chunks, read locally by its own StreamingDataLoader; "zstd" writes frames.
 
-Its reader decodes JPEGs as tensors, so torchvision's v2 crops and resizes those.
+Its reader decodes JPEGs to tensors, so torchvision's v2 crops and resizes tensors.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def stream(order: Order) -> Iterator[tuple[Any, Any]]:
     class Photographs(StreamingDataset):  # type: ignore[misc]
         def __getitem__(self, index: Any) -> Any:
             image, label = super().__getitem__(index)
-            return transform(image.expand(3, -1, -1)), label  # grey ones have one channel
+            return transform(image.expand(3, -1, -1)), label  # grey images have one channel
 
     dataset = Photographs(str(order.source), shuffle=True, drop_last=True)
     loader = StreamingDataLoader(

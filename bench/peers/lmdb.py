@@ -1,4 +1,4 @@
-"""LMDB has no loader of its own: only its file is made, of the images alone."""
+"""LMDB has no loader of its own: only its file is made, with nothing but the images."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""nvImageCodec: decodes on a GPU. What a training needs besides is made by torch, image by image.
+"""nvImageCodec: decodes on a GPU. torch does the rest that a training needs, image by image.
 
-Variants: "roi" decodes the crop, which is drawn before; "whole" decodes whole images; "alone"
-decodes whole images and does nothing with them: the codec's own rate, and no feed of a training.
-Behind the name, "kernels" leaves all to the GPU's multiprocessors; else the codec chooses among all
-that it has, the GPU's JPEG engine first.
+The variant "roi" decodes only the crop, which is drawn before; "whole" decodes whole images;
+"alone" decodes whole images and does nothing with them: that is the codec's own rate, and no feed
+for a training. After the name, "kernels" leaves everything to the GPU's multiprocessors. Otherwise
+the codec chooses among its backends, the GPU's JPEG engine first.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ AHEAD = 2  # batches that are made ahead
 
 
 def stream(order: Order) -> Iterator[tuple[Any, Any]]:
-    """Batches that a thread of their own makes, on a stream of its own."""
+    """Yields batches that a thread makes, on a stream of its own."""
     import torch
 
     if order.task != "train" or order.dtype != "float16":
@@ -112,7 +112,7 @@ def _decoder(order: Order) -> Any:
 def _box(
     random_: random.Random, height: int, width: int, least: float
 ) -> tuple[int, int, int, int]:
-    """The crop of RandomResizedCrop: top, left, height, width."""
+    """Returns the crop of RandomResizedCrop: top, left, height, width."""
     for _ in range(10):
         area = height * width * random_.uniform(least, 1.0)
         ratio = RATIO[0] * (RATIO[1] / RATIO[0]) ** random_.random()

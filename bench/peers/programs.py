@@ -1,10 +1,10 @@
 """Datasets with code of their own, as programs write them, under torch's loader or Headrace's.
 
-The variant says under which: "torch" (a worker process for each core), "headrace" (none),
+The variant says under which loader: "torch" (a worker process for each core), "headrace" (none),
 "headrace workers" (as many as torch's), or "folder": the same files as an ImageFolder under
-Headrace's, which reads them itself, and as "folder torch" under torch's. Of whole epochs of an
-ImageFolder "first" times first ones alone, of a folder of another name in each, "second" second
-ones alone, and "later" all of them.
+Headrace's, which reads them itself, or under torch's as "folder torch". For whole epochs of an
+ImageFolder, "first" times only first epochs, with a folder of another name in each, "second" only
+second ones, and "later" all of them.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ from peers.protocol import (
 )
 
 EPOCH_BATCHES = 1 << 12
-CIFAR = (32, 4)  # sides, and what RandomCrop pads
-SMALL_VIEWS, SMALL_SIZE = 8, 96  # DINO's
-# An epoch has so many images at least, as that of the packed set beside it has by default
-# (compare.py's --epoch): where an epoch begins and ends threads have nothing to do.
+CIFAR = (32, 4)  # side, and the padding of RandomCrop
+SMALL_VIEWS, SMALL_SIZE = 8, 96  # those of DINO
+# An epoch has at least so many images, like the packed set beside it by default (compare.py's
+# --epoch), because threads have nothing to do at the beginning and end of an epoch.
 EPOCH_IMAGES = 2560
-# What the slow end of a Compose does in Python alone: so many rounds of a loop.
+# The work that the slow end of a Compose does in Python alone: so many rounds of a loop.
 ROUNDS = 100_000
 
 
@@ -62,19 +62,20 @@ def stream(order: Order) -> Iterator[tuple[Any, Any]]:
         loader: Any = torch.utils.data.DataLoader(dataset, **options)
     else:
         workers = order.threads if order.variant.endswith("workers") else 0
-        # The engine does not do what Python does to a sample; of the rest nothing is left to it.
+        # The engine does not do what Python does to a sample; everything else must be left to the
+        # engine.
         strict = order.task != "slow end"
         loader = hr.DataLoader(dataset, strict=strict, num_workers=workers, **options)
     while True:
         for batch in loader:
             images = batch["image"] if isinstance(batch, dict) else batch[0]
             labels = batch["label"] if isinstance(batch, dict) else batch[1]
-            # Of several views the first one stands for all: samples are counted.
+            # If there are several views, the first one stands for all, because samples are counted.
             yield (images[0] if isinstance(images, list) else images), labels
 
 
 def _epochs(order: Order) -> Iterator[tuple[Any, Any]]:
-    """Epochs of an ImageFolder without end; what stands around an epoch does not count."""
+    """Yields epochs of an ImageFolder without end; the time between epochs does not count."""
     import headrace as hr
 
     copies = -(-EPOCH_IMAGES // len(image_files(order.source)[0]))
@@ -107,7 +108,7 @@ def _close(loader: Any, order: Order) -> None:
 
 @contextlib.contextmanager
 def _untimed(order: Order) -> Iterator[None]:
-    """What is done here does not count."""
+    """The time of what is done here does not count."""
     begun, spent = time.perf_counter(), cpu_seconds()
     yield
     order.untimed_seconds += time.perf_counter() - begun
@@ -144,7 +145,7 @@ def _dataset(order: Order) -> Any:
             return {"image": self.transform(image), "label": label}
 
     class Arrays:
-        """CIFAR's: one array of all images."""
+        """A dataset like CIFAR's: one array of all images."""
 
         def __init__(self, transform: Any) -> None:
             random, side = np.random.default_rng(0), CIFAR[0]
@@ -158,7 +159,7 @@ def _dataset(order: Order) -> Any:
             return self.transform(Image.fromarray(self.data[index])), index % 10
 
     class SlowEnd:
-        """A function of the program's own that keeps the interpreter to itself."""
+        """A function of the program's own that holds the interpreter's lock."""
 
         def __call__(self, image: Any) -> Any:
             total = 0
@@ -182,7 +183,7 @@ def _dataset(order: Order) -> Any:
 
 
 class _Views:
-    """Several views of an image, each with transforms of its own."""
+    """Several views of an image, each with its own transforms."""
 
     def __init__(self, *views: Any) -> None:
         self.views = views
@@ -212,7 +213,8 @@ def _views(order: Order, crop: Any, flip: Any, end: list[Any]) -> _Views:
 
 
 def _tensors_first(order: Order) -> Any:
-    """The order that torchvision recommends: bytes as a tensor until the last steps."""
+    """Makes transforms in the order that torchvision recommends: bytes as a tensor until the last
+    steps."""
     import torch
     from torchvision.transforms import v2
 

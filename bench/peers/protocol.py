@@ -1,8 +1,9 @@
 """What every loader is asked and what it answers, so that all are measured in the same way.
 
-A loader is a module that hands ``serve`` an iterable of (images, labels) batches without end. It is
-run as ``python -m peers.NAME`` with the arguments of ``Order`` and prints one line of JSON for each
-minimum scale. Nothing but the standard library is imported here: each peer has its own environment.
+A loader is a module that gives ``serve`` an iterable of (images, labels) batches without end. It is
+run as ``python -m peers.NAME`` with the arguments of ``Order``, and prints one line of JSON for
+each minimum scale. Nothing but the standard library is imported here, because each peer has its own
+environment.
 """
 
 from __future__ import annotations
@@ -24,39 +25,40 @@ RATIO = (3 / 4, 4 / 3)
 EVALUATION_RESIZE = 256  # Resize(256), then CenterCrop(224)
 
 # The recipes of augmentation, besides RandomResizedCrop and the flip: torchvision's arguments.
-MIXED = "+mix"  # behind the name of a task: MixUp or CutMix of the batch, one of them at random
+MIXED = "+mix"  # after the name of a task: MixUp or CutMix of the batch, chosen at random
 TASKS = ("train", "eval", "randaugment", "simclr", "train" + MIXED, "randaugment" + MIXED)
-PROGRAMS = (  # of peers/programs.py
+PROGRAMS = (  # tasks of peers/programs.py
     *("csv", "two views", "ten views", "arrays", "tensors", "slow end"),
 )
 RAND_AUGMENT = (2, 9)  # ops, magnitude
 ERASING = 0.25  # probability
 JITTER, JITTER_P, GREY_P = (0.8, 0.8, 0.8, 0.2), 0.8, 0.2
 BLUR, BLUR_SIGMA, BLUR_P = 23, (0.1, 2.0), 0.5
-CLASSES = 1000  # of the mixed labels
+CLASSES = 1000  # classes of mixed labels
 
-# Containers of compressed blocks hold the set so often: an epoch has to be larger than what a
-# reader keeps of decoded blocks.
+# Containers of compressed blocks hold the set so many times, because an epoch has to be larger than
+# the decoded blocks that a reader keeps.
 COPIES = 4
 
 
 @dataclass
 class Order:
-    """What is to be loaded, and how."""
+    """What should be loaded, and how."""
 
-    source: Path  # an image folder, or what the loader's own prepare made of it
+    source: Path  # an image folder, or what the loader's prepare made of it
     # RandomResizedCrop + flip + Normalize; "eval": Resize + CenterCrop; "randaugment": with
-    # RandAugment and RandomErasing; "simclr": with ColorJitter, grey and blur; MIXED behind it
+    # RandAugment and RandomErasing; "simclr": with ColorJitter, grey and blur; MIXED may follow the
+    # name
     task: str = "train"
     dtype: str = "float32"
     size: int = 224
     min_scale: float = 0.08
     batch_size: int = 128
     threads: int = 2
-    mode: str = "exact"  # Headrace's
-    variant: str = ""  # which of a module's own forms
-    device: str = ""  # "cuda": batches come in its memory, channels last; else in the CPU's
-    # What the loader's module spent between two batches on what does not count.
+    mode: str = "exact"  # Headrace's mode
+    variant: str = ""  # one of a module's own forms
+    device: str = ""  # "cuda": batches come in the GPU's memory, channels last; "": in the CPU's
+    # The time that the loader's module spent between two batches on what does not count.
     untimed_seconds: float = 0.0
     untimed_cpu_seconds: float = 0.0
 
@@ -74,11 +76,11 @@ def serve(
     """Does what the command line says, and prints the answer.
 
     Args:
-        stream: the batches of an order.
-        packages: whose versions belong to the answer.
-        prepare: makes the loader's own file of a folder, at a path, in a variant.
-        decoded: of a loader that decodes on a GPU: the images of an order's folder, whole, uint8
-            of shape (height, width, 3) in NumPy arrays, in the order of ``image_files``.
+        stream: yields the batches of an order.
+        packages: packages whose versions are part of the answer.
+        prepare: makes the loader's own file from a folder, at a path, in a variant.
+        decoded: for a loader that decodes on a GPU: yields the whole images of an order's folder as
+            NumPy arrays, uint8 of shape (height, width, 3), in the order of ``image_files``.
     """
     answer = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what libraries print is not part of the answer
@@ -106,7 +108,7 @@ def serve(
         prepare(options.source, options.prepare, options.variant)
         return
     cores = options.cores or sorted(os.sched_getaffinity(0))
-    os.sched_setaffinity(0, cores)  # inherited by every thread and process that follows
+    os.sched_setaffinity(0, cores)  # all later threads and processes inherit it
     for scale in options.min_scale:
         order = Order(
             options.source,
@@ -131,7 +133,7 @@ def serve(
         found["versions"] = {name: _version(name) for name in packages}
         print(json.dumps(found), file=answer, flush=True)
     answer.close()
-    # Some loaders' threads do not end on their own with an iterator that never ends.
+    # Some loaders' threads do not end by themselves with an iterator that never ends.
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(0)
@@ -140,10 +142,11 @@ def serve(
 def measure(
     batches: Iterable[tuple[Any, Any]], order: Order, options: argparse.Namespace
 ) -> dict[str, Any]:
-    """Images a second and CPU seconds between two batches of a pipeline that is full at both.
+    """Measures images a second and CPU seconds between two batches of a pipeline that is full at
+    both.
 
     Workers that each make whole batches hand them over in turns, so a multiple of their number is
-    timed: otherwise the first and last batch would lie at different places of a turn.
+    timed. Otherwise the first and the last batch would be at different places of a turn.
     """
     size = order.size
     shapes = ((order.batch_size, 3, size, size), (order.batch_size, size, size, 3))
@@ -175,7 +178,7 @@ def measure(
 
 
 def settle(order: Order) -> None:
-    """Waits until the device has done all that it was asked for."""
+    """Waits until the device has done everything that it was asked for."""
     if order.device:
         import torch
 
@@ -183,7 +186,8 @@ def settle(order: Order) -> None:
 
 
 def steps(model: str, batches: Iterable[tuple[Any, Any]]) -> Iterable[tuple[Any, Any]]:
-    """The batches, each after a step of training with it; as they are where no model is named."""
+    """Yields the batches, each after a training step with it; without a step if no model is
+    named."""
     if not model:
         return batches
     import training
@@ -192,7 +196,7 @@ def steps(model: str, batches: Iterable[tuple[Any, Any]]) -> Iterable[tuple[Any,
 
 
 def write(file: Path, images: Iterable[Any]) -> int:
-    """Writes images to a file of NumPy's, by their numbers; how many they were."""
+    """Writes images to a NumPy file under their numbers; returns how many there were."""
     import numpy as np
 
     found = {str(number): image for number, image in enumerate(images)}
@@ -201,7 +205,7 @@ def write(file: Path, images: Iterable[Any]) -> int:
 
 
 def cpu_seconds() -> float:
-    """User and system time of this process and of all below it, the ended ones included."""
+    """User and system time of this process and all its descendants, including ended ones."""
     ticks, todo = 0, [os.getpid()]
     while todo:
         process = todo.pop()
@@ -225,15 +229,16 @@ def _version(package: str) -> str | None:
 
 
 def encoded_images(folder: Path) -> list[tuple[bytes, int]]:
-    """The files of an image folder, mixed, and their labels."""
+    """Returns the files of an image folder in mixed order, with their labels."""
     paths, labels = image_files(folder, mixed=True)
     return [(Path(path).read_bytes(), label) for path, label in zip(paths, labels, strict=True)]
 
 
 def image_files(folder: Path, mixed: bool = False) -> tuple[list[str], list[int]]:
-    """The paths of an image folder, one folder a class, and their labels, in order or mixed.
+    """Returns the paths of an image folder with one folder for each class, and their labels, in
+    order or mixed.
 
-    Loaders that mix no more than a few shards get them mixed, as their guides ask.
+    Loaders that mix only a few shards get them mixed, as their guides ask.
     """
     paths: list[str] = []
     labels: list[int] = []

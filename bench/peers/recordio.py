@@ -1,6 +1,6 @@
-"""MXNet's RecordIO, of the images as im2rec keeps them: only its file is made, MXNet is retired.
+"""MXNet's RecordIO, with images as im2rec stores them: only its file is made, MXNet is retired.
 
-The framing is dmlc-core's (include/dmlc/recordio.h); before each image stands the IRHeader.
+The framing is dmlc-core's (include/dmlc/recordio.h); an IRHeader precedes each image.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from typing import Any
 from peers.protocol import Order, Refused, encoded_images, serve
 
 MAGIC = struct.pack("<I", 0xCED7230A)
-# Of the length, whose upper three bits say which part of a record it is of.
+# The upper three bits of the length say which part of a record it belongs to.
 WHOLE, FIRST, MIDDLE, LAST = range(4)
 
 
 def parts(data: bytes) -> list[bytes]:
-    """A record is split where it holds the magic at a multiple of four bytes."""
+    """Splits a record where it contains the magic at a multiple of four bytes."""
     found, begin, at = [], 0, data.find(MAGIC)
     while at >= 0:
         if at % 4 == 0:

@@ -1,9 +1,9 @@
 """SPDL: FFmpeg decodes and scales in threads, which needs no lock of Python's.
 
-In its fastest form: each thread makes a whole batch, as spdl.io.load_image_batch does, with the
-crop drawn from the size that the demuxer reports and given to FFmpeg's own filters, so that decode,
-crop, scale, flip and conversion to RGB are one call. FFmpeg decodes the full image. The output
-stays uint8: SPDL normalises on the GPU.
+This is its fastest form: each thread makes a whole batch, as spdl.io.load_image_batch does. The
+crop is drawn from the size that the demuxer reports and given to FFmpeg's own filters, so that
+decode, crop, scale, flip and conversion to RGB are one call. FFmpeg decodes the full image. The
+output stays uint8: SPDL normalises on the GPU.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from peers.protocol import EVALUATION_RESIZE, RATIO, Order, Refused, image_files
 
 
 def crop(width: int, height: int, min_scale: float) -> tuple[int, int, int, int]:
-    """RandomResizedCrop's box: width, height, left, top."""
+    """Returns the box of RandomResizedCrop: width, height, left, top."""
     for _ in range(10):
         area = width * height * random.uniform(min_scale, 1.0)
         ratio = math.exp(random.uniform(math.log(RATIO[0]), math.log(RATIO[1])))
@@ -53,7 +53,7 @@ def stream(order: Order) -> Iterator[tuple[Any, Any]]:
         frames = []
         for number in numbers:
             packets = spdl.io.demux_image(files[number])
-            chain = filters(packets)  # before the packets are handed over
+            chain = filters(packets)  # made before the packets are handed over
             frames.append(spdl.io.decode_packets(packets, filter_desc=chain))
         buffer = spdl.io.convert_frames(frames)
         return spdl.io.to_numpy(buffer), [labels[number] for number in numbers]

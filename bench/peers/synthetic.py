@@ -1,4 +1,4 @@
-"""One batch on the device, over and over: what a training reaches that waits for no loader."""
+"""One batch on the device, repeated: what a training reaches that waits for no loader."""
 
 from __future__ import annotations
 

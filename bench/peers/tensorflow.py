@@ -1,8 +1,8 @@
 """tf.data from a TFRecord file, which is made once with ``--prepare``.
 
-In its fastest form: records rather than a file an image, decode_and_crop_jpeg, which passes over
-what lies outside the crop, the fast integer DCT, and bilinear resizing without antialiasing, the
-default. AUTOTUNE decides about parallel calls and prefetching within the given cores.
+This is its fastest form: records rather than a file for each image, decode_and_crop_jpeg, which
+skips what lies outside the crop, the fast integer DCT, and bilinear resizing without antialiasing,
+which is the default. AUTOTUNE decides about parallel calls and prefetching within the given cores.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """torchvision: ImageFolder + DataLoader, or decode_jpeg + transforms.v2 (variant "io").
 
-A worker process for each core, the count at which it is fastest: with one less a core idles while
-the main process only unpickles, with more they wait for each other.
+It has a worker process for each core, the number at which it is fastest: with one fewer, a core is
+idle while the main process only unpickles; with more, they wait for each other.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from peers.protocol import (
     serve,
 )
 
-EPOCH_BATCHES = 1 << 14  # one epoch that never ends: the workers' pipeline does not run dry
+EPOCH_BATCHES = 1 << 14  # one epoch that never ends, so that the workers' pipeline stays full
 
 
 def stream(order: Order) -> Iterator[tuple[Any, Any]]:
@@ -41,7 +41,7 @@ def stream(order: Order) -> Iterator[tuple[Any, Any]]:
         if order.task not in ("train", "eval"):
             raise Refused(f"{order.task} is not measured on tensors")
 
-        # libjpeg-turbo without Pillow, then resize and normalise of tensors: torchvision's
+        # libjpeg-turbo without Pillow, then resize and normalise on tensors: torchvision's
         # documented fast way. antialias is the default, as it is for Pillow's images.
         def decode(path: str) -> Any:
             return io.decode_jpeg(io.read_file(path), mode=io.ImageReadMode.RGB)
@@ -86,7 +86,7 @@ def stream(order: Order) -> Iterator[tuple[Any, Any]]:
 
 
 def training(order: Order) -> Any:
-    """The pipeline of the training task, of PIL images: that of every peer that reads such."""
+    """The pipeline of the training task for PIL images, which every peer uses that reads such."""
     from torchvision import transforms
 
     geometry = _geometry(
@@ -97,7 +97,7 @@ def training(order: Order) -> Any:
 
 
 def training_of_tensors(order: Order) -> Any:
-    """The same of decoded tensors."""
+    """Returns the same for decoded tensors."""
     import torch
     from torchvision.transforms import v2
 

@@ -1,7 +1,7 @@
 """torchvision's decode_jpeg on a GPU (nvJPEG), a batch a call, then its v2 transforms there.
 
-Nothing is made ahead: the GPU decodes when a batch is asked for, and Python asks for each image's
-crop.
+Nothing is made ahead: the GPU decodes when a batch is asked for, and Python asks for the crop of
+each image.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-// Command scan measures how fast containers without an index are opened: it writes some of a kind, then scans them
-// in processes of their own, and once more with their index.
+// Command scan measures how fast containers without an index are opened: it writes some of a kind, then scans them in
+// other processes, and once more with their index.
 //
 //	go run ./bench/scan                          # 200,000 samples of 4 kB in 8 files, each kind
 //	go run ./bench/scan -kinds tar -samples 1000000 -bytes 2048
@@ -101,12 +101,12 @@ func opened(source, what string) error {
 	return nil
 }
 
-// figures are what opening costs: the process has done nothing else.
+// figures are the costs of opening; the process has done nothing else.
 type figures struct {
 	Samples int64   `json:"samples"`
 	Bytes   int64   `json:"bytes"` // of the containers
 	Seconds float64 `json:"seconds"`
-	CPU     float64 `json:"cpu"` // seconds of all threads, in the kernel too
+	CPU     float64 `json:"cpu"` // seconds of all threads, including time in the kernel
 }
 
 func measure(source string) {

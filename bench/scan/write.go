@@ -17,8 +17,8 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// writers make a container of count samples, the first of which has that number: an image of size bytes, which is
-// a JPEG by its first bytes alone, and a label.
+// writers make a container of count samples, numbered from first on: an image of size bytes, of which only the first
+// bytes are a JPEG's, and a label.
 var writers = map[string]func(path string, first, count, size int) error{
 	"tar": file(writeTar), "tfrecord": file(writeTFRecord), "mds": file(writeMDS), "zip": file(writeZip), "arrow": file(writeArrow),
 	"lmdb": file(writeLMDB), "beton": file(writeBeton),
@@ -41,7 +41,7 @@ func file(write func(w io.Writer, first, count, size int) error) func(string, in
 	}
 }
 
-// photo is an image that differs from any other.
+// photo returns an image that differs from every other one.
 func photo(number, size int) []byte {
 	data := make([]byte, size)
 	copy(data, "\xff\xd8\xff\xe0")
@@ -144,7 +144,7 @@ func writeArrow(w io.Writer, first, count, size int) error {
 	return out.Close()
 }
 
-// lmdbPage is a page of an LMDB with its header (mdb.c, "Page header").
+// lmdbPage returns a page of an LMDB with its header (mdb.c, "Page header").
 func lmdbPage(number uint64, flags uint16, nodes [][]byte) []byte {
 	le, page := binary.LittleEndian, make([]byte, 4096)
 	le.PutUint64(page, number)
@@ -160,8 +160,8 @@ func lmdbPage(number uint64, flags uint16, nodes [][]byte) []byte {
 	return page
 }
 
-// writeLMDB writes a tree whose values are Datums on pages of their own, each stretch before its leaf, and no page that
-// is free.
+// writeLMDB writes a tree without free pages. Its values are Datums on pages of their own, each stretch of pages before
+// its leaf.
 func writeLMDB(w io.Writer, first, count, size int) error {
 	const perLeaf, perBranch = 100, 100
 	le := binary.LittleEndian
@@ -178,7 +178,7 @@ func writeLMDB(w io.Writer, first, count, size int) error {
 	length := len(value(first))
 	pages := uint64(16+size+32+4095) / 4096
 	leaves := uint64(count+perLeaf-1) / perLeaf
-	next := 2 + uint64(count)*pages + leaves // of the first branch: the root's place must be known in the head
+	next := 2 + uint64(count)*pages + leaves // number of the first branch, because the head has the root's place
 	level, total := int(leaves), uint64(0)
 	for level > 1 {
 		level = (level + perBranch - 1) / perBranch
@@ -240,7 +240,7 @@ func writeLMDB(w io.Writer, first, count, size int) error {
 	return nil
 }
 
-// writeLMDBMetas writes the two meta pages, of which a reader takes the one with the later transaction.
+// writeLMDBMetas writes the two meta pages; a reader takes the one with the later transaction.
 func writeLMDBMetas(w io.Writer, root uint64, depth, count int) error {
 	le := binary.LittleEndian
 	for meta := range uint64(2) {
@@ -262,7 +262,7 @@ func writeLMDBMetas(w io.Writer, root uint64, depth, count int) error {
 	return nil
 }
 
-// writeBeton writes FFCV's header, its rows, one page for each stretch of images, and the table of allocations.
+// writeBeton writes FFCV's header, its rows, one page for each series of images, and the table of allocations.
 func writeBeton(w io.Writer, first, count, size int) error {
 	le := binary.LittleEndian
 	const pageSize, row = 1 << 21, 24
@@ -278,7 +278,7 @@ func writeBeton(w io.Writer, first, count, size int) error {
 		copy(field[1:], name)
 		head = append(head, field...)
 	}
-	for i := range count { // mode, width, height, place; at 16 the label
+	for i := range count { // mode, width, height and place; the label is at 16
 		cell := make([]byte, row)
 		le.PutUint16(cell[1:], 64)
 		le.PutUint16(cell[3:], 64)

@@ -1,5 +1,5 @@
-// Command shuffle_quality compares windowed shuffling with a full shuffle, on a set as ImageNet lies
-// on a disk: class after class. It reads no image; the order is all there is to measure.
+// Command shuffle_quality compares windowed shuffling with a full shuffle, on a set that lies on a disk like ImageNet:
+// class after class. It reads no image, because only the order is measured.
 //
 //	go run ./bench/shuffle_quality [-samples n] [-classes n] [-batch n]
 package main
@@ -62,8 +62,8 @@ func report(window int64) error {
 
 func class(sample int64) int64 { return sample * *classes / *samples }
 
-// mixture is the number of classes in a batch, and the index of dispersion of a class's number in a
-// batch: its variance over its mean, 1 where batches are drawn at random.
+// mixture returns the number of classes in a batch, and the index of dispersion of a class's number in a batch: its
+// variance divided by its mean, which is 1 if batches are drawn at random.
 func mixture(epoch []int64) (distinct, dispersion float64) {
 	counts := make([]int64, *classes)
 	squares, batches := 0.0, 0.0
@@ -84,7 +84,7 @@ func mixture(epoch []int64) (distinct, dispersion float64) {
 	return distinct / batches, squares / (batches * float64(*classes)) / mean
 }
 
-// neighbours is the share of samples whose successor is of the same class.
+// neighbours returns the share of samples whose successor is of the same class.
 func neighbours(epoch []int64) float64 {
 	same := 0
 	for i := range epoch[1:] {
@@ -95,8 +95,7 @@ func neighbours(epoch []int64) float64 {
 	return float64(same) / float64(len(epoch)-1)
 }
 
-// together is how many of the other samples of a sample's batch are in its batch in the next epoch
-// too.
+// together returns how many of the other samples of a sample's batch are again in its batch in the next epoch.
 func together(first, second []int64) float64 {
 	home := make([]int64, len(second)) // the batch of each sample in the second epoch
 	for position, sample := range second {
@@ -116,8 +115,8 @@ func together(first, second []int64) float64 {
 	return again / all
 }
 
-// displacement is how far a sample moves from one epoch to the next, as a share of the epoch; 1/3 for
-// places that know nothing of each other.
+// displacement returns how far a sample moves from one epoch to the next, as a share of the epoch; it is 1/3 for
+// independent places.
 func displacement(first, second []int64) float64 {
 	was := make([]int, len(first))
 	for position, sample := range first {
@@ -131,7 +130,7 @@ func displacement(first, second []int64) float64 {
 	return sum / n / n
 }
 
-// stretches is the mean number of neighbours in a stretch of what a window reads.
+// stretches returns the mean number of neighbours in a stretch that a window reads.
 func stretches(epoch []int64, window int64) float64 {
 	if window == 0 {
 		return 1

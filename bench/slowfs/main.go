@@ -1,5 +1,5 @@
-// Command slowfs shows a folder through a file system that is slow: each read takes a delay, and all
-// of them together have so many bytes a second. Nothing stays in the page cache.
+// Command slowfs shows a folder through a slow file system: each read takes a delay, and all reads together have so
+// many bytes a second. Nothing stays in the page cache.
 //
 //	cd bench/slowfs && go build -o ../../.build/bench/slowfs .
 //	sudo .build/bench/slowfs -delay 20ms -rate 50 FOLDER MOUNTPOINT
@@ -19,13 +19,13 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 )
 
-// slow is what reads cost; the bytes of all files go through one pipe.
+// slow is the cost of reads; the bytes of all files go through one pipe.
 type slow struct {
 	delay time.Duration
-	rate  float64 // bytes a second; 0: as many as there are
+	rate  float64 // bytes a second; 0: no limit
 
 	mu   sync.Mutex
-	free time.Time // when the pipe has let all bytes through that were asked for
+	free time.Time // when all requested bytes have gone through the pipe
 }
 
 func (s *slow) wait(bytes int) {
@@ -48,7 +48,7 @@ type node struct {
 	slow *slow
 }
 
-// WrapChild makes what lies in a slow folder slow.
+// WrapChild makes everything in a slow folder slow.
 func (n *node) WrapChild(_ context.Context, ops fs.InodeEmbedder) fs.InodeEmbedder {
 	return &node{ops.(*fs.LoopbackNode), n.slow}
 }

@@ -1,6 +1,5 @@
-// Command utilisation says how busy a GPU is, as NVML reports it: the per cent of the last sample
-// period in which a kernel ran, a line each interval, until its standard input ends. bench/gpu.py
-// starts it beside a training.
+// Command utilisation prints how busy a GPU is, as NVML reports it: the percentage of the last sample period in which a
+// kernel ran, one line for each interval, until its standard input ends. bench/gpu.py starts it beside a training.
 //
 //	cd bench/utilisation && go build -ldflags=-extldflags=-Wl,-z,lazy
 //
@@ -47,9 +46,9 @@ func main() {
 	}
 }
 
-// open finds a GPU by its UUID: NVML counts others than CUDA_VISIBLE_DEVICES does.
+// open finds a GPU by its UUID, because NVML numbers GPUs differently than CUDA_VISIBLE_DEVICES.
 func open(uuid string) nvml.Device {
-	check(nvml.Init(), "NVML") // nothing else of it may be called where this fails
+	check(nvml.Init(), "NVML") // if this fails, nothing else of NVML may be called
 	if uuid == "" {
 		device, code := nvml.DeviceGetHandleByIndex(0)
 		check(code, "first GPU")

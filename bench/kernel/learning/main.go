@@ -1,12 +1,12 @@
-// Command learning prints what the bare native call takes of files without seek points while these are
-// learned (docs/learned-index.md), epoch by epoch.
+// Command learning prints how long the bare native call takes for files without seek points while these are learned
+// (docs/learned-index.md), epoch by epoch.
 //
 //	go run ./bench/kernel/learning [-copies 9] [-epochs 4] DIR
 //
-// Each image of the folder is made three times, in an order that changes from image to image, with the same draws, by one thread each with a context
-// of its own: without points, learning them, and by those of an inspection. RandomResizedCrop to 224, flip,
-// float32. CPU time of the thread is counted, which other programs change little. Each copy of an image is
-// another image: it is cropped and learned for itself.
+// Each image of the folder is made three times, in an order that changes from image to image and with the same draws,
+// each time by a thread with its own context: without points, learning them, and with those of an inspection. The ops
+// are RandomResizedCrop to 224, flip, float32. CPU time of the thread is counted, because other programs change it
+// little. Each copy of an image counts as another image: it is cropped and learned by itself.
 package main
 
 import (
@@ -34,13 +34,13 @@ const (
 	ways
 )
 
-// orders has each way as often behind each other one: what was made last is still in the caches.
+// orders contains each way equally often after each other one, because what was made last is still in the caches.
 var orders = [...][ways]int{{0, 1, 2}, {2, 1, 0}, {1, 2, 0}, {0, 2, 1}, {2, 0, 1}, {1, 0, 2}}
 
 type subject struct {
 	data    []byte
 	crc     uint32
-	whole   []byte // points of an inspection
+	whole   []byte // the points of an inspection
 	learned []byte
 }
 
@@ -59,7 +59,7 @@ func main() {
 	}
 }
 
-// read loads the files that points can be of.
+// read loads the files that can have points.
 func read(folder string, copies int) (list []subject, err error) {
 	context, err := native.NewContext(native.DefaultLimits())
 	if err != nil {
@@ -138,7 +138,7 @@ func measure(list []subject, epochs int) error {
 			if list[i].learned == nil {
 				continue
 			}
-			// The last twelfth of the rows counts as learned (native/jpeg/learn.c).
+			// A file counts as learned without the last twelfth of its rows (native/jpeg/learn.c).
 			if rows := rowsOf(list[i].whole); rowsOf(list[i].learned) >= rows-rows/12 {
 				whole++
 			} else {
@@ -151,10 +151,10 @@ func measure(list []subject, epochs int) error {
 	return nil
 }
 
-// rowsOf is how many rows of MCUs a record has points of (docs/format.md).
+// rowsOf returns for how many rows of MCUs a record has points (docs/format.md).
 func rowsOf(points []byte) int { return int(binary.LittleEndian.Uint16(points[10:])) }
 
-// seek is what a way of making an image knows of it.
+// seek returns what a way of making an image knows of the image.
 func (s *subject) seek(way int) native.Seek {
 	points := s.whole
 	if way == learning {
@@ -166,7 +166,7 @@ func (s *subject) seek(way int) native.Seek {
 	return native.Seek{Data: first(points), Length: int64(len(points)), Image: s.crc, HasImage: true, Learn: way == learning}
 }
 
-// held copies bytes to memory that C may be given, until the process ends.
+// held copies bytes to memory that C may get, and that lives until the process ends.
 func held(b []byte) []byte {
 	memory, err := unix.Mmap(-1, 0, max(len(b), 1), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
 	if err != nil {
