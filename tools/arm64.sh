@@ -1,8 +1,8 @@
 #!/bin/bash
-# The code built for arm64 and its unit tests run under qemu-user, on an x86-64 Debian or Ubuntu:
-# C tests and Go tests of native, and tests of the packages whose results could depend on the CPU. Installs
-# the cross compiler and qemu-user where they are missing; the arm64 libraries are unpacked below
-# .build/arm64, so that the machine's list of architectures stays as it is.
+# Runs the unit tests of code built for arm64 under qemu-user, on an x86-64 Debian or Ubuntu: C
+# tests and Go tests of native, and tests of the packages whose results could depend on the CPU. It
+# installs the cross compiler and qemu-user if they are missing. The arm64 libraries are unpacked
+# below .build/arm64, so that the machine's list of architectures does not change.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . tools/env.sh
@@ -48,9 +48,9 @@ emulator="qemu-aarch64 -L /usr/aarch64-linux-gnu"
 export HEADRACE_CTEST_RUN=$emulator
 
 go build -buildmode=c-shared -o .build/arm64/libheadrace.so ./capi
-# What qemu-user does not do, and tests that need it: start an arm64 program anew (the kernel does
-# not run those), keep to RLIMIT_AS, pass MADV_POPULATE and MADV_DONTFORK on, say where a bus error
-# happened.
+# What qemu-user does not do, and the tests that need it: start another arm64 program (the
+# kernel does not run those), respect RLIMIT_AS, pass on MADV_POPULATE and MADV_DONTFORK, say where a bus
+# error happened.
 skipped='CanBeForced|RefusalsOfTheKernel|DevShm|AddressSpaceThatIsUsedUp|PopulateMakesPagesResident'
 skipped+='|ReserveMakesWarmSlots|GuardTurnsAFault|PopulateSaysWhat|InjectedFaults|KernelWithoutPopulate'
 skipped+='|MemoryThatIsNotThere|ForkedChildrenJustWhile|StormOfSignals'

@@ -1,7 +1,7 @@
 #!/bin/bash
-# The C code under address and undefined-behaviour sanitizers: its own tests, and MUTATIONS
-# (25,000) damaged copies of generated images and, where IMAGES names a folder, of photographs.
-# TIMES=4 does all that is random four times as often: as long as `make hostile` has for it.
+# Runs the C code under address and undefined-behaviour sanitizers: its own tests, and MUTATIONS
+# (25,000) damaged copies of generated images and, if IMAGES names a folder, of photographs. TIMES=4
+# does everything random four times as often, which is as long as `make hostile` allows.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . tools/env.sh

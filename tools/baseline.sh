@@ -1,7 +1,7 @@
 #!/bin/bash
-# Shows that no instruction beyond those of every x86-64 CPU is needed: runs the C and Go tests of
-# native on an emulated CPU without others (qemu64: SSE3), where they are illegal instructions, and
-# looks through the C code for AVX and BMI instructions outside of the functions that are chosen at
+# Shows that no instruction beyond those of every x86-64 CPU is needed. It runs the C and Go tests
+# of native on an emulated CPU without others (qemu64: SSE3), where they are illegal instructions.
+# It also searches the C code for AVX and BMI instructions outside the functions that are chosen at
 # run time. Needs qemu-user and objdump.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -10,8 +10,10 @@ for tool in qemu-x86_64 objdump; do
   command -v "$tool" >/dev/null || { echo "baseline: $tool is missing; on Debian or Ubuntu: apt-get install qemu-user binutils" >&2; exit 1; }
 done
 
-# This C test holds all C code of the library, and no Go, whose runtime asks the CPU itself. Functions chosen at run time end in their instruction set; libjpeg-turbo's assembly
-# has local labels after a dot, and zlib-ng's files for one instruction set two functions that do not say theirs.
+# This C test contains all C code of the library and no Go, whose runtime asks the CPU itself. The
+# names of functions that are chosen at run time end in their instruction set. libjpeg-turbo's
+# assembly has local labels after a dot, and zlib-ng's files for one instruction set have two
+# functions whose names do not say it.
 make -s --no-print-directory -C native/ctest BUILD="$root/.build/ctest" "$root/.build/ctest/windows"
 objdump -d --no-show-raw-insn .build/ctest/windows | awk '
   /^[0-9a-f]+ <.*>:$/ { name = substr($2, 2, length($2) - 3); next }

@@ -1,10 +1,12 @@
 #!/bin/bash
 # Builds libjpeg-turbo, the decoders of libwebp, and zlib-ng under zlib's name, as static libraries
-# below .build/codecs, from the sources that tools/codecs/Cargo.lock pins by checksum; tools/env.sh has them used. A second
-# run takes a moment. Needs cargo, which only fetches, cmake and nasm.
+# below .build/codecs, from the sources that tools/codecs/Cargo.lock pins by checksum; tools/env.sh
+# makes builds use them. A second run takes a moment. Needs cargo, which only fetches, cmake and
+# nasm.
 #
-# The system's may be older: Debian 12 has libjpeg-turbo 2.1.5 and libwebp 1.2.4, Pillow 13's wheel
-# 3.2 and 1.6. zlib-ng inflates as zlib does, with its errors, in half the time or less.
+# The system's libraries may be older: Debian 12 has libjpeg-turbo 2.1.5 and libwebp 1.2.4, while
+# Pillow 13's wheel has 3.2 and 1.6. zlib-ng inflates like zlib, with the same errors, in half the
+# time or less.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . tools/env.sh
@@ -24,7 +26,8 @@ failed() { tail -5 "$log" >&2; echo "codecs: $1; all of it is in $log" >&2; exit
 cargo vendor --locked --manifest-path tools/codecs/Cargo.toml "$work/source" >/dev/null 2>"$log" ||
   failed "cargo could not fetch the sources"
 
-# REQUIRE_SIMD makes a missing assembler an error and not a library that takes three times as long.
+# REQUIRE_SIMD makes a missing assembler an error; otherwise the library would take three times as
+# long.
 cmake -S "$work/source/turbojpeg-sys/libjpeg-turbo" -B "$work/jpeg" -DCMAKE_BUILD_TYPE=Release \
   -DCMAKE_POSITION_INDEPENDENT_CODE=1 -DENABLE_SHARED=0 -DREQUIRE_SIMD=1 -DWITH_TURBOJPEG=0 >>"$log" 2>&1 &&
   make -C "$work/jpeg" -j"$(nproc)" jpeg-static >>"$log" 2>&1 || failed "libjpeg-turbo was not built"
@@ -38,8 +41,8 @@ cmake -S "$work/source/libz-ng-sys/src/zlib-ng" -B "$work/zlib" -DCMAKE_BUILD_TY
 cp "$work/zlib/libz.a" "$work/lib/"
 cp "$work"/zlib/{zlib,zconf,zlib_name_mangling}.h "$work/include/"
 
-# libwebp chooses instructions at run time, each file of dsp/ compiled for its own. No single block
-# of memory is above 512 MiB: a damaged header may ask for any number of tables.
+# libwebp chooses instructions at run time; each file of dsp/ is compiled for its own. No single
+# block of memory is larger than 512 MiB, because a damaged header may ask for any number of tables.
 cd "$work/source/libwebp-sys/vendor"
 flags() { # what a file of dsp/ is compiled for
   case $1 in *_sse41.c) echo -msse4.1 ;; *_avx2.c) echo -mavx2 ;; esac

@@ -1,7 +1,8 @@
 #!/bin/bash
-# How much of the code the tests run: Go's statements, C's lines (gcov) and Python's statements, by
-# the tests beside the code, by the whole-system tests, and by both together. Everything is built
-# anew below .build/coverage; nothing else is touched. TESTS and PYTEST_ARGS are make's.
+# Measures how much of the code the tests run: Go's statements, C's lines (gcov) and Python's
+# statements, by the tests beside the code, by the whole-system tests, and by both together.
+# Everything is built again below .build/coverage; nothing else is touched. TESTS and PYTEST_ARGS
+# are make's.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . tools/env.sh
@@ -15,7 +16,7 @@ export COVERAGE_ROOT=$root CC=$root/tools/coverage_cc.sh GOCACHE=$home/go-cache
 cover=(-covermode=atomic "-coverpkg=${listed%,}")
 
 echo "coverage: Go tests, and the C tests that they run"
-# Results with a failure still count, and the failure is said again at the end.
+# Results with a failure still count, and the failure is reported again at the end.
 failed=()
 COVERAGE_OBJECTS=$home/objects-unit go test "${cover[@]}" $packages \
   -args -test.gocoverdir="$home/unit" >"$home/unit.log" 2>&1 || failed+=("Go tests: $home/unit.log")
@@ -45,7 +46,7 @@ parallel = true
 concurrency = thread, multiprocessing
 patch = subprocess
 RC
-# A folder at a time, so that one that is ended by hand costs no other's figures.
+# The tests run one folder at a time, so that ending one by hand loses no other folder's figures.
 for part in ${TESTS:-tests/api tests/arrays tests/deferred tests/formats tests/order tests/remote tests/faults tests/parity tests/test_*.py}; do
   log=$home/system-$(tr / - <<<"$part").log
   # shellcheck disable=SC2086

@@ -15,12 +15,12 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 MODULE = re.search(r"^module (\S+)$", (ROOT / "go.mod").read_text(), re.MULTILINE)[1]
-# A place in a file -> how many statements or lines it stands for, and whether they ran.
+# For each place in a file: how many statements or lines it stands for, and whether they ran.
 Places = dict[str, dict[str, tuple[int, bool]]]
 
 
 def merged(parts: list[Places]) -> Places:
-    """What ran in any of several measurements."""
+    """Returns what ran in any of several measurements."""
     result: Places = defaultdict(dict)
     for part in parts:
         for file, places in part.items():
@@ -31,7 +31,7 @@ def merged(parts: list[Places]) -> Places:
 
 
 def go_statements(directory: Path) -> Places:
-    """The profile of one folder of counters: lines of ``FILE:FROM,TO STATEMENTS COUNT``."""
+    """Returns the profile of one folder of counters: lines of ``FILE:FROM,TO STATEMENTS COUNT``."""
     profile = directory.with_suffix(".profile")
     command = ["go", "tool", "covdata", "textfmt", f"-i={directory}", f"-o={profile}"]
     subprocess.run(command, check=True, cwd=ROOT)
@@ -45,7 +45,7 @@ def go_statements(directory: Path) -> Places:
 
 
 def c_lines(objects: Path) -> Places:
-    """Lines of the project's own C, over all objects that were made of a file."""
+    """Returns the lines of the project's own C, over all objects that were made from a file."""
     answer = objects.with_suffix(".json")
     command = [sys.executable, "-m", "gcovr", "--root", str(ROOT), "--json", str(answer)]
     command += ["--gcov-ignore-parse-errors=all", "--merge-mode-functions=merge-use-line-min"]
@@ -62,7 +62,7 @@ def c_lines(objects: Path) -> Places:
 
 
 def python_statements(home: Path) -> Places:
-    """Statements of the installed package, as files of the source tree."""
+    """Returns the statements of the installed package, as files of the source tree."""
     tool = [sys.executable, "-m", "coverage"]
     rc = ["--rcfile", str(home / "coveragerc")]
     subprocess.run([*tool, "combine", *rc, "--quiet", str(home)], check=True)
@@ -77,7 +77,7 @@ def python_statements(home: Path) -> Places:
 
 
 def share(places: Places, files: list[str]) -> tuple[int, int]:
-    """How many statements ``files`` have, and how many of them ran."""
+    """Returns how many statements ``files`` have, and how many of them ran."""
     found = [place for file in files for place in places.get(file, {}).values()]
     return sum(weight for weight, _ in found), sum(weight for weight, ran in found if ran)
 
@@ -87,7 +87,7 @@ def per_cent(ran: int, count: int) -> str:
 
 
 def table(title: str, unit: Places, system: Places) -> None:
-    """Every folder of one language, and all of them."""
+    """Prints every folder of one language, and all of them together."""
     both = merged([unit, system])
     folders: dict[str, list[str]] = defaultdict(list)
     for file in sorted(both):
@@ -103,7 +103,7 @@ def table(title: str, unit: Places, system: Places) -> None:
 
 
 def least(measured: list[Places], count: int) -> None:
-    """The files with most statements that no test ran."""
+    """Prints the files with the most statements that no test ran."""
     missed = []
     for places in measured:
         for file in places:

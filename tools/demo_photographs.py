@@ -2,8 +2,8 @@
 
 The files have the size, weight and chroma samplings of ImageNet's training photographs (median
 187,000 pixels, about 110 KB, 76 % 4:4:4, 20 % 4:2:0, some grey), so that the demo and the
-benchmarks do ordinary work without a download. One class folder a subject; every file is a pure
-function of its number. Knows nothing of Headrace.
+benchmarks do ordinary work without a download. There is one class folder for each subject. Every
+file is a pure function of its number. This program knows nothing of Headrace.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image, ImageEnhance
 
-# (class, package's file). Two views of one motorcycle make one class.
+# (class, the package's file). Two views of one motorcycle make one class.
 SUBJECTS = [
     ("astronaut", "astronaut.png"),
     ("brick", "brick.png"),
@@ -35,7 +35,7 @@ SUBJECTS = [
     ("rocket", "rocket.jpg"),
     ("temple", "china.jpg"),
 ]
-# ImageNet's own: the long side is 500 for most, some are larger.
+# The sizes of ImageNet: the long side of most images is 500, and some are larger.
 SIZES = [(500, 375)] * 9 + [(375, 500)] * 3 + [(500, 333)] * 3
 SIZES += [(333, 500), (500, 400), (400, 400), (640, 480), (800, 600)]
 # Pillow's `subsampling` for a file, in ImageNet's shares; None is a grey file.
@@ -45,7 +45,7 @@ QUALITIES = [91, 93, 95, 96]
 
 @functools.cache
 def shipped(name: str) -> Image.Image:
-    """One photograph as its package installed it."""
+    """Returns one photograph as its package installed it."""
     import skimage
     import sklearn
 
@@ -66,7 +66,7 @@ def cut(task: tuple[int, str]) -> tuple[int, int, int]:
     photograph = shipped(name)
 
     width, height = SIZES[random.integers(len(SIZES))]
-    # A window of the target's shape, between half of what fits and all of it.
+    # This is a window of the target's shape, between half of what fits and all of it.
     fits = min(photograph.width / width, photograph.height / height) * random.uniform(0.7, 1.0)
     w, h = int(width * fits), int(height * fits)
     left = int(random.integers(photograph.width - w + 1))
@@ -81,7 +81,8 @@ def cut(task: tuple[int, str]) -> tuple[int, int, int]:
 
     kind = int(random.choice(len(SAMPLINGS), p=[share for _, share in SAMPLINGS]))
     subsampling = SAMPLINGS[kind][0]
-    # Sensor noise: enlarged windows would be smoother, and cheaper to decode, than photographs.
+    # This adds sensor noise: enlarged windows would be smoother than photographs, and cheaper to
+    # decode.
     grain = random.standard_normal((height, width, 3), dtype=np.float32)
     grain = 1.5 * grain + 3.0 * grain[::-1, :, :1]  # mostly brightness, a little colour
     picture = Image.fromarray(np.clip(np.asarray(picture) + grain, 0, 255).astype(np.uint8))
@@ -106,7 +107,8 @@ def main() -> None:
         print(f"{folder} already holds {present} photographs.")
         return
 
-    # Made beside its place and renamed, so that an interrupted run leaves no half-filled folder.
+    # The folder is made beside its place and renamed, so that an interrupted run leaves no
+    # half-filled folder.
     part = folder.with_name(folder.name + ".part")
     shutil.rmtree(part, ignore_errors=True)
     for subject, _ in SUBJECTS:

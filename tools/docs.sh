@@ -1,7 +1,7 @@
 #!/bin/bash
-# Builds docs/ as a site into .build/site, with Zensical in an environment of its own. A link to a
-# page or a heading that is not there ends it with an error; tests/test_docs.py looks at pictures
-# and at the pages' list in zensical.toml, which Zensical passes over.
+# Builds docs/ as a site into .build/site, with Zensical in its own environment. A link to a missing
+# page or heading ends it with an error. tests/test_docs.py checks pictures and the list of pages in
+# zensical.toml, which Zensical does not check.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . tools/env.sh

@@ -1,6 +1,7 @@
 #!/bin/bash
-# Puts servers that speak Google's and Azure's protocols into .build: fake-gcs-server by Go, Azurite by npm.
-# They are large, so only `make emulators` does it; where they are not, the tests that want them say so and skip.
+# Installs servers that speak Google's and Azure's protocols into .build: fake-gcs-server by Go,
+# Azurite by npm. They are large, so only `make emulators` installs them; without them, the tests
+# that need them say so and skip.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . tools/env.sh

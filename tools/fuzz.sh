@@ -1,5 +1,6 @@
 #!/bin/bash
-# Runs every Go fuzz target in turn for so many seconds each; go test takes one at a time.
+# Runs every Go fuzz target in turn, each for so many seconds, because go test takes only one at a
+# time.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . tools/env.sh
@@ -12,5 +13,6 @@ grep -rlE '^func Fuzz' --include='*_test.go' . | xargs -n1 dirname | sort -u | w
   done
 done
 
-# The decoders under hostile seek points and damaged data, sanitized: 2 million runs, and as many of each kind of file.
+# This runs the decoders with hostile seek points and damaged data under sanitizers: 2 million runs,
+# and as many for each kind of file.
 make -s --no-print-directory -C native/ctest fuzz fuzz-kinds BUILD="$root/.build/ctest"

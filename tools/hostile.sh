@@ -1,13 +1,14 @@
 #!/bin/bash
 # Tests of hostile use that need special tools or time: the sanitizers of tools/asan.sh with four
-# times as many random cases, containers damaged in 3,000 ways each (CONTAINERS=10: in 10,000, some
-# ten minutes), threads that decode with shared state, under the thread sanitizer, and calls of the
-# C ABI in any order (capi/ctest) for so many seconds.
-# LIBRARY_ASAN=1 builds Go and C of the library with the address sanitizer, too: its first build
-# compiles Go's standard library anew and takes minutes.
+# times as many random cases; containers damaged in 3,000 ways each (CONTAINERS=10: in 10,000, some
+# ten minutes); threads that decode with shared state under the thread sanitizer; and calls of the C
+# ABI in any order (capi/ctest) for so many seconds. LIBRARY_ASAN=1 also builds the library's Go and
+# C with the address sanitizer; its first build compiles Go's standard library again and takes
+# minutes.
 #
-# Go's own code has its race detector (make race). The library as a whole cannot go under the thread
-# sanitizer: Go's runtime makes threads and switches stacks that C's sanitizer knows nothing of.
+# Go's own code has its race detector (make race). The whole library cannot run under the thread
+# sanitizer, because Go's runtime makes threads and switches stacks of which C's sanitizer knows
+# nothing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . tools/env.sh
@@ -16,7 +17,7 @@ build=$root/.build/ctest
 mkdir -p "$build"
 
 TIMES=4 tools/asan.sh
-# internal/scan damages each container in 250 ways by itself.
+# By itself, internal/scan damages each container in 250 ways.
 TIMES=$((4 * ${CONTAINERS:-3})) go test -count 1 -timeout 30m ./internal/scan
 make -s --no-print-directory -C native/ctest tsan BUILD="$build"
 

@@ -1,7 +1,8 @@
 #!/bin/bash
-# Installs dist/headrace-*.whl with pip into a fresh environment, .build/venv, as a user would:
-# the wheel and what it declares, nothing else. Then shows that it runs there, without torch and
-# outside the source tree, and only after that lends the environment the test tools of .venv.
+# Installs dist/headrace-*.whl with pip into a fresh environment, .build/venv, as a user would: only
+# the wheel and what it declares. Then it shows that the package runs there, without torch and
+# outside the source tree. Only after that it gives the environment access to the test tools of
+# .venv.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . tools/env.sh
@@ -15,7 +16,7 @@ assert "site-packages" in headrace.__file__, headrace.__file__
 assert "torch" not in sys.modules
 ' && "$root/.build/venv/bin/headrace" --help >/dev/null && "$root/.build/venv/bin/python" -m headrace --help >/dev/null)
 
-# torch, pytest and the rest come from .venv; what was installed here stands before them.
+# torch, pytest and the rest come from .venv; packages that were installed here take precedence.
 .venv/bin/python - <<'PY'
 import sysconfig
 from pathlib import Path

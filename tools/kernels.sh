@@ -1,9 +1,10 @@
 #!/bin/bash
-# Parity must not depend on the CPU that torch computes on: runs the tests that compare with torch
-# with every kernel that this CPU can be made to take. ATEN_CPU_CAPABILITY chooses torch's own,
-# ONEDNN_MAX_CPU_ISA those of convolutions, MKL_ENABLE_INSTRUCTIONS and MKL_CBWR those of matrices
-# and exponentials. MKL has different kernels for Intel's CPUs and for AMD's, and
-# asks a function of its own which it is; a preloaded library answers that it is Intel's. Takes an hour on two cores.
+# Parity must not depend on the CPU on which torch computes. So this runs the tests that compare
+# with torch with every kernel that this CPU can be made to use. ATEN_CPU_CAPABILITY chooses torch's
+# own, ONEDNN_MAX_CPU_ISA those of convolutions, MKL_ENABLE_INSTRUCTIONS and MKL_CBWR those of
+# matrices and exponentials. MKL has different kernels for Intel's CPUs and for AMD's, and asks one
+# of its own functions which CPU it is; a preloaded library answers that it is Intel's. It takes an
+# hour on two cores.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 . tools/env.sh
@@ -33,7 +34,7 @@ with() { # NAME=VALUE... [-- argument of pytest...]
 }
 intel=LD_PRELOAD=$work/intel.so
 
-with MKL_CBWR=AUTO # as it is
+with MKL_CBWR=AUTO # the default
 with ATEN_CPU_CAPABILITY=default
 with ATEN_CPU_CAPABILITY=avx2 MKL_ENABLE_INSTRUCTIONS=AVX2 ONEDNN_MAX_CPU_ISA=AVX2
 with ATEN_CPU_CAPABILITY=default MKL_ENABLE_INSTRUCTIONS=SSE4_2 ONEDNN_MAX_CPU_ISA=SSE41

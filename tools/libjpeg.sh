@@ -1,7 +1,7 @@
 #!/bin/bash
-# Tests Headrace with another libjpeg-turbo than the system's: builds the source tree SOURCE as a
+# Tests Headrace with another libjpeg-turbo than the system's. It builds the source tree SOURCE as a
 # static library below .build/libjpeg, and runs with it what depends on the library: the C and Go
-# tests of native, and those that compare every byte with Pillow. Needs cmake and nasm.
+# tests of native, and the tests that compare every byte with Pillow. Needs cmake and nasm.
 set -euo pipefail
 [ $# -eq 1 ] && [ -f "$1/CMakeLists.txt" ] || { echo "usage: tools/libjpeg.sh SOURCE (a source tree of libjpeg-turbo)" >&2; exit 2; }
 source=$(realpath "$1")
@@ -23,7 +23,7 @@ echo "libjpeg: building libjpeg-turbo $version"
 
 export CGO_CFLAGS="-I$work/include ${CGO_CFLAGS:--g -O2}" CGO_LDFLAGS="-L$work/lib ${CGO_LDFLAGS:-}"
 go test ./native
-# The Python package as it stands in the tree, with a library of its own.
+# This is the Python package of the tree, with its own library.
 rm -rf "$work/python/headrace"
 cp -r python/headrace "$work/python/"
 go build -buildmode=c-shared -o "$work/python/headrace/libheadrace.so" ./capi

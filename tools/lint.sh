@@ -1,10 +1,10 @@
 #!/bin/bash
-# Every linter, each to its end, so that one run shows all there is to mend.
+# Runs every linter to its end, so that one run shows everything that has to be fixed.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 . tools/env.sh
 
-# A check is silent unless it fails; what failed is noted in a file, for lanes are processes.
+# A check is silent unless it fails. Failures are noted in a file, because lanes are processes.
 failed=$(mktemp)
 trap 'rm -f "$failed"' EXIT
 check() { # name command...
@@ -57,7 +57,8 @@ each_module() { # command...
   return $failed
 }
 
-# Two lanes beside each other: mypy and clang-format use one core, Go's tools all they get.
+# Two lanes run at the same time: mypy and clang-format use one core, and Go's tools use all that
+# they get.
 {
   check gofmt go_format
   check "go vet" each_module go vet

@@ -1,9 +1,9 @@
 #!/bin/bash
-# Makes an environment for each loader that bench/compare.py measures against, and one for the chart,
-# below .build/peers, from bench/peers/requirements; or for those that are named, as "gpu" of
-# bench/feed.py, which no one else wants. torch and torchvision come from .venv, so that
-# they are there once. A loader that cannot be installed is named with the reason, and the others
-# are made all the same: compare.py then leaves it out.
+# Makes an environment for each loader that bench/compare.py measures against, and one for the
+# chart, below .build/peers, from bench/peers/requirements. If names are given, it makes only those,
+# such as "gpu" of bench/feed.py, which nothing else needs. torch and torchvision come from .venv,
+# so that they are installed only once. If a loader cannot be installed, its name and the reason are
+# printed, and the others are still made; compare.py then leaves it out.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . tools/env.sh
@@ -13,8 +13,8 @@ peers=.build/peers
 mkdir -p "$peers"
 failed=()
 
-# Why each one is needed: FFCV is compiled (opencv4.pc, libturbojpeg.pc, a C++ compiler), SPDL loads
-# FFmpeg's libraries at run time.
+# Packages that each one needs, and why: FFCV is compiled (opencv4.pc, libturbojpeg.pc, a C++
+# compiler), SPDL loads FFmpeg's libraries at run time.
 declare -A packages=(
   [ffcv]="g++ pkg-config libopencv-dev libturbojpeg0-dev"
   [spdl]="ffmpeg"
@@ -68,7 +68,7 @@ install() { # name
   local uv=(.venv/bin/python -m uv pip install --quiet --python "$place/bin/python")
   local wanted
   wanted=$(cat "$list" 2>/dev/null; readlink -f .venv; .venv/bin/python --version; echo "${packages[$name]:-}")
-  # The stamp holds the list that was installed; where it is unchanged, the environment is only tried.
+  # The stamp holds the list that was installed. If it is unchanged, the environment is only tried.
   if [ "$(cat "$place/.installed" 2>/dev/null)" = "$wanted" ] &&
     "$place/bin/python" -c "${imports[$name]}" >"$log" 2>&1; then return; fi
   say "making $place"
@@ -80,7 +80,7 @@ install() { # name
   case $name in
     torchvision) share_torch "$place" ;;
     dali | gpu | huggingface) share_torch "$place" && "${uv[@]}" -r "$list" >>"$log" 2>&1 ;;
-    # What they ask for besides is a second torch and the clients of clouds.
+    # What they also ask for is a second torch and the clients of clouds.
     mosaic | litdata) share_torch "$place" && "${uv[@]}" --no-deps -r "$list" >>"$log" 2>&1 ;;
     ffcv)
       share_torch "$place" &&

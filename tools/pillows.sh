@@ -1,7 +1,7 @@
 #!/bin/bash
-# Runs the tests of programs that open images themselves, and of crops and resizes, with older Pillows.
-# Their images are made of other attributes: 10.4 has no property `im`, none before 13 chooses what
-# `info` a copy gets. And a resize before 13 always began with the horizontal pass.
+# Runs the tests of programs that open images themselves, and of crops and resizes, with older
+# Pillows. Their images have other attributes: 10.4 has no property `im`, and no version before 13
+# chooses which `info` a copy gets. A resize before 13 always began with the horizontal pass.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . tools/env.sh

@@ -13,7 +13,8 @@ import subprocess
 import zipfile
 from pathlib import Path
 
-# What the library says of itself (native/decode/inspect.c), and the least that a wheel may have.
+# How the library states its version (native/decode/inspect.c), and the oldest that a wheel may
+# have.
 LIBJPEG = re.compile(rb"libjpeg-turbo (\d+)\.(\d+)\.(\d+), zlib ")
 LEAST_LIBJPEG = (3, 1, 0)
 VERSION = re.compile(r'^__version__ = "([^"]+)"$', re.MULTILINE)
@@ -27,7 +28,7 @@ def version(root: Path) -> str:
 
 
 def notes(root: Path, wanted: str) -> str:
-    """The section of ``wanted`` in CHANGELOG.md, without its heading."""
+    """Returns the section of ``wanted`` in CHANGELOG.md, without its heading."""
     sections = re.split(r"^## ", (root / "CHANGELOG.md").read_text(), flags=re.MULTILINE)[1:]
     for section in sections:
         heading, _, body = section.partition("\n")
@@ -41,7 +42,7 @@ def notes(root: Path, wanted: str) -> str:
 
 
 def check(root: Path) -> str:
-    """The version that may be released, from a tree that is as it was committed."""
+    """Returns the version that may be released, from a tree without uncommitted changes."""
     wanted = version(root)
     notes(root, wanted)
     git = ["git", "-C", str(root), "status", "--porcelain"]
@@ -54,7 +55,7 @@ def check(root: Path) -> str:
 def check_libjpeg(wheel: Path) -> None:
     """Refuses a wheel with an older libjpeg-turbo than is promised.
 
-    It is the system's where the build had no cargo to fetch the source with.
+    If the build had no cargo to fetch the source, the library is the system's.
     """
     with zipfile.ZipFile(wheel) as archive:
         names = [name for name in archive.namelist() if name.endswith("/libheadrace.so")]
@@ -88,7 +89,7 @@ def finish(root: Path, directory: Path) -> None:
 
 
 def page(wanted: str, packages: list[Path], sums: list[str], changes: str) -> str:
-    """The page of a release: what to install, what the files must be, what is new."""
+    """Returns the page of a release: what to install, what the files must be, what is new."""
     wheel = next(path.name for path in packages if path.suffix == ".whl")
     files = "".join(f"- `{path.name}`, {path.stat().st_size:,} bytes\n" for path in packages)
     return (

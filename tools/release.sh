@@ -6,7 +6,7 @@ cd "$(dirname "$0")/.."
 . tools/env.sh
 
 version=$(.venv/bin/python tools/release.py check)
-# Times in the archives are those of the commit.
+# Times in the archives are the time of the commit.
 SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
 export SOURCE_DATE_EPOCH
 tools/wheel.sh

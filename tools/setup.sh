@@ -1,7 +1,7 @@
 #!/bin/bash
-# Makes everything that the other targets need: C compiler and headers, .venv, Go, linters.
-# Detects before it installs, so that a second run takes a moment. Asks for root only where a
-# Debian package is missing. Knows nothing of how Headrace itself is built.
+# Makes everything that the other targets need: C compiler and headers, .venv, Go, linters. It
+# checks before it installs, so a second run takes a moment. It asks for root only if a Debian
+# package is missing. It knows nothing of how Headrace itself is built.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . tools/env.sh
@@ -22,8 +22,8 @@ compiles() { # header archive: does a program with that header link with that st
 missing=()
 compiles stdlib.h "" || missing+=(gcc libc6-dev)
 compiles zlib.h libz.a || missing+=(zlib1g-dev)
-# Codecs are built from their sources where cargo can fetch these, else they are the system's. A rustup
-# without a toolchain has a cargo that runs nothing.
+# Codecs are built from their sources if cargo can fetch these; otherwise they are the system's. A
+# rustup without a toolchain has a cargo that runs nothing.
 builds_codecs() { cargo --version >/dev/null 2>&1 && [ "${HEADRACE_CODECS:-}" != system ]; }
 if builds_codecs; then
   command -v cmake >/dev/null || missing+=(cmake)
@@ -71,7 +71,8 @@ make_venv() {
   say "making .venv with $python"
   rm -rf .venv
   "$python" -m venv .venv >.build/venv.log 2>&1 && return
-  # Debian's python3 lacks ensurepip until python3-venv is installed; there are ways without root.
+  # Debian's python3 lacks ensurepip until python3-venv is installed; the following ways need no
+  # root.
   rm -rf .venv
   if command -v uv >/dev/null; then uv venv --quiet --seed --python "$python" .venv && return; fi
   if "$python" -m virtualenv --quiet .venv 2>/dev/null; then return; fi
@@ -89,11 +90,11 @@ make_venv() {
 
 if ! .venv/bin/python -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null; then make_venv; fi
 
-# The stamp holds what was asked for, so that a changed list is installed and an unchanged one is not.
+# The stamp holds what was asked for, so that only a changed list is installed.
 stamp=.venv/.installed
 wanted=$(cat tools/requirements.txt; echo "backend=${TORCH_BACKEND:-}")
 if [ ! -f "$stamp" ] || [ "$(cat "$stamp")" != "$wanted" ]; then
-  # uv installs the large torch wheels in parallel, minutes faster than pip.
+  # uv installs the large torch wheels in parallel, which is minutes faster than pip.
   .venv/bin/python -c 'import uv' 2>/dev/null || .venv/bin/python -m pip install --quiet --disable-pip-version-check uv ||
     die "pip could not install uv; is a package index reachable?"
   say "installing tools/requirements.txt into .venv (torch is large: a few minutes the first time)"

@@ -3,11 +3,11 @@
     tools/suites.sh SOURCES [NAME ...]
 
 SOURCES is a folder of the projects' repositories as `git clone` makes them: accelerate, lightning
-(pytorch-lightning), data (torchdata) and pytorch, each near the version that is installed. What is
-not there is left out. Prints for each suite how many tests pass, and which of those that pass with
-torch's loader do not pass with Headrace's. Exits with 1 if there are any.
+(pytorch-lightning), data (torchdata) and pytorch, each near the version that is installed. Missing
+ones are left out. It prints for each suite how many tests pass, and which of those that pass with
+torch's loader do not pass with Headrace's. It exits with 1 if there are any.
 
-As a plugin of pytest (`-p suites`) it is what puts the loader there.
+As a plugin of pytest (`-p suites`), this module puts Headrace's loader in place.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ SUITES = {
         "data/test/stateful_dataloader",
         ["test_sampler.py", "test_state_dict.py"],
     ),
-    # PyTorch's test_dataloader.py, as torchdata keeps it for its loader.
+    # PyTorch's test_dataloader.py, in the copy that torchdata keeps for its loader.
     "torchdata's copy of torch's": ("data/test/stateful_dataloader", ["test_dataloader.py"]),
 }
 SWAPPED = "HEADRACE_SUITES"
 
 
 def outcomes(folder: Path, files: list[str], *, swapped: bool) -> dict[str, str]:
-    """What became of each test: passed, failed or skipped."""
+    """Returns the outcome of each test: passed, failed or skipped."""
     here = Path(__file__).resolve().parent
     given = [part for part in os.environ.get("PYTHONPATH", "").split(os.pathsep) if part]
     given = [str(Path(part).resolve()) for part in given]
@@ -73,7 +73,7 @@ def above(folder: Path) -> list[str]:
 
 
 def main(sources: Path, names: list[str]) -> int:
-    """Prints a table, and the differences behind it."""
+    """Prints a table, and then the differences."""
     lines, differences = [], []
     for name, (place, files) in SUITES.items():
         folder = sources.resolve() / place
@@ -96,7 +96,7 @@ def main(sources: Path, names: list[str]) -> int:
 
 
 def pytest_configure(config: Any) -> None:
-    """Before any test's module is imported, and any framework."""
+    """This runs before any test's module is imported, and before any framework."""
     if os.environ.get(SWAPPED) == "1":
         import torch.utils.data
         import torchdata.stateful_dataloader  # noqa: F401  # a class over torch's own loader
@@ -108,7 +108,7 @@ def pytest_configure(config: Any) -> None:
 
 
 def pytest_itemcollected(item: Any) -> None:
-    """Where torchdata's tests name its loader; torchdata itself keeps its own."""
+    """This replaces the name of torchdata's loader in its tests; torchdata itself keeps its own."""
     if os.environ.get(SWAPPED) == "1" and "stateful_dataloader" in str(item.path):
         from torchdata.stateful_dataloader import StatefulDataLoader
 
@@ -118,7 +118,7 @@ def pytest_itemcollected(item: Any) -> None:
 
 
 class _Stateful:
-    """Headrace's loader with torchdata's states, which it has where their step is given."""
+    """Headrace's loader with torchdata's states, which it has if their step is given."""
 
     def __new__(cls, *given: Any, **words: Any) -> Any:
         import headrace

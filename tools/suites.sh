@@ -1,6 +1,7 @@
 #!/bin/bash
-# Other projects' tests of loaders, with torch's loader and with Headrace's: suites.sh SOURCES [NAME...],
-# in the environment that `make test-frameworks` makes. What SOURCES holds: tools/suites.py.
+# Runs other projects' tests of loaders, with torch's loader and with Headrace's: suites.sh SOURCES
+# [NAME...], in the environment that `make test-frameworks` makes. tools/suites.py says what SOURCES
+# has to contain.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . tools/env.sh

@@ -1,6 +1,6 @@
 #!/bin/bash
-# Builds versitygw, the S3 server that tests run on this machine, into .build/bin: two minutes of a
-# core, once. Where it cannot be built the tests that want it say so and skip.
+# Builds versitygw, the S3 server that tests run on this machine, into .build/bin: two minutes of
+# one core, once. If it cannot be built, the tests that need it say so and skip.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . tools/env.sh

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Builds the wheel from the tree as it is and leaves one file in dist/, tagged by auditwheel with
+# Builds the wheel from the tree as it is and leaves one file in dist/, which auditwheel tags with
 # the oldest glibc that its symbols allow.
 set -euo pipefail
 cd "$(dirname "$0")/.."
