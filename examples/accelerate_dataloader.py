@@ -32,7 +32,7 @@ TRAINING = v2.Compose(
 def train(
     folder: str, epochs: int, work: Path, save_at: int | None = None, resume: bool = False
 ) -> tuple[list[float], list[list]]:
-    """The losses, and of each step the labels and the images' sum over all processes."""
+    """Returns the losses and, for each step, the labels and the images' sum over all processes."""
     accelerator = Accelerator(
         cpu=True, dataloader_config=DataLoaderConfiguration(use_stateful_dataloader=True)
     )

@@ -2,7 +2,7 @@
 
     accelerate launch --cpu --num_processes 2 examples/accelerate_training.py PHOTOGRAPHS
 
-A Headrace loader shards itself and goes through ``prepare`` as it is; registered for
+A Headrace loader shards itself and goes through ``prepare`` unchanged. If it is registered for
 checkpointing, its position is part of ``save_state``.
 """
 
@@ -29,7 +29,7 @@ def train(
     save_at: int | None = None,
     resume: bool = False,
 ) -> tuple[list[float], list[list[int]]]:
-    """The losses and the samples that all processes together saw in each step."""
+    """Returns the losses, and the samples that all processes together saw in each step."""
     accelerator = Accelerator(cpu=True)
     torch.manual_seed(0)
     dataset = hr.Dataset(photographs)

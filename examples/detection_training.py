@@ -2,8 +2,8 @@
 
 python examples/detection_training.py [DATASET [STEPS]]
 
-DATASET was written by hr.Writer with the fields "boxes" (n, 4) and "classes" (n,); without one, a
-small one of coloured boxes is made.
+DATASET was written by hr.Writer with the fields "boxes" (n, 4) and "classes" (n,). Without one, a
+small dataset of coloured boxes is made.
 """
 
 import io

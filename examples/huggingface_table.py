@@ -2,8 +2,8 @@
 
 python examples/huggingface_table.py "data/train-*.parquet"          # or a folder of save_to_disk
 
-The package datasets is not needed. Its features say which column is the image and what the classes
-are called; image= and label= say so where they do not.
+The package datasets is not needed. The table's features say which column is the image and what the
+classes are called; if they do not, image= and label= say so.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=2)
     arguments = parser.parse_args()
 
-    torch.manual_seed(0)  # order and augmentations follow from it, as in torch
+    torch.manual_seed(0)  # it determines order and augmentations, as in torch
     table = hr.Dataset(arguments.table)
     count = len(table.classes) or 1 + max(table.facts(i)["label"] for i in range(len(table)))
     print(f"{len(table)} images of the classes {', '.join(table.classes) or f'0 to {count - 1}'}")

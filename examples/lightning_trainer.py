@@ -2,8 +2,8 @@
 
     python examples/lightning_trainer.py PHOTOGRAPHS
 
-The loader has ``state_dict`` and ``load_state_dict``, which Lightning saves in its checkpoints: the
-resumed run goes on with the very next batch.
+The loader has ``state_dict`` and ``load_state_dict``, which Lightning saves in its checkpoints. So
+the resumed run continues with the very next batch.
 """
 
 import argparse
@@ -43,7 +43,7 @@ class Classifier(lightning.LightningModule):
 
 
 def fit(photographs: str, folder: Path, steps: int, resume: Path | None = None) -> Classifier:
-    """Trains up to `steps` in all, and saves folder/last.ckpt."""
+    """Trains up to `steps` steps in all, and saves folder/last.ckpt."""
     lightning.seed_everything(0)
     dataset = hr.Dataset(photographs)
     model = Classifier(len(dataset.classes))

@@ -22,7 +22,7 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=2)
     arguments = parser.parse_args()
 
-    torch.manual_seed(0)  # order and augmentations follow from it
+    torch.manual_seed(0)  # it determines order and augmentations
     compose = v2.Compose(
         [
             v2.RandomResizedCrop(64),

@@ -15,7 +15,8 @@ from headrace import transforms as t
 
 
 def contrastive_loss(features: torch.Tensor, temperature: float = 0.5) -> torch.Tensor:
-    """NT-Xent (Chen et al., 2020): each view is to find its partner among all other views."""
+    """Computes NT-Xent (Chen et al., 2020): each view should find its partner among all other
+    views."""
     features = F.normalize(features)
     likeness = features @ features.T / temperature
     likeness.fill_diagonal_(float("-inf"))

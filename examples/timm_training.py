@@ -2,7 +2,7 @@
 
     python examples/timm_training.py PHOTOGRAPHS
 
-``PrefetchLoader`` takes uint8 batches, and normalises them on the device.
+``PrefetchLoader`` takes uint8 batches and normalises them on the device.
 """
 
 import argparse

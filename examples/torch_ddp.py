@@ -2,8 +2,8 @@
 
     torchrun --nproc-per-node 2 examples/torch_ddp.py PHOTOGRAPHS
 
-The loader finds its rank by itself. Every process has the same number of batches, and no
-photograph comes to two of them.
+The loader finds its rank by itself. Every process has the same number of batches, and no photograph
+goes to two of them.
 """
 
 import argparse

@@ -2,7 +2,7 @@
 
     python examples/torchdata_stateful.py PHOTOGRAPHS
 
-With worker processes, too: each has its own share of the batches and its own state.
+It also works with worker processes: each has its own part of the batches and its own state.
 """
 
 import argparse

@@ -2,7 +2,7 @@
 
     python examples/transformers_dataloader.py FOLDER
 
-The Trainer makes its loaders itself; ``get_train_dataloader`` is where it takes another.
+The Trainer makes its loaders itself; override ``get_train_dataloader`` to give it another one.
 """
 
 import argparse
@@ -27,7 +27,7 @@ TRAINING = v2.Compose(
 
 
 def as_arguments(samples: list) -> dict[str, torch.Tensor]:
-    """The model's arguments by name."""
+    """Returns the model's arguments by name."""
     images, labels = torch.utils.data.default_collate(samples)
     return {"pixel_values": images, "labels": labels}
 

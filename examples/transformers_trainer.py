@@ -20,7 +20,7 @@ TRAINING = [
 
 
 def as_arguments(batch: tuple) -> dict[str, torch.Tensor]:
-    """The model's arguments by name."""
+    """Returns the model's arguments by name."""
     return {"pixel_values": batch[0], "labels": batch[1]}
 
 

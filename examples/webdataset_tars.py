@@ -30,11 +30,12 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=2)
     arguments = parser.parse_args()
 
-    torch.manual_seed(0)  # the model's weights; order and augmentations follow from seed=
+    torch.manual_seed(0)  # for the model's weights; seed= determines order and augmentations
     dataset = hr.Dataset(arguments.shards)
     classes = 1 + max(dataset.facts(i)["label"] for i in range(len(dataset)))
     print(f"{len(dataset)} samples of {classes} classes, the first {dataset.facts(0)['key']}")
-    # All samples are shuffled, not shards and a buffer: order does not depend on how they are cut.
+    # All samples are shuffled, not shards and a buffer, so the order does not depend on how the
+    # shards are cut.
     loader = hr.Loader(dataset, arguments.batch_size, shuffle=True, seed=0, transform=TRAINING)
 
     model = nn.Sequential(nn.Conv2d(3, 16, 5, stride=4), nn.ReLU(), nn.AdaptiveAvgPool2d(4))
