@@ -204,7 +204,7 @@ func (c *Cache) take(b Block, make func(room []byte) ([]byte, error)) *entry {
 	return e
 }
 
-// decoded decodes a block into room, or into new memory if room is too small.
+// decoded decodes a block into room, or into new memory if room is nil.
 func decoded(b Block, room []byte, fetch func() ([]byte, error)) ([]byte, error) {
 	if room == nil {
 		if short := headroom.Memory(int64(b.Size)); short != nil {

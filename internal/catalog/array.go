@@ -75,8 +75,8 @@ type arrays struct {
 	source    *ArraySource // nil: unknown
 }
 
-// mostSide bounds a side as for any image (native's HRN_MAX_LENGTH). So many stretches take a gigabyte. Rows take no
-// memory if images lie on top of each other, so the numbers computed from rows are bounded instead.
+// mostSide bounds a side as for any image (native's HRN_MAX_LENGTH). mostStretches stretches take a gigabyte. Rows may
+// take no memory, if images lie on top of each other, so mostRows bounds the numbers that are computed from them.
 const (
 	mostSide      = 1 << 24
 	mostStretches = 1 << 25

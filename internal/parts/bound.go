@@ -8,7 +8,7 @@ func withBlocks(g geometry, blockBytes int64) geometry {
 }
 
 // reach extends the mappings to what another process has made longer than this one knows. A process with a larger bound
-// may do that while this process has the cache open, if no use of this process has a smaller bound.
+// may do that while this process has the cache open, but has no use of it whose bound would apply.
 func (c *Cache) reach() {
 	h := c.head
 	if h.entryTop <= uint64(len(c.entries)) && h.blockTop <= uint64(len(c.blocks)) {

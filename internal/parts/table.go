@@ -10,7 +10,7 @@ import (
 	"github.com/headrace/headrace/mmap"
 )
 
-// A table is made longer by growBy bytes at a time, and by at most an eighth of what it may have.
+// A table is made longer by growBy bytes at a time, or by an eighth of what it may have if that is less.
 const growBy = 1 << 20
 
 // table is a file that is mapped whole. It has disk space under it as far as it was grown, because a write to a mapping

@@ -34,7 +34,7 @@ var (
 	scarce bool // whether threads are kept
 )
 
-// This adds as many Ps again for threads that are not ours and call into the library.
+// This doubles the Ps, for threads that are not ours and call into the library.
 func init() { _, _ = Take(0, 0) }
 
 // Cores returns what GOMAXPROCS was when the library was loaded.
