@@ -1,6 +1,6 @@
 /* allowed.c: how many threads, and how much address space, the system still allows.
  *
- * internal/threads/cgroup.go looks at the same trees for CPUs; here Go does not run yet.
+ * internal/threads/cgroup.go reads the same trees for CPUs; this code runs before Go does.
  */
 #include "headroom.h"
 
@@ -17,7 +17,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* The first bytes of a small file below a root as text, false where it cannot be read. */
+/* Reads the first bytes of a small file below a root as text; false if it cannot be read. */
 static bool read_text(const char *root, const char *name, char *text, size_t capacity) {
   char path[2 * PATH_MAX];
   snprintf(path, sizeof path, "%s%s", root, name);
@@ -30,7 +30,7 @@ static bool read_text(const char *root, const char *name, char *text, size_t cap
   return true;
 }
 
-/* A file of one number; INT64_MAX where it says "max". */
+/* Reads a file with one number; INT64_MAX if it says "max". */
 static bool read_number(const char *root, const char *name, int64_t *number) {
   char text[64];
   if (!read_text(root, name, text, sizeof text)) return false;
@@ -44,7 +44,7 @@ static bool read_number(const char *root, const char *name, int64_t *number) {
 /* Notes a limit that leaves less room than those before. */
 __attribute__((format(printf, 4, 5))) static void note(hrh_allowed *allowed, int64_t most,
                                                        int64_t now, const char *format, ...) {
-  if (now < 0) now = 0; /* no kernel says so */
+  if (now < 0) now = 0; /* no kernel reports that */
   int64_t room = most > now ? most - now : 0;
   if (most == INT64_MAX || room >= allowed->threads) return;
   allowed->threads = room;
@@ -56,9 +56,9 @@ __attribute__((format(printf, 4, 5))) static void note(hrh_allowed *allowed, int
 
 /* ---- cgroups ---- */
 
-/* Looks at a group and at all above it, up to where the hierarchy is mounted. The true root has no
- * pids.max; where the highest that can be seen has one, a container's own tree is mounted, and a
- * pod's limit, for example, stands above it. */
+/* Looks at a group and at all groups above it, up to where the hierarchy is mounted. The true root
+ * has no pids.max. If the highest visible group has one, a container's own tree is mounted, and
+ * another limit, such as a pod's, may be above it. */
 static void look_up(hrh_allowed *allowed, const char *root, const char *mount, const char *group) {
   char directory[PATH_MAX - 16], path[PATH_MAX];
   size_t top = strlen(mount);
@@ -80,7 +80,7 @@ static void look_up(hrh_allowed *allowed, const char *root, const char *mount, c
   allowed->hidden |= limited;
 }
 
-/* Whether a list of words with commas between them has a word. */
+/* Whether a list of words that commas separate has a word. */
 static bool has_word(const char *list, const char *word) {
   size_t length = strlen(word);
   for (const char *at = list; (at = strstr(at, word)) != NULL; at += length) {
@@ -90,7 +90,7 @@ static bool has_word(const char *list, const char *word) {
   return false;
 }
 
-/* Undoes mountinfo's octal escapes, as of a space, in place. */
+/* Replaces mountinfo's octal escapes, such as that of a space, in place. */
 static void unescape(char *text) {
   char *to = text;
   for (const char *from = text; *from != '\0'; to++) {
@@ -106,7 +106,8 @@ static void unescape(char *text) {
 }
 
 /* Splits a line of mountinfo (proc_pid_mountinfo(5)): id parent major:minor root point options
- * [tags...] - type source super-options. True for a mount of the hierarchy that is asked for. */
+ * [tags...] - type source super-options. Returns true for a mount of the hierarchy that is asked
+ * for. */
 static bool is_mount(char *line, bool v2, char **base, char **point) {
   char *behind = strstr(line, " - ");
   char *words[5], *rest = line, *more;
@@ -129,8 +130,8 @@ static bool is_mount(char *line, bool v2, char **base, char **point) {
   return true;
 }
 
-/* Finds where a hierarchy is mounted, and what of it: the mount shows the tree from its root down.
- * A group outside of that is not visible, but the mount itself is. */
+/* Finds where a hierarchy is mounted, and which part of it: the mount shows the tree from its root
+ * down. A group outside that part is not visible, but the mount itself is. */
 static void look_in_hierarchy(hrh_allowed *allowed, const char *root, bool v2, const char *group) {
   char path[PATH_MAX], *line = NULL, *base, *point;
   snprintf(path, sizeof path, "%s/proc/self/mountinfo", root);
@@ -151,12 +152,12 @@ static void look_in_hierarchy(hrh_allowed *allowed, const char *root, bool v2, c
   allowed->hidden |= !found;
 }
 
-/* Both hierarchies may be there: lines of cgroups(7) are id:controllers:path, and version 2 is the
- * one without controllers. */
+/* Both hierarchies may exist: lines of cgroups(7) are id:controllers:path, and version 2 is the one
+ * without controllers. */
 static void look_at_cgroups(hrh_allowed *allowed, const char *root) {
   char text[16384], *more;
   if (!read_text(root, "/proc/self/cgroup", text, sizeof text))
-    return; /* no such thing in this kernel */
+    return; /* this kernel has no cgroups */
   for (char *line = strtok_r(text, "\n", &more); line; line = strtok_r(NULL, "\n", &more)) {
     char *controllers = strchr(line, ':');
     char *group = controllers != NULL ? strchr(controllers + 1, ':') : NULL;
@@ -170,7 +171,7 @@ static void look_at_cgroups(hrh_allowed *allowed, const char *root) {
 
 /* ---- the user, and the machine ---- */
 
-/* RLIMIT_NPROC does not bind who may exceed it (kernel/fork.c, copy_process). */
+/* RLIMIT_NPROC does not bind processes that may exceed it (kernel/fork.c, copy_process). */
 static bool is_exempt(void) {
   struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
   struct __user_cap_data_struct data[2] = {0};
@@ -179,7 +180,7 @@ static bool is_exempt(void) {
   return (data[0].effective & (CAP_TO_MASK(CAP_SYS_RESOURCE) | CAP_TO_MASK(CAP_SYS_ADMIN))) != 0;
 }
 
-/* Threads of this user that can be seen. The kernel counts those of other containers, too. */
+/* The visible threads of this user. The kernel also counts those in other containers. */
 static int64_t threads_of_user(void) {
   DIR *processes = opendir("/proc");
   int64_t sum = 0;
@@ -197,7 +198,7 @@ static int64_t threads_of_user(void) {
   return sum;
 }
 
-/* All threads of the machine, from the fourth word of loadavg: running/all. 0 where unknown. */
+/* All threads of the machine, from the fourth word of loadavg: running/all. 0 if unknown. */
 static int64_t threads_of_machine(const char *root) {
   char text[128];
   int64_t all;
@@ -205,7 +206,7 @@ static int64_t threads_of_machine(const char *root) {
   return sscanf(text, "%*s %*s %*s %*d/%" SCNd64, &all) == 1 ? all : 0;
 }
 
-/* Where counting a user's threads, which takes 20 us a process, cannot matter. */
+/* So far from a limit, counting a user's threads cannot matter; it takes 20 us for each process. */
 #define FAR_AWAY 4096
 
 hrh_allowed hrh_allowed_threads(const char *root) {

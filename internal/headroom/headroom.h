@@ -1,13 +1,13 @@
-/* headroom.h: the threads and the address space that the engine needs, made sure of.
+/* headroom.h: makes sure of the threads and the address space that the engine needs.
  *
- * Go's runtime ends the process where it gets no thread or no address space, at its start and at
- * any later moment ("runtime/cgo: pthread_create failed", "out of memory"): it has no other answer.
- * So what it will ask for is taken before, where a shortage can still be an error: threads are made
- * and wait for their work (threads.c), address space is mapped and given up when Go asks for it
- * (space.c). Whether that has to be done is read from the system's limits (allowed.c).
+ * Go's runtime ends the process if it gets no thread or no address space, at its start and at any
+ * later moment ("runtime/cgo: pthread_create failed", "out of memory"): it has no other answer. So
+ * what it will ask for is taken before, when a shortage can still be an error. Threads are made and
+ * wait for their work (threads.c). Address space is mapped and given up when Go asks for it
+ * (space.c). The system's limits say whether that is necessary (allowed.c).
  *
- * Go's part of a shared library begins when the library is loaded, in a thread of its own. Here it
- * is put off until the first call (start.c), which can say what is missing.
+ * In a shared library, Go starts when the library is loaded, in a thread of its own. Here that is
+ * put off until the first call (start.c), which can report what is missing.
  */
 #ifndef HEADROOM_H
 #define HEADROOM_H
@@ -16,7 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What a sentence may take. */
+/* The most bytes of a sentence. */
 #define HRH_TEXT 512
 
 /* What is short, if anything. */
@@ -25,12 +25,12 @@ enum hrh_short { HRH_ENOUGH = 0, HRH_THREADS = 1, HRH_SPACE = 2 };
 /* ---- allowed.c: what the system allows ---- */
 
 typedef struct hrh_allowed {
-  int64_t threads;   /* that may still be made, by what can be read; INT64_MAX: no limit */
+  int64_t threads;   /* that may still be made, as far as limits can be read; INT64_MAX: no limit */
   bool hidden;       /* a limit may be above a container, where it cannot be read */
-  char by[HRH_TEXT]; /* which limit that is, empty where there is none */
+  char by[HRH_TEXT]; /* which limit that is; "" if there is none */
 } hrh_allowed;
 
-/* root: "", or a directory that has a /proc and what is mounted, of a test. */
+/* root: "", or for a test a directory that has a /proc and what is mounted. */
 hrh_allowed hrh_allowed_threads(const char *root);
 
 /* Bytes that may still be mapped; INT64_MAX: no limit. */
@@ -38,21 +38,21 @@ int64_t hrh_allowed_space(void);
 
 /* ---- threads.c: threads that wait for Go to ask for them ---- */
 
-/* Most that Go may ask for beside those that run its goroutines: its monitor, its template thread,
- * one that polls, one of a finalizer, one of a close that waits, the one that ends a loader; and
- * two that are on their way to sleep while another takes their place. */
+/* The most threads that Go may ask for beside those that run its goroutines: its monitor, its
+ * template thread, one that polls, one for a finalizer, one for a close that waits, the one that
+ * ends a loader; and two that are about to sleep while another takes their place. */
 #define HRH_OTHERS 8
 
-/* Sees to it that the library has so many threads, counting those that run, and ends those that
- * wait in excess of it. Returns how many there are: fewer where the system refuses more. */
+/* Makes sure that the library has so many threads, counting those that run, and ends waiting ones
+ * beyond that number. Returns how many there are; fewer if the system refuses more. */
 int64_t hrh_keep(int64_t threads);
 
-/* Whether threads have to be kept at all for somebody who needs so many: a limit is near, or cannot
- * be read. */
+/* Whether threads have to be kept at all for a caller that needs so many: a limit is near, or
+ * cannot be read. */
 bool hrh_scarce(int64_t threads);
 
-/* Begins the one thread that was put off while the library was loaded, which starts Go. An errno.
- */
+/* Begins the one thread that was put off while the library was loaded; it starts Go. Returns an
+ * errno. */
 int hrh_begin(void);
 
 /* Address space of one thread's stack. */
@@ -66,30 +66,32 @@ int64_t hrh_stack_bytes(void);
  * sum abort the process in tests/faults/test_starved.py. */
 #define HRH_GO_BYTES (INT64_C(1248) << 20)
 
-/* What is kept for the time after: one more part of Go's heap, for which it maps 128 MiB and gives
- * back half, and what describes it. */
+/* What is kept for later: one more part of Go's heap, for which Go maps 128 MiB and gives back
+ * half, and the tables that describe it. */
 #define HRH_KEPT_BYTES (INT64_C(144) << 20)
 
-/* Holds so many bytes back, where the address space is limited; false where it has not got them. */
+/* Holds back so many bytes, if the address space is limited; false if it does not have them. */
 bool hrh_hold(int64_t bytes);
 
-/* Gives up as many of them, for a mapping that the system refused. */
+/* Gives up so many of these bytes, for a mapping that the system refused. */
 bool hrh_give(int64_t bytes);
 
-/* Maps so many bytes, or half of what is allowed, until it is called with 0: what threads that
- * begin are not to take. By one caller at a time. */
+/* Maps so many bytes, or half of what is allowed, until it is called with 0, so that threads that
+ * begin do not take them. Only one caller at a time may call it. */
 void hrh_set_aside(int64_t bytes);
 
-/* Whether Go took of what was held back, and it cannot be taken anew; with a sentence. */
+/* Whether Go took some of what was held back, and it cannot be held again; with a sentence. */
 bool hrh_spent(char *text, size_t capacity);
 
 /* ---- start.c ---- */
 
-/* What is short where of so many threads some were allowed, or for so many bytes, as a sentence. */
+/* Writes a sentence about what is short if only some of so many threads were allowed, or if so many
+ * bytes are needed. */
 int32_t hrh_say_threads(char *text, size_t capacity, int64_t needed, int64_t allowed);
 void hrh_say_space(char *text, size_t capacity, int64_t needed);
 
-/* Starts Go's runtime, once. Otherwise than HRH_ENOUGH nothing was begun, and text says why. */
+/* Starts Go's runtime, once. If the result is not HRH_ENOUGH, nothing was begun, and text says
+ * why. */
 int32_t hrh_start(char *text, size_t capacity);
 
 /* ---- timerslack.c ---- */

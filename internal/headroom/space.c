@@ -1,9 +1,9 @@
 /* space.c: address space that is given up when Go asks for it.
  *
- * The mmap and the malloc of this file are those of the whole library, hidden from everybody else:
- * with cgo Go's runtime gets its memory by these names (runtime/cgo, gcc_mmap.c and gcc_util.c),
- * and ends the process where they fail. A mapping of ours is held for that moment; native/ maps
- * what it needs by another name, for there a refusal is an error like any other.
+ * The whole library uses the mmap and the malloc of this file, which nobody else sees. With cgo,
+ * Go's runtime gets its memory by these names (runtime/cgo, gcc_mmap.c and gcc_util.c), and ends
+ * the process if they fail. A mapping of ours is held for that moment. native/ maps what it needs
+ * by another name, because a refusal is an ordinary error there.
  */
 #include "headroom.h"
 
@@ -19,9 +19,9 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static char *held;
 static _Atomic size_t held_bytes;
-static _Atomic size_t wanted; /* 0 where the address space has no limit */
+static _Atomic size_t wanted; /* 0 if the address space has no limit */
 
-/* libc's, as any library's reference to it is bound. */
+/* libc's malloc, bound like any library's reference to it. */
 static void *(*allocate)(size_t);
 
 __attribute__((constructor(101))) static void find_malloc(void) {
@@ -32,16 +32,16 @@ static void *map(size_t bytes) {
   return mmap64(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 }
 
-/* Shrinks what is held, with the lock held. */
+/* Shrinks what is held. The lock is held. */
 static void shrink(size_t bytes) {
   munmap(held + bytes, held_bytes - bytes);
   held_bytes = bytes;
 }
 
-/* Makes what is held larger, with the lock held; or leaves it as it was. */
+/* Makes what is held larger, or leaves it as it was. The lock is held. */
 static bool enlarge(size_t size) {
   char *more = map(size);
-  if (more == MAP_FAILED && held_bytes > 0) { /* both are too much, one may not be */
+  if (more == MAP_FAILED && held_bytes > 0) { /* both together are too much, but one may fit */
     size_t before = held_bytes;
     shrink(0);
     more = map(size);
@@ -106,7 +106,7 @@ bool hrh_spent(char *text, size_t capacity) {
   return true;
 }
 
-/* Maps in the place of what is held, so that nobody can be faster. */
+/* Maps in the place of what is held, so that no other thread can take it first. */
 static void *map_in_place(size_t length, int protection, int flags, int file, off_t offset) {
   size_t size = whole_pages(length);
   void *found = MAP_FAILED;
@@ -119,8 +119,8 @@ static void *map_in_place(size_t length, int protection, int flags, int file, of
   return found;
 }
 
-/* Where Go asks for a certain address it has others to try, and none in the end (runtime/malloc.go,
- * mheap.sysAlloc). */
+/* If Go asks for a certain address and fails, it tries others, and in the end no certain one
+ * (runtime/malloc.go, mheap.sysAlloc). */
 HIDDEN void *mmap(void *address, size_t length, int protection, int flags, int file, off_t offset) {
   void *found = mmap64(address, length, protection, flags, file, offset);
   if (found == MAP_FAILED && errno == ENOMEM && address == NULL) {
@@ -130,10 +130,10 @@ HIDDEN void *mmap(void *address, size_t length, int protection, int flags, int f
   return found;
 }
 
-/* What Go's runtime asks malloc for, at each start of a thread; codecs ask for more at once. */
+/* What Go's runtime asks malloc for at each start of a thread; codecs ask for more at once. */
 #define SMALL_BYTES 64
 
-/* What malloc asks the system for then (glibc, malloc.c: MMAP_AS_MORECORE_SIZE), and some more. */
+/* What malloc then asks the system for (glibc, malloc.c: MMAP_AS_MORECORE_SIZE), and some more. */
 #define GROWTH_BYTES (4 << 20)
 
 HIDDEN void *malloc(size_t bytes) {

@@ -1,5 +1,5 @@
-/* start.c: Go's start, when the first call wants it and not when the library is loaded; and what
- * is said where that cannot be. */
+/* start.c: starts Go when the first call needs it, and not when the library is loaded; and says
+ * what is missing if that is impossible. */
 #include "headroom.h"
 
 #include <inttypes.h>
@@ -10,7 +10,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
-/* Threads that Go's start takes: four were seen beside those others, and a quarter of the
+/* The threads that Go's start takes: four were seen beside HRH_OTHERS, and a quarter of the
  * processors may be at a garbage collection. */
 static int64_t start_threads(void) {
   cpu_set_t cores;
@@ -18,7 +18,7 @@ static int64_t start_threads(void) {
   return 4 + HRH_OTHERS + count / 4;
 }
 
-/* What Go's start leaves held: threads.c and space.c have what it needs by then. */
+/* After Go's start these stay set: threads.c and space.c have what Go needs by then. */
 static atomic_bool started;
 static pthread_mutex_t starting = PTHREAD_MUTEX_INITIALIZER;
 

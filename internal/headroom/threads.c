@@ -1,8 +1,8 @@
 /* threads.c: threads that wait for Go to ask for them.
  *
- * The pthread_create of this file is that of the whole library, hidden from everybody else: with
- * cgo Go's runtime makes its threads by that name (runtime/cgo, gcc_libinit.c), and ends the
- * process where it fails. Here it is handed one that waits already.
+ * The whole library uses the pthread_create of this file, which nobody else sees. With cgo, Go's
+ * runtime makes its threads by that name (runtime/cgo, gcc_libinit.c), and ends the process if it
+ * fails. Here it is given a thread that is already waiting.
  */
 #include "headroom.h"
 
@@ -17,24 +17,25 @@
 
 typedef void *(*task)(void *);
 
-/* A thread of the library's. */
+/* A thread of the library. */
 typedef struct thread {
   pthread_t id;
   pthread_cond_t called;
   task work; /* NULL while it waits */
   void *argument;
   bool dismissed;
-  struct thread *next; /* of those that wait */
+  struct thread *next; /* the next thread that waits */
 } thread;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t returned = PTHREAD_COND_INITIALIZER; /* one more waits, or has begun */
 static thread *waiting;
-static int64_t alive; /* those that wait, and those at work */
-static int64_t kept;  /* so many are not to end */
+static int64_t alive; /* the waiting threads and those at work */
+static int64_t kept;  /* so many threads should not end */
 static int64_t made, begun;
 
-/* libc's, as any library's reference to it is bound: through what a program has put before it. */
+/* libc's pthread_create, bound like any library's reference to it: through what a program has put
+ * before it. */
 static int (*create)(pthread_t *, const pthread_attr_t *, task, void *);
 
 /* Go's start, while it is put off. */
@@ -45,8 +46,9 @@ static struct {
   sigset_t mask;
 } first;
 
-/* Go starts by a constructor without a priority, so behind those that have one; and of Go's object,
- * which is linked before those of C, so before theirs. In a program nothing is started then. */
+/* Go starts by a constructor without a priority, so after the constructors that have one. Go's
+ * object is linked before those of C, so its constructor runs before theirs. In a program nothing
+ * is started then. */
 __attribute__((constructor(101))) static void begin_loading(void) {
   create = (int (*)(pthread_t *, const pthread_attr_t *, task, void *))(uintptr_t)dlsym(
       RTLD_DEFAULT, "pthread_create");
@@ -55,18 +57,19 @@ __attribute__((constructor(101))) static void begin_loading(void) {
 
 __attribute__((constructor)) static void end_loading(void) { loading = false; }
 
-/* With its first memory glibc makes a thread an arena, 64 MB of addresses, where it gets them.
- * Better when the thread begins than when somebody else counts on them. */
+/* When a thread first allocates memory, glibc makes it an arena of 64 MB of addresses, if it gets
+ * them. It is better to do so when the thread begins than when other code counts on these
+ * addresses. */
 static void take_arena(void) {
   void *volatile memory = malloc(1);
   free(memory);
 }
 
-/* One thread's life: work, and wait for more as long as it is kept. */
+/* The life of one thread: it works, and waits for more work as long as it is kept. */
 static void *serve(void *own) {
   thread *self = own;
   if (first.work != NULL) hrh_wake_late();
-  pthread_mutex_lock(&lock); /* when all are made that are made together */
+  pthread_mutex_lock(&lock); /* waits until all threads that are made together exist */
   pthread_mutex_unlock(&lock);
   take_arena();
   pthread_mutex_lock(&lock);
@@ -93,8 +96,8 @@ static void *serve(void *own) {
   return NULL;
 }
 
-/* Makes a thread, with the lock held; without work it waits. All signals are blocked in it, as Go
- * wants them in a thread that begins. */
+/* Makes a thread; without work it waits. The lock is held. All signals are blocked in it, as Go
+ * requires in a thread that begins. */
 static int add(pthread_t *id, task work, void *argument) {
   thread *fresh = calloc(1, sizeof *fresh);
   if (fresh == NULL) return EAGAIN;
@@ -123,7 +126,7 @@ static int add(pthread_t *id, task work, void *argument) {
   return 0;
 }
 
-/* Gives work to a thread that waits, with the lock held. */
+/* Gives work to a waiting thread. The lock is held. */
 static bool hand_out(pthread_t *id, task work, void *argument) {
   thread *found = waiting;
   if (found == NULL) return false;
@@ -135,7 +138,7 @@ static bool hand_out(pthread_t *id, task work, void *argument) {
   return true;
 }
 
-/* What a thread that comes back is waited for, where there is no other: Go asks twenty times. */
+/* How long to wait for a thread to come back, if there is no other: Go asks twenty times. */
 #define PATIENCE_NS 500000000
 
 static void wait_for_one(void) {
@@ -149,7 +152,7 @@ static void wait_for_one(void) {
 
 HIDDEN int pthread_create(pthread_t *id, const pthread_attr_t *attributes, task work,
                           void *argument) {
-  (void)attributes; /* Go's are those of add */
+  (void)attributes; /* Go's attributes are those that add sets */
   if (loading) {
     first.work = work;
     first.argument = argument;
@@ -159,7 +162,7 @@ HIDDEN int pthread_create(pthread_t *id, const pthread_attr_t *attributes, task 
   int error = 0;
   if (!hand_out(id, work, argument)) {
     error = add(id, work, argument);
-    /* Either is EAGAIN to pthread_create: no thread, and no address space for its stack. */
+    /* pthread_create returns EAGAIN for either: no thread, and no address space for its stack. */
     while (error != 0 && hrh_give(hrh_stack_bytes())) error = add(id, work, argument);
     if (error != 0) {
       wait_for_one();
@@ -171,7 +174,7 @@ HIDDEN int pthread_create(pthread_t *id, const pthread_attr_t *attributes, task 
 }
 
 static void *begin_go(void *argument) {
-  /* What is blocked in Go's first thread stays so in all. */
+  /* Signals that are blocked in Go's first thread stay blocked in all its threads. */
   pthread_sigmask(SIG_SETMASK, &first.mask, NULL);
   return first.work(argument);
 }
@@ -186,7 +189,7 @@ int hrh_begin(void) {
   return error;
 }
 
-/* A thread counts for the kernel until a moment after its end. */
+/* The kernel counts a thread until a moment after its end. */
 #define TRIES 4
 static const struct timespec moment = {.tv_nsec = 2000000};
 
@@ -214,8 +217,8 @@ int64_t hrh_keep(int64_t threads) {
   return found;
 }
 
-/* Where less than this is left of a limit, other processes may take it while we are at work: limits
- * of containers are a few thousand at most. */
+/* If less than this is left of a limit, other processes may take it while we are at work: limits of
+ * containers are a few thousand at most. */
 static int64_t plenty(int64_t threads) { return 4 * threads + 4096; }
 
 bool hrh_scarce(int64_t threads) {
