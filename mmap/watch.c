@@ -1,9 +1,9 @@
 /* watch.c: zeros in place of SIGBUS, for mappings that are watched.
  *
- * A page of a mapping that lies behind the end of its file raises SIGBUS in whoever reads it. The
- * handler here puts a page of zeros there and notes it, and the reader goes on; who asked for the
- * bytes asks afterwards whether they were the file's. Everything else is handed to the handler that
- * was there before. */
+ * A page of a mapping that lies behind the end of its file raises SIGBUS in the thread that reads
+ * it. The handler here puts a page of zeros there and notes it, and the reader continues. The code
+ * that asked for the bytes checks afterwards whether they were the file's. Everything else is
+ * handed to the handler that was there before. */
 #include "watch.h"
 
 #include <errno.h>
@@ -18,15 +18,16 @@ struct hr_watch {
   _Atomic(uintptr_t) start; /* 0: free for the next mapping */
   _Atomic(size_t) length;
   _Atomic(int64_t) lost;
-  atomic_int protection; /* of the page of zeros: as that of the mapping */
+  atomic_int protection; /* of the page of zeros: the same as the mapping's */
   hr_watch *next;
 };
 
-/* Never freed, for the handler may be going over them at any time. */
+/* Never freed, because the handler may be reading the list at any time. */
 static _Atomic(hr_watch *) watches;
 
-/* What was there when our handler went on top. More than one, for a handler may run in one thread
- * while another arms; that one thread arms so often meanwhile, nobody does. */
+/* The handlers that were there when ours went on top. There is more than one, because a handler may
+ * run in one thread while another thread arms. It is not expected that other threads arm KEPT times
+ * meanwhile. */
 #define KEPT 16
 static struct sigaction kept[KEPT];
 static const struct sigaction standard; /* zeros: SIG_DFL */
@@ -34,7 +35,7 @@ static _Atomic(const struct sigaction *) below = &standard;
 static atomic_uint arms;
 static uintptr_t page_bytes;
 
-/* Notes the page first, before anybody can read a zero. */
+/* Notes the page first, before any thread can read a zero. */
 static bool mend(uintptr_t address) {
   for (hr_watch *watch = atomic_load(&watches); watch; watch = watch->next) {
     uintptr_t start = atomic_load(&watch->start);
@@ -49,7 +50,7 @@ static bool mend(uintptr_t address) {
   return false;
 }
 
-/* The same access again and again: whoever was below us has not made it good. */
+/* The same access is repeated: the handler below ours has not repaired it. */
 static bool is_stuck(const siginfo_t *info) {
   static _Atomic(void *) last;
   static atomic_int times;
@@ -57,13 +58,14 @@ static bool is_stuck(const siginfo_t *info) {
   return atomic_fetch_add(&times, 1) >= 3;
 }
 
-/* Ours stays on top meanwhile, for other threads look at mapped bytes. A handler that means to end
- * the process prints, puts back what it was put on, which is ours (Python's faulthandler) or the
- * default, and raises the signal again, which waits until we return; nobody is below us then. One
- * that only returns, as faulthandler's does once it was disabled, is asked again in vain. */
+/* Our handler stays on top meanwhile, because other threads read mapped bytes. A handler that means
+ * to end the process prints, restores the handler that it replaced, which is ours (Python's
+ * faulthandler) or the default, and raises the signal again. That signal waits until we return;
+ * then no handler is below ours. A handler that only returns, like faulthandler's once it was
+ * disabled, is called again in vain. */
 static void hand_on(int signal, siginfo_t *info, void *context) {
   const struct sigaction *next = atomic_load(&below);
-  const bool sent = info->si_code <= 0; /* by somebody: no access will repeat it */
+  const bool sent = info->si_code <= 0; /* sent by a process: no access will repeat it */
   if (!sent && is_stuck(info)) next = &standard;
   if (next->sa_handler == SIG_DFL || next->sa_handler == SIG_IGN) {
     if (sent && next->sa_handler == SIG_IGN) return;
@@ -96,7 +98,7 @@ int hr_watch_arm(void) {
   atomic_store(&below, &kept[time % KEPT]);
   page_bytes = (uintptr_t)sysconf(_SC_PAGESIZE);
   struct sigaction ours = {.sa_sigaction = on_signal};
-  /* What Go asks of handlers on top of its own (package os/signal). */
+  /* What Go requires of handlers on top of its own (package os/signal). */
   ours.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART;
   sigfillset(&ours.sa_mask);
   return sigaction(SIGBUS, &ours, NULL);
