@@ -10,7 +10,7 @@ from typing import Any
 from headrace.dataset import Dataset
 from headrace.errors import one_line
 
-_FOLDERS = 1000  # of class folders, so many are looked at
+_FOLDERS = 1000  # class folders that are looked at, at most
 
 
 def look(dataset: Dataset, version: str) -> dict[str, Any]:
