@@ -128,6 +128,7 @@ def native_op(function: Any) -> dict[str, Any]:
     return {"name": "Native", "function": address, "context": 0}
 
 
+@pytest.mark.slow
 def test_no_function_of_the_programs_runs_once_its_loader_is_closed(dataset: int) -> None:
     running, calls = threading.Event(), []
 
@@ -153,6 +154,7 @@ def test_no_function_of_the_programs_runs_once_its_loader_is_closed(dataset: int
         assert calls[0] < closed
 
 
+@pytest.mark.slow
 def test_close_waits_for_the_image_that_is_written_into_lent_memory(dataset: int) -> None:
     library, batch, error = _lib.library(), abi.Batch(), abi.Error()
 

@@ -353,6 +353,7 @@ def writer(tmp_path_factory: pytest.TempPathFactory) -> hr.Writer:
     return made
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
 @given(image=ANYTHING, label=ANYTHING, key=ANYTHING, n=ANYTHING)
 def test_whatever_a_sample_is_given_as_it_is_taken_or_refused_by_name(

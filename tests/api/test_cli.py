@@ -65,6 +65,7 @@ def test_verify_names_shard_sample_and_offset_and_fails(packed: Path, tmp_path: 
     assert "Traceback" not in text
 
 
+@pytest.mark.slow
 def test_info_shows_the_path_of_a_single_file(tmp_path: Path) -> None:
     np.save(tmp_path / "images.npy", np.zeros((4, 8, 8, 3), np.uint8))
     with tarfile.open(tmp_path / "photos.tar", "w") as archive:
@@ -149,6 +150,7 @@ def sentence(*arguments: Any, status: int = 1, **options: Any) -> str:
     return done.stderr
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("command", ["info", "verify", "bench", "pack", "view", "index"])
 def test_a_failure_is_one_sentence_with_the_file(command: str, tmp_path: Path) -> None:
     missing = tmp_path / "no [such] place"
@@ -227,6 +229,7 @@ def test_a_wrong_value_is_one_sentence_that_names_its_option(
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -269,6 +272,7 @@ def test_the_version_is_that_of_the_package_and_of_what_the_engine_writes(packed
         assert dataset.info["created_by"] == f"headrace {hr.__version__}"
 
 
+@pytest.mark.slow
 def test_a_folder_of_splits_whose_names_became_classes_is_warned_of(tmp_path: Path) -> None:
     names = [f"{split}/{kind}/1.png" for split in ("train", "val") for kind in ("cat", "dog")]
     source = write_tree(tmp_path / "photos", {name: png(8, 8, 2) for name in names})
@@ -295,6 +299,7 @@ def test_folders_of_containers_that_are_splits_are_not_warned_of(tmp_path: Path)
     assert "if these are splits" not in done.stderr
 
 
+@pytest.mark.slow
 def test_split_of_a_folder_of_class_folders_says_which_folder_was_meant(tmp_path: Path) -> None:
     source = write_tree(tmp_path / "photos", {"train/cat/1.png": png(8, 8, 2)})
     for command in (["info", source], ["pack", source, tmp_path / "p"]):
@@ -313,6 +318,7 @@ def test_a_file_that_is_no_container_is_answered_with_what_takes_it(tmp_path: Pa
         assert words in sentence("info", tmp_path / name)
 
 
+@pytest.mark.slow
 def test_a_notice_that_images_are_re_encoded_comes_only_where_they_are(
     folder: Path, tmp_path: Path
 ) -> None:
@@ -385,6 +391,7 @@ def written_to(output: int, arguments: list[Any]) -> subprocess.CompletedProcess
 OUTPUTS = [["info"], ["info", "--json"], ["--version"], ["--help"], ["pack", "--help"], []]
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("arguments", OUTPUTS)
 def test_where_nobody_reads_on_a_command_ends_as_a_shells_other_programs_without_a_word(
     packed: Path, arguments: list[str]
@@ -395,6 +402,7 @@ def test_where_nobody_reads_on_a_command_ends_as_a_shells_other_programs_without
     assert (done.returncode, done.stderr) == (141, "")
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("arguments", OUTPUTS)
 def test_output_that_no_disk_has_room_for_is_a_sentence_and_no_traceback(
     packed: Path, arguments: list[str]

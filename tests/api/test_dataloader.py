@@ -182,6 +182,7 @@ def test_a_copy_and_a_pickle_go_on_as_loaders_of_their_own(photos: datasets.Imag
     assert same(list(loader), expected)
 
 
+@pytest.mark.slow
 def test_importing_headrace_imports_neither_torch_nor_torchvision() -> None:
     program = (
         "import sys, headrace; headrace.Dataset; headrace.from_torchvision\n"
@@ -664,6 +665,7 @@ def slowly(image: Any) -> Any:
     return image
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", [[], [slowly]])
 def test_a_batch_that_takes_longer_than_timeout_is_torchs_runtime_error(
     tmp_path: Path, suffix: list[Any]

@@ -375,6 +375,7 @@ def test_wait_keeps_its_timeout_and_says_whether_all_is_finished(tmp_path: Path)
     decoder.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("whole", [False, True], ids=["work", "decoder"])
 def test_nothing_is_written_after_a_close_though_a_read_hangs(tmp_path: Path, whole: bool) -> None:
     decoder, room = Decoder(2, read_delay_ms=2500), np.zeros(CROP_BYTES, np.uint8)
@@ -578,6 +579,7 @@ def test_hostile_tasks_of_c_are_an_error_and_never_a_crash(decoder: Decoder) -> 
         assert _lib.library().hr_decoder_open(config, len(config), byref(opened), None) == 5
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("closing", ["", "work.close()", "decoder.close()", "del decoder, work"])
 def test_a_program_may_end_with_works_unfinished(tmp_path: Path, closing: str) -> None:
     path = tmp_path / "a"

@@ -254,6 +254,7 @@ def test_a_loader_goes_on_where_it_stood_also_where_the_step_fails(packed: Path)
         assert loader.state_dict() == stood
 
 
+@pytest.mark.slow
 def test_a_loader_whose_own_code_sleeps_is_the_limit_and_the_rate_without_it_is_told(
     packed: Path,
 ) -> None:
@@ -269,6 +270,7 @@ def test_a_loader_whose_own_code_sleeps_is_the_limit_and_the_rate_without_it_is_
     assert remedy["images_per_second"] > 2 * found.measured["loader"]
 
 
+@pytest.mark.slow
 def test_a_loader_all_of_whose_images_python_makes_says_so_and_counts_as_decoding() -> None:
     class Late(data.Dataset[Any]):
         def __len__(self) -> int:
@@ -285,6 +287,7 @@ def test_a_loader_all_of_whose_images_python_makes_says_so_and_counts_as_decodin
     assert any("loader.explain() says what it costs" in note for note in found.notes)
 
 
+@pytest.mark.slow
 def test_the_share_of_time_that_is_for_data_is_parted_by_its_causes(packed: Path) -> None:
     with hr.Loader(packed, 8, transform=CROP, output="numpy") as loader:
         found = hr.doctor(loader, lambda batch: None, seconds=2)
@@ -294,6 +297,7 @@ def test_the_share_of_time_that_is_for_data_is_parted_by_its_causes(packed: Path
     assert f"{found.measured['waiting_share'] * 100:.0f} % of the training's time" in str(found)
 
 
+@pytest.mark.slow
 def test_with_a_step_what_helps_the_dataset_is_told_with_the_rate_that_the_step_leaves(
     tmp_path: Path,
 ) -> None:
@@ -360,6 +364,7 @@ def test_a_file_systems_kind_is_that_of_the_longest_mount_point() -> None:
     assert not machine.is_remote("ext4")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("with_a_step", [False, True])
 def test_larger_batches_are_tried_where_batches_of_tiny_images_are_the_limit(
     with_a_step: bool,

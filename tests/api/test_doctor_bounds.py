@@ -120,6 +120,7 @@ def slowly() -> list[Any]:
     return [hr.transforms.Resize((9, 7)), hr.transforms.Native(sleeping)]
 
 
+@pytest.mark.slow
 def test_a_diagnosis_ends_in_twice_its_time_though_a_batch_takes_longer(packed: Path) -> None:
     def attempt() -> float:
         began = time.perf_counter()
@@ -137,6 +138,7 @@ def test_a_diagnosis_ends_in_twice_its_time_though_a_batch_takes_longer(packed: 
     within(10.0, attempt, tries=2)
 
 
+@pytest.mark.slow
 def test_a_diagnosis_of_a_step_ends_in_twice_its_time_though_a_batch_takes_long(
     packed: Path,
 ) -> None:

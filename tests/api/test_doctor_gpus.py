@@ -125,6 +125,7 @@ def test_without_a_driver_there_are_no_gpus_and_the_report_says_so(
     assert any("the copy to a GPU was not measured: " in note for note in found.notes)
 
 
+@pytest.mark.slow
 def test_a_gpu_is_watched_while_the_training_runs(library: str) -> None:
     batches = [np.zeros((4, 3, 8, 8))] * 3
     found = hr.doctor(batches, lambda batch: threading.Event().wait(0.02), seconds=3)

@@ -198,6 +198,7 @@ def test_worker_processes_that_shared_memory_is_too_small_for_are_told_of() -> N
     assert "64 worker processes share 8 cores" in note
 
 
+@pytest.mark.slow
 def test_torchs_loader_is_looked_at_with_its_workers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine, "_shared_memory", lambda: 1000)
     data = TensorDataset(torch.zeros(64, 3, 8, 8), torch.zeros(64))

@@ -98,6 +98,7 @@ def test_a_diagnosis_in_which_nothing_could_be_measured_says_so() -> None:
     assert sentences.lines(answer)[0] == "none: no stage could be measured in this time"
 
 
+@pytest.mark.slow
 def test_a_diagnosis_writes_no_trace_and_a_loader_that_is_diagnosed_its_own(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -127,6 +128,7 @@ def test_a_recipe_is_read_from_a_file_and_a_wrong_one_is_named(
             cli.app(asked, standalone_mode=False)
 
 
+@pytest.mark.slow
 def test_what_headraces_loader_warns_of_in_the_place_of_torchs_is_a_note() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -134,6 +136,7 @@ def test_what_headraces_loader_warns_of_in_the_place_of_torchs_is_a_note() -> No
     assert any(note.startswith("headrace.DataLoader: ") for note in found.notes)
 
 
+@pytest.mark.slow
 def test_of_torchs_loader_it_is_told_what_changing_the_import_brings(tmp_path: Path) -> None:
     files = {f"a/{n}.jpg": jpeg(500, 375) for n in range(64)}
     compose = Compose([RandomResizedCrop(224), ToTensor()])

@@ -44,6 +44,7 @@ def test_the_limit_goes_by_what_is_waited_for_and_by_who_is_slower(
     assert stepping._limit(stages, "decoding", share, 1000.0, 0) == limit
 
 
+@pytest.mark.slow
 def test_a_step_that_takes_nearly_all_of_the_time_is_the_limit_also_without_workers() -> None:
     # 6 % of the time are for data: 3.2 ms of 53.2.
     loader = data.DataLoader(Late(3.2e-3), batch_size=1, num_workers=0)
@@ -57,12 +58,14 @@ def test_a_step_that_takes_nearly_all_of_the_time_is_the_limit_also_without_work
         assert all(one["gain"] <= most + 0.001 for one in found.remedies)
 
 
+@pytest.mark.slow
 def test_without_workers_a_loader_of_more_than_a_tenth_of_the_time_is_the_limit() -> None:
     loader = data.DataLoader(Late(0.02), batch_size=1, num_workers=0)
     found = hr.doctor(loader, lambda batch: time.sleep(0.05), seconds=2)
     assert found.limit == "decoding"
 
 
+@pytest.mark.slow
 def test_a_training_is_never_faster_than_its_step_with_the_data_always_there() -> None:
     batches = [np.zeros((4, 8))] * 8
     calls = iter(range(10**9))

@@ -163,6 +163,7 @@ def test_a_file_system_in_memory_is_said_to_be_one_and_has_nothing_cold() -> Non
     assert not any("epoch 2" in one["text"] for one in found.remedies)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("one_by_one", "expected"),
     [pytest.param(False, 640, id="waits for no other"), pytest.param(True, 50, id="waits")],

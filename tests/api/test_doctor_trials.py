@@ -31,6 +31,7 @@ def boxed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("last", OF_FLOATS, ids=lambda step: type(step).__name__)
 def test_bytes_are_no_remedy_for_transforms_that_take_floats_alone(last: Any) -> None:
     pixels = np.random.default_rng(0).integers(0, 256, (8, 90, 90, 3), np.uint8)
@@ -118,6 +119,7 @@ def test_images_that_are_packed_and_no_jpegs_are_not_told_to_be_packed() -> None
         assert remedies._forms({"images": known, "side": 64}) == forms
 
 
+@pytest.mark.slow
 def test_a_trial_says_nothing_of_the_copies_that_it_packs(tmp_path: Path) -> None:
     files = {f"a/{n}.jpg": jpeg(64, 48) if n % 4 else b"no image" for n in range(40)}
     root = write_tree(tmp_path / "photos", files)

@@ -54,6 +54,7 @@ def test_cpu_time_of_children_counts_while_they_live_and_when_they_have_ended(
     assert ended - before > 0.45
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [data.DataLoader, hr.DataLoader])
 def test_worker_processes_of_a_loader_are_no_other_programs(kind: Any) -> None:
     loader = kind(Busy(), batch_size=8, num_workers=1)

@@ -332,6 +332,7 @@ def test_a_loader_whose_class_asks_torchs_iterator_says_so_and_the_cure(root: Pa
         assert [number for number, _ in loader] == [*range(len(dataset))]
 
 
+@pytest.mark.slow
 def test_a_loader_in_a_process_forked_beside_an_engine_says_so_and_the_cure(
     root: Path, forked: forking.Parent
 ) -> None:

@@ -295,6 +295,7 @@ def test_a_notice_is_never_an_error_and_goes_to_the_log_where_warnings_are_error
     assert "it and what follows run in Python" in logged[1]
 
 
+@pytest.mark.slow
 def test_a_program_under_w_error_that_torchs_loader_serves_runs_to_its_end(folder: Path) -> None:
     program = f"""if True:
         from torchvision import datasets, transforms as tv

@@ -37,6 +37,7 @@ def test_every_program_of_the_page_is_run_here() -> None:
     assert set(PROGRAMS) == set(SAYS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("title", PROGRAMS)
 def test_a_program_of_the_how_to_page_runs_as_it_stands(
     title: str, tmp_path: Path, forked: forking.Parent

@@ -44,6 +44,7 @@ def program(root: Path, forked: forking.Parent) -> Callable[[str], None]:
     return run
 
 
+@pytest.mark.slow
 def test_both_names_mean_headraces_class_until_they_are_given_back(
     program: Callable[[str], None],
 ) -> None:
@@ -69,6 +70,7 @@ def test_both_names_mean_headraces_class_until_they_are_given_back(
     program(code)
 
 
+@pytest.mark.slow
 def test_a_name_that_somebody_else_has_changed_is_left_alone(
     program: Callable[[str], None],
 ) -> None:
@@ -85,6 +87,7 @@ def test_a_name_that_somebody_else_has_changed_is_left_alone(
     program(code)
 
 
+@pytest.mark.slow
 def test_loaders_of_torchs_class_are_instances_of_what_its_name_means_then(
     program: Callable[[str], None],
 ) -> None:
@@ -108,6 +111,7 @@ def test_loaders_of_torchs_class_are_instances_of_what_its_name_means_then(
     program(code)
 
 
+@pytest.mark.slow
 def test_subclasses_of_torchs_name_derive_from_headraces(program: Callable[[str], None]) -> None:
     code = """
     import abc
@@ -149,6 +153,7 @@ def test_subclasses_of_torchs_name_derive_from_headraces(program: Callable[[str]
     program(code)
 
 
+@pytest.mark.slow
 def test_loaders_and_torchs_class_pickle_before_while_and_after(
     program: Callable[[str], None],
 ) -> None:

@@ -84,6 +84,7 @@ def samples(epoch: list[Any]) -> list[int]:
     return [index for indices, _ in epoch for index in indices]
 
 
+@pytest.mark.slow
 def test_with_workers_the_batches_are_the_same_in_the_same_order(
     packed: Path, forked: forking.Parent
 ) -> None:
@@ -104,6 +105,7 @@ def test_with_workers_the_batches_are_the_same_in_the_same_order(
                 assert sorted(samples(epoch)) == list(range(24)) or drop_last
 
 
+@pytest.mark.slow
 def test_workers_split_what_headraces_own_samplers_draw(
     packed: Path, forked: forking.Parent
 ) -> None:
@@ -145,6 +147,7 @@ def test_set_epoch_and_states_reach_the_workers(packed: Path, forked: forking.Pa
     assert resumed == [alone[1][4:], alone[2]]
 
 
+@pytest.mark.slow
 def test_forked_workers_of_a_parent_that_used_headrace_are_refused_and_served_ones_work(
     packed: Path, forked: forking.Parent
 ) -> None:

@@ -270,6 +270,7 @@ SIMD = """
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", ["loader", "decoder"])
 def test_an_instruction_set_that_there_is_not_is_one_warning_with_those_that_there_are(
     packed: Path, monkeypatch: pytest.MonkeyPatch, first: str

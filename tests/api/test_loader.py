@@ -372,6 +372,7 @@ def test_a_number_that_is_not_finite_is_refused_with_transform_and_argument(pack
         loader_of(packed, transform=[odd])
 
 
+@pytest.mark.slow
 def test_a_timeout_is_an_error_and_the_batch_is_not_lost(packed: Path) -> None:
     with slow(packed, 250, timeout=0.1, fields=["index"]) as made:
         batches, seen, timeouts = iter(made), [], []
@@ -385,6 +386,7 @@ def test_a_timeout_is_an_error_and_the_batch_is_not_lost(packed: Path) -> None:
     assert all("0.1 s" in text for text in timeouts)
 
 
+@pytest.mark.slow
 def test_closing_wakes_whoever_waits(packed: Path) -> None:
     def wait_and_close() -> float:
         made = slow(packed, 2000)

@@ -233,6 +233,7 @@ def test_batches_that_were_ready_and_that_nobody_took_cost_no_loan(
         assert not before & set(made._lender._lent)
 
 
+@pytest.mark.slow
 def test_lent_memory_stays_alive_where_a_stuck_read_may_still_write_into_it(
     packed: Path, lent: Lent, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -66,6 +66,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.slow
 def test_a_program_gets_headraces_loaders_and_a_table_of_them_at_its_end(
     root: Path, tmp_path: Path
 ) -> None:
@@ -114,6 +115,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.slow
 def test_a_loader_whose_images_the_engine_makes_for_numpy_is_partly_native(
     root: Path, tmp_path: Path
 ) -> None:
@@ -146,6 +148,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.slow
 def test_a_loader_whose_batches_hold_pil_images_of_the_engine_is_native(
     root: Path, tmp_path: Path
 ) -> None:
@@ -163,6 +166,7 @@ print(__name__, __file__, __spec__ and __spec__.name, __package__, sorted(global
 """
 
 
+@pytest.mark.slow
 def test_arguments_path_main_and_options_are_pythons_own(tmp_path: Path) -> None:
     (tmp_path / "package").mkdir()
     for name in ("tells.py", "package/__main__.py", "package/part.py"):
@@ -180,6 +184,7 @@ def test_arguments_path_main_and_options_are_pythons_own(tmp_path: Path) -> None
     assert "['error'" in found.stdout or "'error']" in found.stdout
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(
     "program",
     [
@@ -261,6 +266,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.slow
 def test_spawned_ranks_and_pythons_that_the_program_starts_have_it_too(tmp_path: Path) -> None:
     (tmp_path / "ranks.py").write_text(RANKS)
     (tmp_path / "launches.py").write_text(
@@ -270,6 +276,7 @@ def test_spawned_ranks_and_pythons_that_the_program_starts_have_it_too(tmp_path:
     assert found.stdout == "headrace.dataloader 2\n" * 2, found.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "first",
     ["import headrace; headrace.DataLoader", "import headrace.torch", "import headrace.installing"],

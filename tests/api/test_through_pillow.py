@@ -139,6 +139,7 @@ def test_the_command_says_how_many(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_job_that_is_killed_leaves_no_dataset_and_no_process(tmp_path: Path) -> None:
     many = {f"a/{n:04}.webp": encoded("AVIF", n % 9) for n in range(400)}
     write_tree(tmp_path / "in", many)

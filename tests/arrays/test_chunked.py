@@ -159,6 +159,7 @@ def _in_a_process(path, queue) -> None:
     queue.put((images.tobytes(), labels))
 
 
+@pytest.mark.slow
 def test_a_spawned_process_reads_the_same(tmp_path):
     path = tmp_path / "set.h5"
     with h5py.File(path, "w") as file:
@@ -389,6 +390,7 @@ def written(folder, kind: str):
     return path, [file for file in path.rglob("*") if file.is_file()]
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("kind", [*HDF5S, "zarr 2", "zarr 3", "zarr as it is", "shards"])
 def test_whatever_a_byte_becomes_images_are_an_error_or_there(tmp_path, kind):
     path, files = written(tmp_path, kind)

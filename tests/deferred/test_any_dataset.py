@@ -315,6 +315,7 @@ def has_torchs_batches(dataset: Any, options: dict[str, Any]) -> None:
     assert equal(found, expected)
 
 
+@pytest.mark.slow
 @QUICK
 @given(nested(ENDS), st.integers(-1, 2 * COUNT), LOADERS)
 def test_a_dataset_that_draws_nothing_has_torchs_batches_and_errors(
@@ -323,6 +324,7 @@ def test_a_dataset_that_draws_nothing_has_torchs_batches_and_errors(
     has_torchs_batches(written(tmp_path, files, sample, refused), options)
 
 
+@pytest.mark.slow
 @settings(QUICK, max_examples=30)
 @given(nested(ENDS), st.integers(-1, 3 * COUNT), COLLATED)
 def test_a_dataset_with_workers_and_a_collate_function_of_its_own_has_torchs_batches(
@@ -331,6 +333,7 @@ def test_a_dataset_with_workers_and_a_collate_function_of_its_own_has_torchs_bat
     has_torchs_batches(written(tmp_path, files, sample, refused), options)
 
 
+@pytest.mark.slow
 @QUICK
 @given(nested(ENDS | DRAWN), LOADERS)
 def test_a_dataset_that_draws_has_torchs_structure_and_what_is_late_is_what_was_at_once(

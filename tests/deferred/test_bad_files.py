@@ -46,6 +46,7 @@ def paths(tmp_path: Path) -> list[str]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [0, 2])
 def test_a_thread_that_is_told_of_a_bad_batch_ends_no_epoch_for_another(
     paths: list[str], workers: int, monkeypatch: pytest.MonkeyPatch
@@ -392,6 +393,7 @@ class Keeps(data.Dataset[Any]):
         return self.made[index]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [0, 1])
 def test_a_bad_file_whose_tensor_the_program_keeps_is_an_error(
     paths: list[str], workers: int

@@ -70,6 +70,7 @@ def passed_over(path: str, index: int) -> Any:
         return SMALL(Image.new("RGB", (40, 40))), path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_file_that_changes_behind_its_getitem_is_an_error_that_names_it_and_no_other_pixels(

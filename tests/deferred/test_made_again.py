@@ -158,6 +158,7 @@ def test_a_bad_file_changes_no_batch_no_draw_and_no_error(paths: list[str], shap
         assert equal(seeded(loader, 2), expected)
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(
     "shape",
     [shape for shape in SHAPES if shape not in ("an error", "images that collate makes arrays of")],

@@ -57,6 +57,7 @@ class TakesAnother(data.Dataset[Any]):
         return SMALL(image), index, drawn
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("workers", [2, 3, 4])
 def test_many_bad_files_leave_no_more_batches_under_way_than_good_ones_and_change_no_draw(
     paths: list[str], workers: int

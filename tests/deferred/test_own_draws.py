@@ -118,6 +118,7 @@ def seeded(kind: Any, dataset: Any, **options: Any) -> Any:
             loader.close()
 
 
+@pytest.mark.every(3)
 @WORKERS
 @pytest.mark.parametrize("make", PROGRAMS)
 def test_transforms_behind_a_seed_or_a_state_draw_as_torchvisions_in_torchs_order(

@@ -40,6 +40,7 @@ WAYS: dict[str, Callable[[Any], Any]] = {
 }
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("most", [None, 100_000_000])
 @pytest.mark.parametrize("way", WAYS)

@@ -122,6 +122,7 @@ class TrainingPreset:
         return self.transforms(image)
 
 
+@pytest.mark.slow
 @WORKERS
 def test_presets_of_torchvisions_references(root: Path, workers: int) -> None:
     program = "torchvision references/classification"

@@ -81,6 +81,7 @@ print("the same")
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", REPLACED)
 def test_a_function_that_the_program_has_replaced_is_the_one_that_runs(
     folder: Path, name: str

@@ -697,6 +697,7 @@ class Chained(data.Dataset[Any]):
         return [made[place % len(made)] for place in self.wanted]
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:headrace.DataLoader")
 @settings(
     max_examples=150,

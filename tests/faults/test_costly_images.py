@@ -195,6 +195,7 @@ def test_what_follows_the_end_of_a_pngs_stream_is_not_counted() -> None:
     assert hr.functional.decode(data).shape == (1, 1, 3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", slow_images.EVERY)
 def test_a_quarter_of_a_megapixel_of_the_slowest_files_takes_two_seconds_at_most(name: str) -> None:
     """Their times are in docs/limits.md; this only shows that none of them hangs."""

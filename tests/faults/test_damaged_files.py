@@ -320,6 +320,7 @@ def test_an_image_of_pillows_bomb_size_is_refused_by_default() -> None:
         hr.functional.decode(jpeg_that_says(20000, 20000))
 
 
+@pytest.mark.slow
 def test_an_image_with_a_side_beyond_the_formats_is_refused_with_both_numbers() -> None:
     with pytest.raises(errors.LimitError, match=r"65501 x 16 pixels, a JPEG may have 65500 a side"):
         hr.functional.decode(jpeg_that_says(65501, 16))

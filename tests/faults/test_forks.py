@@ -69,6 +69,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return images.plain_tree(tmp_path_factory.mktemp("forks"), 24)
 
 
+@pytest.mark.slow
 def test_children_forked_before_first_use_may_use_it(folder: Path, forked: forking.Parent) -> None:
     code = COMMON + (
         "    repeat.children(int(sys.argv[2]))\n"
@@ -192,6 +193,7 @@ def test_dataloaders_forked_workers_are_refused_each_time_and_the_parent_goes_on
     assert forked.run(code, folder, repeat.times(5), timeout=280) == "3\n"
 
 
+@pytest.mark.slow
 def test_forked_workers_of_an_iterable_dataset_split_every_epoch(
     folder: Path, forked: forking.Parent
 ) -> None:

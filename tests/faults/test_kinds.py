@@ -195,6 +195,7 @@ PROVOKED: dict[str, Callable[[Path, Path], Any]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", KINDS)
 def test_each_kind_arrives_as_its_class_and_its_sentence_begins_with_its_family(
     packed: Path, tmp_path: Path, name: str

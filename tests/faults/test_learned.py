@@ -288,6 +288,7 @@ def test_a_process_that_is_killed_at_any_moment_leaves_a_cache_that_works(
         assert folder_hash(folder, 2) == expected
 
 
+@pytest.mark.slow
 def test_files_that_are_replaced_while_four_processes_learn_and_are_killed_have_their_own_pixels(
     folder: Path, cache: Path, tmp_path: Path, forked: forking.Parent
 ) -> None:
@@ -326,6 +327,7 @@ def test_files_that_are_replaced_while_four_processes_learn_and_are_killed_have_
     assert folder_hash(live, 2) == expected
 
 
+@pytest.mark.slow
 def test_a_full_disk_and_a_cache_that_is_read_only_cost_nothing_but_the_learning(
     folder: Path, cache: Path
 ) -> None:

@@ -177,6 +177,7 @@ def endless() -> dict[str, bytes]:
     }  # fmt: skip
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("name", endless())
 def test_data_that_never_end_take_two_seconds_at_most(name: str) -> None:
     data = endless()[name]

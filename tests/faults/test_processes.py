@@ -70,6 +70,7 @@ def test_close_waits_little_more_than_two_seconds_for_a_read_that_does_not_end(
     within(2.6, lambda: float(processes.run(code, folder)))
 
 
+@pytest.mark.slow
 def test_a_dataset_in_forked_dataloader_workers_is_refused_and_in_spawned_ones_works(
     forked: forking.Parent, folder: Path, tmp_path: Path
 ) -> None:

@@ -27,6 +27,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return images.plain_tree(tmp_path_factory.mktemp("shm"), 520)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("megabytes", [64, 1])
 def test_batches_of_154_mb_come_with_a_dev_shm_of_so_many_mb(folder: Path, megabytes: int) -> None:
     mount = f"mount -t tmpfs -o size={megabytes}m tmpfs /dev/shm"
@@ -34,6 +35,7 @@ def test_batches_of_154_mb_come_with_a_dev_shm_of_so_many_mb(folder: Path, megab
     assert found.strip() == f"{[(256, 3, 224, 224)] * 2 + [(8, 3, 224, 224)]} {megabytes << 20}"
 
 
+@pytest.mark.slow
 def test_batches_of_154_mb_come_without_any_dev_shm(folder: Path, tmp_path: Path) -> None:
     dev = tmp_path / "dev"
     dev.mkdir()
@@ -45,6 +47,7 @@ def test_batches_of_154_mb_come_without_any_dev_shm(folder: Path, tmp_path: Path
     assert found.strip() == f"{[(256, 3, 224, 224)] * 2 + [(8, 3, 224, 224)]} absent"
 
 
+@pytest.mark.slow
 def test_batches_leave_nothing_in_dev_shm(folder: Path) -> None:
     assert "" in processes.left_in_dev_shm(lambda: processes.run(LOAD, folder, timeout=120))
 

@@ -110,6 +110,7 @@ def test_with_faulthandler_a_cut_shard_is_still_an_error_and_the_rest_goes_on(
         assert (process.returncode, err) == (0, ""), number
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["pread", "mmap"])
 def test_shards_cut_at_any_moment_of_an_epoch_are_errors_and_no_signal(
     folder: Path, tmp_path: Path, backend: str

@@ -109,6 +109,7 @@ def outcome(answer: dict[str, Any], expected: str, error: str) -> str:
     return "refused"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("late", [False, True], ids=["from the start", "while the engine runs"])
 @pytest.mark.parametrize("act", SOME_FIRST)
 def test_whatever_address_space_is_left_no_process_is_aborted(
@@ -142,6 +143,7 @@ def threads_are_swept(server: Server, plenty: dict[str, str], act: str, **reques
     assert found == sorted(found, key=["refused", "fewer", "whole"].index), found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("late", [False, True], ids=["from the start", "while the engine runs"])
 @pytest.mark.parametrize("act", ["epoch", "pack"])
 def test_whatever_threads_a_user_may_have_no_process_is_aborted(
@@ -165,6 +167,7 @@ def group() -> Iterator[Path]:
     place.rmdir()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("late", [False, True], ids=["from the start", "while the engine runs"])
 @pytest.mark.parametrize("act", SOME_FIRST)
 def test_whatever_threads_a_cgroup_may_have_no_process_is_aborted(

@@ -36,6 +36,7 @@ def least_delay(call: Callable[[], Any], timeout: float) -> float:
     return min(over)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("timeout", [0.03, 0.21, 0.45])
 def test_next_raises_within_a_tenth_of_a_second_of_its_timeout(
     packed: Path, timeout: float

@@ -94,6 +94,7 @@ def check(dataset: hr.Dataset) -> None:
         assert seen == {row: caption(row) for row in range(ROWS)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("write", "codec"), KINDS, ids=lambda value: getattr(value, "__name__", value)
 )
@@ -115,6 +116,7 @@ def test_bulky_captions_are_fields_scanned_indexed_and_packed(
             check(dataset)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:no column is known as the label")
 def test_an_index_of_bulky_captions_stays_small(tmp_path: Path) -> None:
     rows, text = 1000, caption(11)

@@ -382,6 +382,7 @@ def test_several_splits_are_an_error_that_names_them(tmp_path: Path) -> None:
         assert len(dataset) == 1
 
 
+@pytest.mark.slow
 def test_the_command_line_shows_columns_and_indexes_containers(
     shards: Path, tmp_path: Path
 ) -> None:
@@ -402,6 +403,7 @@ def test_the_command_line_shows_columns_and_indexes_containers(
     assert json.loads(run("verify", tmp_path / "train.hr", "--json"))["ok"]
 
 
+@pytest.mark.slow
 def test_the_command_line_takes_several_sources_fields_and_classes(
     shards: Path, tmp_path: Path
 ) -> None:

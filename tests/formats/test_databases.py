@@ -78,6 +78,7 @@ def serialised(image: bytes, label: int) -> bytes:
     return bytes(sink.getvalue())
 
 
+@pytest.mark.slow
 def test_the_recipe_for_values_of_arrow_in_frames_of_lz4_packs_each_as_it_is(
     tmp_path: Path,
 ) -> None:

@@ -225,6 +225,7 @@ def command(*arguments: Any) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.slow
 def test_the_command_line_takes_and_prints_names_of_any_bytes(named: Path, tmp_path: Path) -> None:
     place = tmp_path / os.fsdecode(b"pl\xe4ce")
     assert r"/pl\xe4ce" in command("pack", named, place).stdout

@@ -78,6 +78,7 @@ def check(seen: str) -> None:
     assert found[-1][1] > 0
 
 
+@pytest.mark.slow
 def test_a_terminal_shows_how_far_scanning_is_and_is_left_clean(shards: list[Path]) -> None:
     code = "import sys, headrace as hr; hr.Dataset(sys.argv[1:]).close()"
     seen = on_a_terminal(SOON + code, *map(str, shards))
@@ -90,6 +91,7 @@ def test_info_shows_how_far_scanning_is(shards: list[Path]) -> None:
     check(on_a_terminal(SOON + code, "info", *map(str, shards)))
 
 
+@pytest.mark.slow
 def test_indexing_shows_how_far_scanning_is(shards: list[Path], tmp_path: Path) -> None:
     # The bar asks as often as the job is waited for.
     soon = "from headrace._engine import _lib; _lib.SLICE_MS = 10; "
@@ -99,6 +101,7 @@ def test_indexing_shows_how_far_scanning_is(shards: list[Path], tmp_path: Path) 
     assert LINE.search(seen), seen[:2000]
 
 
+@pytest.mark.slow
 def test_what_is_no_terminal_is_told_nothing_and_no_scan_has_no_line(shards: list[Path]) -> None:
     code = SOON + "import sys, headrace as hr; hr.Dataset(sys.argv[1:]).close()"
     environment = os.environ | {"HEADRACE_CACHE": "off"}

@@ -64,6 +64,7 @@ def test_a_windows_samples_lie_in_a_few_blocks_which_are_decoded_once(snappy: li
     assert decoded == COUNT // ROWS  # all are kept from epoch to epoch
 
 
+@pytest.mark.slow
 def test_blocks_of_a_window_are_decoded_evenly_while_the_one_before_is_read(
     tmp_path: Path,
 ) -> None:

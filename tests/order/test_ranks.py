@@ -223,6 +223,7 @@ ALONE = """
 """
 
 
+@pytest.mark.slow
 def test_a_rank_that_does_not_come_is_no_hang(
     forked: forking.Parent, packed: Path, tmp_path: Path
 ) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 from unittest import mock
 
 import numpy as np
+import pytest
 import timm_golden
 import torch
 import torch_kernels
@@ -56,6 +57,7 @@ def in_torchvision(mixed: dict[str, Any], image: Any) -> Any:
         return kind(mixture_width=chains, chain_depth=depth)(image)
 
 
+@pytest.mark.slow
 def test_a_mixture_is_what_torchvision_makes_of_the_same_chains_and_weights() -> None:
     rng = np.random.default_rng(3)
     photographs = [data.astronaut(), data.coffee(), data.rocket(), data.chelsea()]
@@ -97,6 +99,7 @@ def test_the_ops_of_a_chain_are_torchvisions_on_tensors() -> None:
     assert [found[key] for key in found.keys() - wanted.keys()] == []
 
 
+@pytest.mark.slow
 def test_the_weights_are_torchs_dirichlet_and_beta() -> None:
     for alpha in (0.3, 1.0, 4.0):
         step = t.AugMix(alpha=alpha, chain_depth=1)

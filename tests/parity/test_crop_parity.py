@@ -44,6 +44,7 @@ def test_a_crop_of_this_kind_of_jpeg_is_torchvisions_with_every_filter(name: str
     assert differing(data, some_boxes(width, height, 24, len(name)), len(name)) == []
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("size", SMALL, ids=lambda size: f"{size[0]}x{size[1]}")
 def test_crops_of_small_jpegs_of_every_kind_are_torchvisions(size: tuple[int, int]) -> None:
     for name, data in images.every_jpeg(*size).items():

@@ -534,6 +534,7 @@ CASES: dict[str, tuple[Any, Callable[[Steps], Sample], Callable[[], Sample]]] = 
 }
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("name", CASES)
 def test_this_op_draws_as_torchvisions_does(name: str) -> None:
     op, ours, theirs = CASES[name]

@@ -69,6 +69,7 @@ def test_uint8_equals_pillow_and_torchvision_in_every_byte(source, request) -> N
     compare(dataset, request.getfixturevalue("folder"), theirs, evaluation(), dtype="uint8")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("source", ["folder", "packed"])
 def test_normalised_float32_equals_totensor_and_normalize_in_every_byte(source, request) -> None:
     theirs = [tv.Resize(256), tv.CenterCrop(224), tv.ToTensor(), tv.Normalize(MEAN, STD)]
@@ -101,6 +102,7 @@ def test_nhwc_and_channels_last_hold_the_values_of_nchw(folder: Path) -> None:
     assert channels_last.is_contiguous(memory_format=torch.channels_last)
 
 
+@pytest.mark.slow
 def test_every_filter_of_resize_equals_torchvisions(folder: Path) -> None:
     for name in ["nearest", "bilinear", "bicubic", "box", "hamming", "lanczos"]:
         mode = tv.InterpolationMode(name)

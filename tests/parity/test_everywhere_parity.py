@@ -129,6 +129,7 @@ def photographs(folder: Path) -> Iterator[Path]:
     yield from sorted((folder / "photos").iterdir())
 
 
+@pytest.mark.slow
 def test_crops_through_the_function_and_the_dataset_are_torchvisions(
     folder: Path, sources: dict[str, Path]
 ) -> None:
@@ -174,6 +175,7 @@ def theirs(whole: Image.Image, epoch: int, sample: int, interpolation: str) -> I
     return torchvision.hflip(made) if flip else made
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("interpolation", FILTERS)
 def test_crops_through_the_loader_are_torchvisions_with_seek_points_and_without(
     folder: Path, sources: dict[str, Path], interpolation: str

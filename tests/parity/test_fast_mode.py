@@ -166,6 +166,7 @@ print(found.hexdigest())
 """
 
 
+@pytest.mark.slow
 def test_fast_pixels_do_not_depend_on_the_instruction_set() -> None:
     answers = set()
     # The first is ours, the second libjpeg-turbo's own switch.

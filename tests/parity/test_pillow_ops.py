@@ -44,6 +44,7 @@ def part(draw: random.Random, length: int) -> tuple[float, float]:
     return low, max(high, min(low + 0.01, float(length)))
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("name", FILTERS)
 def test_a_resize_of_a_part_is_pillows_in_every_byte(name: str) -> None:
     draw = random.Random(17)
@@ -119,6 +120,7 @@ OPS: dict[str, tuple[Callable[..., Any], Callable[..., Any], Callable[[random.Ra
 }
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("name", OPS)
 def test_this_op_of_pillows_is_the_engines_in_every_byte(name: str) -> None:
     theirs, op, arguments = OPS[name]

@@ -202,6 +202,7 @@ def test_what_torch_does_to_tensors_otherwise_is_left_to_it(pipeline: Any, words
         hr.from_torchvision(v2.Compose(pipeline))
 
 
+@pytest.mark.slow
 def test_a_resize_in_floats_is_left_to_torchvision() -> None:
     """Without AVX2 torchvision has bilinear's floats, and bicubic's whole numbers."""
     told = processes.run(

@@ -144,6 +144,7 @@ def outcomes(op: Any, version: int, image: Image.Image) -> dict[bytes, str]:
     return made
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("name", FILTERS)
 def test_each_op_of_a_policy_is_that_of_its_version(version: int, name: str) -> None:

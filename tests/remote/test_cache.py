@@ -93,6 +93,7 @@ def test_a_cache_below_what_is_under_way_is_refused_with_both_numbers(
         )
 
 
+@pytest.mark.slow
 def test_a_samplers_order_is_planned_as_far_as_it_was_submitted(tmp_path: Path) -> None:
     photos = images.plain_tree(tmp_path / "photos", 60, side=240)
     hr.pack(photos, tmp_path / "train.hr")
@@ -207,6 +208,7 @@ def test_four_ranks_of_a_machine_fetch_each_record_once(tmp_path: Path, tiny: bo
         store.end()
 
 
+@pytest.mark.slow
 def test_the_smallest_bound_of_two_jobs_holds_while_both_run(
     root: Path, store: Store, tmp_path: Path
 ) -> None:
@@ -267,6 +269,7 @@ def test_a_cache_that_a_larger_job_has_grown_meanwhile_is_used_by_who_has_it_ope
         whole.end()
 
 
+@pytest.mark.slow
 def test_a_rank_that_is_killed_at_any_moment_leaves_a_cache_that_works(
     root: Path, store: Store, tmp_path: Path
 ) -> None:
@@ -351,6 +354,7 @@ CUT = """
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["head", "buckets", "entries", "blocks", "data"])
 def test_a_file_of_a_cache_that_is_cut_in_use_costs_nothing_but_the_cache(
     root: Path, store: Store, tmp_path: Path, name: str
@@ -388,6 +392,7 @@ def test_a_directory_that_can_be_no_cache_is_warned_of_and_done_without(
     assert found == epochs(root / "train.hr")
 
 
+@pytest.mark.slow
 def test_a_full_disk_and_a_read_only_cache_cost_nothing_but_the_cache(
     root: Path, store: Store, tmp_path: Path
 ) -> None:
@@ -408,6 +413,7 @@ def test_a_cache_wants_both_its_words(store: Store, words: dict[str, Any], name:
         hr.Dataset(store.url("train.hr"), **words)
 
 
+@pytest.mark.slow
 def test_a_disk_that_is_nearly_full_is_warned_of(root: Path, store: Store, tmp_path: Path) -> None:
     code = """
         import sys, warnings

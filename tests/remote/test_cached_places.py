@@ -185,6 +185,7 @@ def test_compressed_blocks_are_fetched_once(tmp_path: Path, kept: dict[str, Any]
         store.end()
 
 
+@pytest.mark.slow
 def test_commands_read_through_a_cache(
     store: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -208,6 +209,7 @@ def test_commands_read_through_a_cache(
     assert len(index) == 1
 
 
+@pytest.mark.slow
 def test_the_doctor_says_what_a_cache_is_for_where_a_store_is_slow_and_there_is_none(
     store: Store, kept: dict[str, Any]
 ) -> None:

@@ -45,6 +45,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(
     ("program", "name", "kind"),
     [

@@ -129,6 +129,7 @@ def held(store: Store, kind: str) -> tuple[threading.Event, threading.Event]:
     return asked, over
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [".arrow", ".tar"])
 def test_what_a_stopped_process_fetches_the_others_fetch_after_two_seconds(
     store: Store, tmp_path: Path, local: list[str], kind: str
@@ -155,6 +156,7 @@ def test_what_a_stopped_process_fetches_the_others_fetch_after_two_seconds(
     within(PATIENCE + SLACK, attempt)
 
 
+@pytest.mark.slow
 def test_who_is_stopped_in_the_midst_of_the_tables_holds_others_up_for_two_seconds(
     store: Store, tmp_path: Path, local: list[str]
 ) -> None:
@@ -174,6 +176,7 @@ def test_who_is_stopped_in_the_midst_of_the_tables_holds_others_up_for_two_secon
     within(PATIENCE + SLACK, attempt)
 
 
+@pytest.mark.slow
 def test_who_is_stopped_at_any_moment_holds_others_up_for_two_seconds_at_most(
     store: Store, tmp_path: Path, local: list[str]
 ) -> None:

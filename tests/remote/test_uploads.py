@@ -164,6 +164,7 @@ def test_what_lies_below_an_address_is_overwritten_only_where_that_is_asked_and_
         hr.pack(photos, URL, storage=storage, overwrite=True)
 
 
+@pytest.mark.slow
 def test_every_object_is_right_where_a_tenth_of_the_requests_fails(
     photos: Path, bucket: Path, storage: Storage, tmp_path: Path
 ) -> None:

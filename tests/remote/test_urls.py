@@ -191,6 +191,7 @@ def test_a_verification_fetches_each_byte_of_a_shard_once(tmp_path: Path) -> Non
         store.end()
 
 
+@pytest.mark.slow
 def test_the_command_line_measures_and_shows_what_lies_at_an_address(
     store: Store, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

@@ -71,6 +71,7 @@ WAITING: dict[str, Waiting] = {
 }
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("what", WAITING)
 def test_a_timeout_ends_every_wait(server: Silent, photos: Path, tmp_path: Path, what: str) -> None:
     numbers = iter(range(10))
@@ -96,6 +97,7 @@ COMMANDS = {
 }
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("command", COMMANDS)
 def test_each_command_takes_a_timeout(tmp_path: Path, command: str) -> None:
     server = Silent()
@@ -184,6 +186,7 @@ PROGRAMS = (
 )
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("what", PROGRAMS)
 def test_an_interrupt_ends_every_wait(photos: Path, tmp_path: Path, what: str) -> None:
     def attempt() -> float:
