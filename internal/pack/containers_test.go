@@ -19,6 +19,7 @@ import (
 
 	"github.com/headrace/headrace/internal/catalog"
 	"github.com/headrace/headrace/internal/fault"
+	"github.com/headrace/headrace/internal/limits"
 	"github.com/headrace/headrace/internal/scan"
 	"github.com/headrace/headrace/internal/store"
 	"github.com/headrace/headrace/mmap"
@@ -178,6 +179,39 @@ func TestAnIndexBesideContainersWhereNothingMayBeWrittenSaysWhereElseItGoes(t *t
 	_, err := Index(context.Background(), IndexConfig{Source: root + "/data/train-0.tar"}, nil)
 	require.ErrorContains(t, err, "an index goes beside its containers, where nothing may be written; out (--out) names another place for it: permission denied")
 	require.Equal(t, fault.KindIO, fault.KindOf(err))
+}
+
+// recordsOf are the bytes of all samples of a dataset.
+func recordsOf(t *testing.T, d *catalog.Dataset) (all []string) {
+	s, err := store.Open(d, store.Options{MaxRecordBytes: 1 << 20})
+	require.NoError(t, err)
+	defer s.Close()
+	var buffer mmap.Buffer
+	defer buffer.Free()
+	for i := range d.Len() {
+		at, err := d.Sample(i)
+		require.NoError(t, err)
+		view, err := s.Read(at, &buffer)
+		require.NoError(t, err)
+		all = append(all, string(view.Bytes()))
+	}
+	return all
+}
+
+func TestASampleOfABlockOverTheRecordLimitIsKeptWithItsVerdict(t *testing.T) {
+	emptyWorld(t)
+	for _, source := range []string{"deflated.zip", "snappy.parquet", "zstd.arrow"} {
+		scanned, err := scan.Open("../scan/testdata/"+source, scan.Options{})
+		require.NoError(t, err)
+		defer scanned.Release()
+		limited := Options{Limits: limits.Limits{MaxRecordBytes: 1}}
+		dst, s := packed(t, PackConfig{Source: "../scan/testdata/" + source, Options: limited})
+		require.Equal(t, map[string]int64{"limit": scanned.Len()}, s.Counts["verdict"], source)
+		require.Equal(t, recordsOf(t, scanned), recordsOf(t, open(t, dst)), source)
+		report, err := Verify(context.Background(), VerifyConfig{Source: dst}, nil)
+		require.NoError(t, err)
+		require.True(t, report.OK, "%v", report.Faults)
+	}
 }
 
 func TestAnImageOfNoBytesInAContainerIsATruncatedOne(t *testing.T) {

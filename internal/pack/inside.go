@@ -146,16 +146,18 @@ func (in *inspector) readBlock(r *record, f io.ReaderAt, buffer []byte, wait fun
 		e := &catalog.Error{Kind: kind, File: r.path, Record: r.seq, Key: r.key, Offset: r.inside.offset, Text: text, Err: err}
 		return buffer, e
 	}
-	if r.inside.pixels == nil && uint64(r.length) > in.limits.MaxRecordBytes {
-		return buffer, in.oversized(r, bytes.NewReader(data))
-	}
 	if err := r.checkFrame(data, r.inside.offset); err != nil {
 		return buffer, err
 	}
 	if r.inside.pixels != nil {
 		return data, in.takePixels(r, data)
 	}
+	// The bytes are held even if they exceed the record limit. The shard gets them from here, because the container has
+	// them only inside the block.
 	r.space, r.data = data, data[:len(data):len(data)]
+	if uint64(r.length) > in.limits.MaxRecordBytes {
+		return buffer, in.oversized(r, bytes.NewReader(data))
+	}
 	return buffer, nil
 }
 

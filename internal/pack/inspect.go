@@ -26,7 +26,7 @@ type record struct {
 	verdict catalog.Verdict
 	reason  string // of a fault
 	offset  int64  // of the fault in the file, -1 if unknown
-	data    []byte // nil if the file exceeds the record limit; it is then copied from path
+	data    []byte // nil if the file exceeds the record limit and lies in no block; it is then copied from path
 	length  int64
 	space   []byte // the buffer that data is part of, if it is larger
 	seek    []byte // packed seek points; empty if there are none
@@ -132,8 +132,8 @@ func (in *inspector) read(r *record, buffer []byte, wait func(int64)) ([]byte, e
 // maxRecordBytes is the largest number that the index's length column holds; tar would allow 8 GiB.
 const maxRecordBytes = 1<<32 - 1
 
-// oversized notes a file that exceeds the record limit. It is kept, with its checksum, but neither held in memory nor
-// inspected.
+// oversized notes a file that exceeds the record limit. It is kept, with its checksum, but not inspected, and held in
+// memory only if it was decoded from a block.
 // n is compared with the length, because the file may have been cut or may have grown.
 func (in *inspector) oversized(r *record, f io.Reader) error {
 	sum := crc32.New(castagnoli)

@@ -86,6 +86,7 @@ func (s *shards) image(r *record, name string) (int64, error) {
 		return at, nil
 	}
 	// The image exceeds the record limit and was never held in memory, so it is read again from its source.
+	// It lies in no block, because what is in a block is held (readBlock).
 	var away io.Reader
 	if r.away != nil {
 		away = sequential(r.away, 0, r.length)
