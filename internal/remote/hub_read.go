@@ -104,26 +104,50 @@ func (h *hubStore) list(ctx context.Context, a address, token string, found func
 			return "", err
 		}
 	}
-	return h.nextPage(headers.Get("Link"), len(page))
+	// Several header lines of one name are one list (RFC 9110, 5.3).
+	return h.nextPage(strings.Join(headers.Values("Link"), ", "), len(page))
 }
 
 // nextPage returns the address with rel="next" in a Link header (RFC 8288), or an empty text on the last page.
 func (h *hubStore) nextPage(header string, entries int) (string, error) {
-	for link := range strings.SplitSeq(header, ",") {
-		// The header is hostile: the address must be the hub's, and an empty page must not lead to another one.
-		target, parameters, _ := strings.Cut(strings.TrimSpace(link), ">")
-		if !strings.Contains(parameters, `rel="next"`) || !strings.HasPrefix(target, "<") {
+	for {
+		_, after, found := strings.Cut(header, "<")
+		if !found {
+			return "", nil
+		}
+		// Links are separated by commas, but addresses and quoted texts may hold commas as well.
+		target, after, _ := strings.Cut(after, ">")
+		end := unquotedComma(after)
+		parameters := after[:end]
+		header = after[end:]
+		if !strings.Contains(parameters, `rel="next"`) {
 			continue
 		}
+		// The header is hostile: the address must be the hub's, and an empty page must not lead to another one.
 		base, _ := url.Parse(h.endpoint)
-		to, err := base.Parse(target[1:])
+		to, err := base.Parse(target)
 		// The token will be sent to the next page's address.
 		if err != nil || !h.isHub(to) || entries == 0 { // an empty page would make the list endless
 			return "", &failure{kind: fault.KindBadFile, text: "the hub's list continues at another host, or without end"}
 		}
 		return to.String(), nil
 	}
-	return "", nil
+}
+
+// unquotedComma returns where the first comma outside of quotes is, or the length of the text if there is none.
+func unquotedComma(text string) int {
+	quoted := false
+	for i := 0; i < len(text); i++ {
+		switch {
+		case text[i] == '"':
+			quoted = !quoted
+		case text[i] == '\\' && quoted: // the next character is meant literally (RFC 9110, 5.6.4)
+			i++
+		case text[i] == ',' && !quoted:
+			return i
+		}
+	}
+	return len(text)
 }
 
 func (h *hubStore) create(context.Context, address, int) (upload, error) {

@@ -59,7 +59,8 @@ func (h *hub) serve(w http.ResponseWriter, r *http.Request) {
 	case r.URL.Path == "/api"+repo+"/revision/main" || r.URL.Path == "/api"+repo+"/revision/refs/pr/1":
 		fmt.Fprintf(w, `{"sha": %q}`, h.commit)
 	case r.URL.Path == "/api"+repo+"/tree/"+h.commit+"/data" && r.URL.Query().Get("cursor") == "":
-		w.Header().Set("Link", `<`+h.url+r.URL.Path+`?recursive=true&cursor=2>; rel="next"`)
+		w.Header().Add("Link", `<`+h.url+r.URL.Path+`?recursive=true>; rel="first"`)
+		w.Header().Add("Link", `<`+h.url+r.URL.Path+`?recursive=true&cursor=2,a>; rel="next"`)
 		fmt.Fprintf(w, `[{"type":"directory","path":"data/x"},{"type":"file","path":"data/b.tar","size":130,"oid":"00","lfs":{"oid":"feed","size":%d}}]`, len(h.data))
 	case r.URL.Path == "/api"+repo+"/tree/"+h.commit+"/data":
 		fmt.Fprintf(w, `[{"type":"file","path":"data/a small.txt","size":%d,"oid":"abcd"}]`, len(h.data))
@@ -132,6 +133,25 @@ func TestFilesOfADatasetOnTheHubAreListedAndReadAtOneCommit(t *testing.T) {
 	assert.Equal(t, int64(200_000), o.Size())
 	_, err = Open(t.Context(), "hf://datasets/org/pets@"+h.commit+"/data/none", s)
 	assert.ErrorIs(t, err, os.ErrNotExist)
+}
+
+func TestACommaInALinkOfAListDoesNotHideTheNextPage(t *testing.T) {
+	h := &hubStore{endpoint: "https://hub"}
+	for header, want := range map[string]string{
+		`<https://hub/tree?cursor=a,b>; rel="next"`:                                    "https://hub/tree?cursor=a,b",
+		`<https://hub/tree?cursor=,>;rel="prev",</tree?cursor=c,d,>;rel="next"`:        "https://hub/tree?cursor=c,d,",
+		`<https://hub/tree>; title="<a>, \", <b>"; rel="first", </tree?b>; rel="next"`: "https://hub/tree?b",
+		`<https://hub/tree?a,b>; rel="next", <https://hub/tree>; rel="first"`:          "https://hub/tree?a,b",
+		`<https://hub/tree?a,b>; rel="prev"`:                                           "",
+		`<https://hub/tree?a,b; rel="next"`:                                            "",
+		"":                                                                             "",
+	} {
+		next, err := h.nextPage(header, 1)
+		require.NoError(t, err)
+		assert.Equal(t, want, next, header)
+	}
+	_, err := h.nextPage(`<https://other/tree?a,b>; rel="next"`, 1)
+	assert.ErrorContains(t, err, "the hub's list continues at another host")
 }
 
 func TestARedirectThatEndedIsAskedForAnew(t *testing.T) {
