@@ -40,14 +40,19 @@ func cutScheme(text string) (scheme, rest string, found bool) {
 	return scheme, rest, len(scheme)+len("://")+len(rest) == len(text) && slices.Contains(schemes, scheme)
 }
 
-// Normal returns an address with its scheme in lower case. Addresses are compared in this form. A text that is not an
-// address is returned unchanged.
+// Normal returns an address with its scheme in lower case, and with http and https without its fragment. Addresses are
+// compared in this form. A text that is not an address is returned unchanged.
 // Host and path are unchanged, because keys of stores are case-sensitive.
 func Normal(text string) string {
-	if scheme, rest, found := cutScheme(text); found {
-		return scheme + "://" + rest
+	scheme, rest, found := cutScheme(text)
+	if !found {
+		return text
 	}
-	return text
+	// A fragment names nothing on a server and is not sent to it (RFC 9110, 7.1). In a store's key # is a character.
+	if scheme == "http" || scheme == "https" {
+		rest, _, _ = strings.Cut(rest, "#")
+	}
+	return scheme + "://" + rest
 }
 
 // Display returns an address for messages: without query, fragment, name and password. A text that is not an address is

@@ -14,6 +14,7 @@ func TestCaseMeansNothingInAScheme(t *testing.T) {
 	for given, normal := range map[string]string{
 		"HTTPS://h/X?Sig=1": "https://h/X?Sig=1", "Http://h": "http://h", "S3://Bucket/K": "s3://Bucket/K",
 		"HF://datasets/O/n": "hf://datasets/O/n", "aZ://c/n": "az://c/n", "s3://b/k": "s3://b/k",
+		"HTTP://h/x#y?Z": "http://h/x", "https://h/x?sig=1#": "https://h/x?sig=1", "s3://b/k#y": "s3://b/k#y",
 	} {
 		assert.True(t, IsURL(given), given)
 		assert.Equal(t, normal, Normal(given))

@@ -132,8 +132,7 @@ func (a *awayFiles) place(files []string) error {
 	for i, file := range files {
 		base, own := file, ""
 		if strings.HasPrefix(file, "http") {
-			base, own, _ = strings.Cut(file, "?")
-			base, _, _ = strings.Cut(base, "#")
+			base, own, _ = strings.Cut(file, "?") // without a fragment (remote.Normal)
 		}
 		// The query is sent for every object below the address, so all must share it.
 		if i > 0 && own != query {
