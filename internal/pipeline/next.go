@@ -51,7 +51,7 @@ func (l *Loader) Next(timeout time.Duration) (*Batch, error) {
 	began := time.Now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.stalls.begin(began) // the wait for the lock is part of the stall
+	l.stalls.begin(began, l.bytesRead) // the wait for the lock is part of the stall
 	var timer *time.Timer
 	for {
 		if batch, err := l.take(); batch != nil || err != nil {

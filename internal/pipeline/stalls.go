@@ -9,6 +9,7 @@ import (
 // into pieces counts as one.
 type stalls struct {
 	first   time.Time // time of the first call
+	before  int64     // bytes that were read before the first call
 	began   time.Time // beginning of the present wait
 	waiting bool
 	batches int64
@@ -25,9 +26,10 @@ const (
 )
 
 // begin notes when a wait began. Python waits in slices so that Ctrl-C works, so a wait may have begun already.
-func (s *stalls) begin(now time.Time) {
+// bytesRead returns the bytes that were read since Open, and is called only once.
+func (s *stalls) begin(now time.Time, bytesRead func() int64) {
 	if s.first.IsZero() {
-		s.first = now
+		s.first, s.before = now, bytesRead()
 	}
 	if !s.waiting {
 		s.began, s.waiting = now, true
@@ -77,6 +79,7 @@ func (s *stalls) fill(to *Stats) {
 	if s.samples > 0 {
 		since := time.Since(s.first).Seconds()
 		to.ImagesPerSecond = float64(s.samples) / since
-		to.BytesPerSecond = float64(to.BytesRead) / since
+		// Bytes and time have to begin at the same moment. Workers read before the first call, which may come late.
+		to.BytesPerSecond = float64(to.BytesRead-s.before) / since
 	}
 }

@@ -35,14 +35,26 @@ func TestEveryDurationHasACell(t *testing.T) {
 
 func TestAWaitCutIntoPiecesByTimeoutsIsOneStall(t *testing.T) {
 	var s stalls
-	s.begin(time.Now().Add(-time.Second))
-	s.begin(time.Now())
+	none := func() int64 { return 0 }
+	s.begin(time.Now().Add(-time.Second), none)
+	s.begin(time.Now(), none)
 	s.end(4)
 	require.EqualValues(t, 1, s.batches)
 	require.GreaterOrEqual(t, s.longest, time.Second)
-	s.begin(time.Now().Add(-time.Hour))
+	s.begin(time.Now().Add(-time.Hour), none)
 	s.drop() // SeekTo
-	s.begin(time.Now())
+	s.begin(time.Now(), none)
 	s.end(4)
 	require.Less(t, s.longest, time.Minute)
+}
+
+func TestBytesThatWereReadBeforeTheFirstNextAreNotInTheRate(t *testing.T) {
+	var s stalls
+	s.begin(time.Now().Add(-10*time.Second), func() int64 { return 1 << 30 })
+	s.end(4)
+	s.begin(time.Now(), func() int64 { return 1 << 31 }) // only the first call counts
+	s.end(4)
+	found := Stats{BytesRead: 1<<30 + 5000}
+	s.fill(&found)
+	require.InEpsilon(t, 500, found.BytesPerSecond, 0.1)
 }

@@ -59,6 +59,15 @@ type Stats struct {
 	Warned          int64           // samples with decoder warnings in them
 }
 
+// bytesRead returns the bytes that were read since Open.
+func (l *Loader) bytesRead() int64 {
+	sum := l.readers.bytes.Load()
+	for _, w := range l.workers {
+		sum += w.counters.bytes.Load()
+	}
+	return sum
+}
+
 // Stats adds up the counters.
 func (l *Loader) Stats() Stats {
 	s := Stats{Threads: len(l.workers), ReadingAhead: l.pace.slow(), Blocks: l.store.BlocksDecoded()}
