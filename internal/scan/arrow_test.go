@@ -153,10 +153,24 @@ func TestTheOrderOfASavedDatasetIsThatOfItsState(t *testing.T) {
 
 // rowNumbers is a table of one column, as Dataset.select makes it.
 func rowNumbers(t *testing.T, rows ...uint64) []byte {
+	return columnOf(t, arrow.PrimitiveTypes.Uint64, func(b array.Builder) {
+		b.(*array.Uint64Builder).AppendValues(rows, nil)
+	})
+}
+
+// floatRows is the same of floats.
+func floatRows(t *testing.T, rows ...float64) []byte {
+	return columnOf(t, arrow.PrimitiveTypes.Float64, func(b array.Builder) {
+		b.(*array.Float64Builder).AppendValues(rows, nil)
+	})
+}
+
+// columnOf is a table of one column, in a stream.
+func columnOf(t *testing.T, of arrow.DataType, add func(array.Builder)) []byte {
 	var out bytes.Buffer
-	schema := arrow.NewSchema([]arrow.Field{{Name: "indices", Type: arrow.PrimitiveTypes.Uint64}}, nil)
+	schema := arrow.NewSchema([]arrow.Field{{Name: "indices", Type: of}}, nil)
 	b := array.NewRecordBuilder(memory.DefaultAllocator, schema)
-	b.Field(0).(*array.Uint64Builder).AppendValues(rows, nil)
+	add(b.Field(0))
 	w := ipc.NewWriter(&out, ipc.WithSchema(schema))
 	require.NoError(t, w.Write(b.NewRecordBatch()))
 	require.NoError(t, w.Close())
@@ -192,6 +206,26 @@ func TestASelectionThatWasSavedAsRowNumbersHasThoseRows(t *testing.T) {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, "indices.arrow"), rows, 0o644))
 		_, err := Open(dir, Options{})
 		require.ErrorContains(t, err, want)
+	}
+}
+
+func TestARowNumberThatIsNoWholeNumberIsRefused(t *testing.T) {
+	const state = `{"_data_files": [{"filename": "0.arrow"}], "_indices_data_files": [{"filename": "indices.arrow"}]}`
+	table := fixture(t, "saved/data-00000-of-00002.arrow")
+	all := open(t, put(t, map[string][]byte{"0.arrow": table}), Options{})
+	dir := put(t, map[string][]byte{"state.json": []byte(state), "0.arrow": table, "indices.arrow": floatRows(t, 2, 0)})
+	require.Equal(t, pick(contents(t, all), []int64{2, 0}), contents(t, open(t, dir, Options{})))
+	for want, rows := range map[string][]byte{
+		"row 1.5 of 4 is selected, by number 1 of the table":  floatRows(t, 0, 1.5),
+		"row -0.5 of 4 is selected, by number 0 of the table": floatRows(t, -0.5, 1),
+		"row 3.5 of 4 is selected, by number 0 of the table":  floatRows(t, 3.5),
+		"row NaN of 4 is selected, by number 2 of the table":  floatRows(t, 3, 2, math.NaN()),
+	} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "indices.arrow"), rows, 0o644))
+		_, err := Open(dir, Options{})
+		require.ErrorContains(t, err, want)
+		require.ErrorContains(t, err, dir+"/indices.arrow: ")
+		require.Equal(t, fault.KindBadFile, fault.KindOf(err))
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -198,9 +199,10 @@ func readRowNumbers(f io.ReaderAt, size, most int64) (rows []int64, err error) {
 		if err != nil {
 			return nil, err
 		}
-		// A valid row number is exact as a float. The condition is negated so that it refuses NaN as well.
-		if n := value[0].Float; value[0].Null || !(n >= 0 && n < float64(most)) {
-			return nil, &formats.WalkError{Offset: at, Err: fmt.Errorf("%w: row %v of %d is selected", formats.ErrBad, n, most)}
+		// A valid row number is exact as a float, and is whole. The condition is negated so that it refuses NaN as well.
+		if n := value[0].Float; value[0].Null || !(n >= 0 && n < float64(most) && n == math.Trunc(n)) {
+			return nil, &formats.WalkError{Offset: at, Err: fmt.Errorf("%w: row %v of %d is selected, by number %d of the table",
+				formats.ErrBad, n, most, len(rows))}
 		}
 		rows = append(rows, int64(value[0].Float))
 	}

@@ -18,7 +18,7 @@ import (
 
 // keptVersion is part of every key. It is raised when a walker finds something else in a file than before.
 // The version of Headrace is in the key too (catalog.CreatedBy); this number covers changes between two versions.
-const keptVersion = 10
+const keptVersion = 11
 
 // settled is how old a file must be for its scan to be kept. If a file is written twice in one tick of the file
 // system's clock, its size and time may stay the same though its bytes differ.
