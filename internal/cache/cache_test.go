@@ -385,6 +385,38 @@ func TestWhatAnotherProcessPutsIsFoundWithoutOpeningAnew(t *testing.T) {
 	one.Close()
 }
 
+func TestSegmentsAreFoundAmongAnyNumberOfOtherFiles(t *testing.T) {
+	world(t)
+	dir := t.TempDir()
+	c := alone(t, dir, 64<<20)
+	c.Put(keyOf(3), valueOf(3))
+	c.Close()
+	// So many that a system that lists names in no order is unlikely to have the segment among the first.
+	for i := range 20 * mostSegments {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, strconv.Itoa(i)), nil, 0o600))
+	}
+	c = alone(t, dir, 64<<20)
+	require.True(t, find(t, c, 3))
+	c.looked.Store(monotonic() - int64(lookEvery))
+	require.False(t, find(t, c, 4)) // looks again
+	require.True(t, find(t, c, 3), "what is there is not taken for evicted")
+	c.Close()
+}
+
+func TestOfMoreSegmentsThanAreReadThoseUsedLastAre(t *testing.T) {
+	dir := t.TempDir()
+	for i := range mostSegments + 10 {
+		path := filepath.Join(dir, fmt.Sprintf("%016x", i)+keysSuffix)
+		require.NoError(t, os.WriteFile(path, nil, 0o600))
+		used := time.Unix(int64(1000-i), 0)
+		require.NoError(t, os.Chtimes(path, used, used))
+	}
+	names, err := (&Cache{dir: dir}).names()
+	require.NoError(t, err)
+	require.Equal(t, mostSegments, len(names))
+	require.Equal(t, fmt.Sprintf("%016x", 0), names[len(names)-1])
+}
+
 func TestManyThreadsPutAndFindAtOnce(t *testing.T) {
 	world(t)
 	c := Open(t.TempDir(), LeastBound)

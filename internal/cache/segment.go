@@ -169,7 +169,11 @@ func (c *Cache) follow(number int) {
 	}
 }
 
-// names returns the segments of the directory, the one used last at the end, so that its values take precedence.
+// namesAtOnce is how many names of a directory are in memory at a time.
+const namesAtOnce = 1024
+
+// names returns the segments of the directory, the one used last at the end, so that its values take precedence. If
+// there are more than mostSegments, it returns those used last.
 func (c *Cache) names() ([]string, error) {
 	directory, err := os.Open(c.dir)
 	if os.IsNotExist(err) {
@@ -179,17 +183,32 @@ func (c *Cache) names() ([]string, error) {
 		return nil, err
 	}
 	defer directory.Close()
-	// The factor 2 is for keys and data; a few more files, such as the lock, may be there.
-	found, err := directory.Readdir(2*mostSegments + 16)
-	if err != nil && err != io.EOF {
+	var found []os.FileInfo
+	// All names are read, because any number of other files may come before a segment's. A segment that is not found
+	// counts as evicted.
+	for err == nil {
+		var files []string
+		files, err = directory.Readdirnames(namesAtOnce)
+		for _, file := range files {
+			if _, suffix, ok := segmentOf(file); !ok || suffix != keysSuffix {
+				continue
+			}
+			info, err := os.Lstat(c.path(file))
+			if err != nil && !os.IsNotExist(err) {
+				return nil, err
+			}
+			if err == nil && info.Mode().IsRegular() {
+				found = append(found, info)
+			}
+		}
+	}
+	if err != io.EOF {
 		return nil, err
 	}
 	slices.SortStableFunc(found, func(a, b os.FileInfo) int { return a.ModTime().Compare(b.ModTime()) })
 	var names []string
-	for _, file := range found {
-		if name, suffix, ok := segmentOf(file.Name()); ok && suffix == keysSuffix && file.Mode().IsRegular() {
-			names = append(names, name)
-		}
+	for _, file := range found[max(0, len(found)-mostSegments):] {
+		names = append(names, strings.TrimSuffix(file.Name(), keysSuffix))
 	}
 	return names, nil
 }
