@@ -177,7 +177,8 @@ func (p *partial) publish() (warning string, err error) {
 	}
 	if err := p.syncWhole(parent, folder); err != nil {
 		if e := p.takeBack(old); e != nil {
-			return "", catalog.IOError(p.destination, "the folder cannot be synced, and the dataset, which is in its place, not taken away again", e)
+			return "", catalog.IOError(p.destination, "the folder cannot be synced, "+
+				"and the dataset, which is in its place, not taken away again"+p.keep(old), e)
 		}
 		return "", err
 	}
@@ -215,6 +216,27 @@ func (p *partial) takeBack(old string) error {
 	return err
 }
 
+// keep keeps the old dataset, whose name is old, after takeBack failed, and returns a clause that says where it is. The
+// new dataset may vanish when the machine stops, so the old one must not be removed.
+func (p *partial) keep(old string) string {
+	if old == "" {
+		return ""
+	}
+	if old == p.dir {
+		p.dir = "" // what has this name is not abandon's to remove any more
+		// The next run would remove it by its present name (removeDead).
+		if apart := p.apart(old); os.Rename(old, apart) == nil {
+			old = apart
+		}
+	}
+	return "; the old one is " + old
+}
+
+// apart returns the name that an old dataset gets so that removeDead does not know it. dir has the random end of it.
+func (p *partial) apart(dir string) string {
+	return p.destination + ".old-" + dir[strings.LastIndexByte(dir, '-')+1:]
+}
+
 // rename makes the dataset visible. It never replaces anything without being asked, not even what another run put there
 // meanwhile. An old dataset then has another name.
 // RENAME_NOREPLACE and RENAME_EXCHANGE are Linux's (renameat2(2)); not every file system has them.
@@ -250,7 +272,7 @@ func (p *partial) rename() (old string, err error) {
 // one.
 // It keeps that name until the new one is in place and synced, which publish does.
 func (p *partial) replaceInTwoSteps() (old string, err error) {
-	old = p.destination + ".old-" + p.dir[strings.LastIndexByte(p.dir, '-')+1:]
+	old = p.apart(p.dir)
 	if err := os.Rename(p.destination, old); err != nil {
 		return "", catalog.IOError(p.destination, "cannot move the old dataset away", err)
 	}
@@ -263,9 +285,12 @@ func (p *partial) replaceInTwoSteps() (old string, err error) {
 	return old, nil
 }
 
-// abandon removes everything. The lock is released last, so that nobody takes the directory for dead before that.
+// abandon removes everything that was written. The lock is released last, so that nobody takes the directory for dead
+// before that.
 func (p *partial) abandon() string {
-	os.RemoveAll(p.dir)
+	if p.dir != "" { // otherwise it holds an old dataset (keep)
+		os.RemoveAll(p.dir)
+	}
 	p.lock.Close()
 	return ""
 }

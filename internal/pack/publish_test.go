@@ -76,6 +76,32 @@ func TestAPackingWhoseNameCannotBeSyncedIsAnErrorThatLeavesWhatWasThere(t *testi
 	require.Equal(t, before.Fingerprint, d.Fingerprint())
 }
 
+func TestADatasetThatCannotBePutBackIsKeptUnderAnotherName(t *testing.T) {
+	src, parent := testFolder(t, 6), t.TempDir()
+	dst := filepath.Join(parent, "data.hr")
+	before, err := Pack(context.Background(), PackConfig{Source: src, Destination: dst}, nil)
+	require.NoError(t, err)
+	put(t, src, "class 0/more.jpg", testJPEG(77))
+	// The first renameat2 finds the old dataset, the second one exchanges the two, and the third would put them back.
+	faults := "path=" + parent + ";path=" + dst + ";fsync:error=EIO;renameat2:error=EIO:when=3+"
+	p := publishing(t, "pack", src, dst, faults)
+	names := namesIn(t, parent)
+	require.Len(t, names, 2)
+	require.Equal(t, "data.hr", names[0])
+	kept := filepath.Join(parent, names[1])
+	require.Contains(t, p.Error, "not taken away again; the old one is "+kept+": input/output error")
+	require.Contains(t, kept, dst+".old-", "the next packing does not take it for the rest of a dead one")
+	for path, rows := range map[string]int64{dst: before.Rows + 1, kept: before.Rows} {
+		d, err := catalog.Open(path, catalog.Options{})
+		require.NoError(t, err)
+		defer d.Release()
+		require.Equal(t, rows, d.Len())
+	}
+	_, err = Pack(context.Background(), PackConfig{Source: src, Destination: dst, Overwrite: true}, nil)
+	require.NoError(t, err)
+	require.Equal(t, names, namesIn(t, parent))
+}
+
 func TestAnIndexWhoseManifestCannotBeNamedLeavesNoFile(t *testing.T) {
 	src := testFolder(t, 6)
 	manifest := filepath.Join(src, catalog.ManifestName)
