@@ -57,26 +57,11 @@ func expand(source string) (files []string, named bool, err error) {
 }
 
 // braces expands {a,b} and {000..146} as a shell does, because WebDataset's URLs are written like that. Braces that
-// hold neither stay as they are.
+// hold neither stay as they are, and so does one without its other half.
 // It calls itself for the text after a pair and for the text inside it. The number of texts is limited at each step,
 // because "{0..9}" written seven times gives ten million.
 func braces(text string) ([]string, error) {
-	open, end := -1, -1
-	depth := 0
-	for i := 0; i < len(text) && end < 0; i++ {
-		switch text[i] {
-		case '{':
-			if depth++; depth == 1 {
-				open = i
-			}
-		case '}':
-			if depth > 0 {
-				if depth--; depth == 0 {
-					end = i
-				}
-			}
-		}
-	}
+	open, end := firstPair(text)
 	if end < 0 {
 		return []string{text}, nil
 	}
@@ -85,8 +70,14 @@ func braces(text string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
+	// This pair stays, but there may be others inside.
 	if choices == nil {
-		choices = []string{text[open : end+1]}
+		if choices, err = braces(text[open+1 : end]); err != nil {
+			return nil, err
+		}
+		for i, choice := range choices {
+			choices[i] = "{" + choice + "}"
+		}
 	}
 	rest, err := braces(text[end+1:])
 	if err != nil {
@@ -103,6 +94,30 @@ func braces(text string) ([]string, error) {
 		}
 	}
 	return all, nil
+}
+
+// firstPair returns the places of the first pair of braces that is inside no other pair; end is -1 if there is none. A
+// brace that is never closed is inside no pair, and neither is what follows it.
+func firstPair(text string) (open, end int) {
+	open, end = -1, -1
+	var opened []int // places of the braces that are not closed yet
+	for i := range len(text) {
+		switch {
+		case text[i] == '{':
+			opened = append(opened, i)
+		case text[i] == '}' && len(opened) > 0:
+			last := opened[len(opened)-1]
+			opened = opened[:len(opened)-1]
+			// Of two pairs the one that opens first is either before the other one or around it.
+			if end < 0 || last < open {
+				open, end = last, i
+			}
+			if len(opened) == 0 {
+				return open, end
+			}
+		}
+	}
+	return open, end
 }
 
 // tooMany does not say how many: to find a mistyped digit the text is enough, and counting would visit all of them.

@@ -19,15 +19,20 @@ import (
 
 func TestBracesExpandAsAShellDoes(t *testing.T) {
 	for text, want := range map[string]string{
-		"a-{0..2}":       "a-0 a-1 a-2",
-		"{08..11}.tar":   "08.tar 09.tar 10.tar 11.tar",
-		"{3..1}":         "3 2 1",
-		"{a,b{1,2}}c":    "ac b1c b2c",
-		"{x}{0..1}":      "{x}0 {x}1",
-		"{a..c}":         "{a..c}",
-		"no braces":      "no braces",
-		"{1..2}/{00..1}": "1/00 1/01 2/00 2/01",
-		"{open":          "{open",
+		"a-{0..2}":        "a-0 a-1 a-2",
+		"{08..11}.tar":    "08.tar 09.tar 10.tar 11.tar",
+		"{3..1}":          "3 2 1",
+		"{a,b{1,2}}c":     "ac b1c b2c",
+		"{x}{0..1}":       "{x}0 {x}1",
+		"{a..c}":          "{a..c}",
+		"no braces":       "no braces",
+		"{1..2}/{00..1}":  "1/00 1/01 2/00 2/01",
+		"{open":           "{open",
+		"x{y{1,2}":        "x{y1 x{y2",
+		"{a,b{c,d}{1..2}": "{a,bc1 {a,bc2 {a,bd1 {a,bd2",
+		"{{{0..1}":        "{{0 {{1",
+		"a}{0..1}{":       "a}0{ a}1{",
+		"{y{1,2}}{3,4}":   "{y1}3 {y1}4 {y2}3 {y2}4",
 	} {
 		found, err := braces(text)
 		require.NoError(t, err)
