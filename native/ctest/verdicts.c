@@ -279,6 +279,29 @@ static void sampling_is_named_for_every_form(void) {
   }
 }
 
+static void file_cut_in_its_signature_is_truncated_whatever_its_kind(void) {
+  static const struct {
+    const char *bytes;
+    size_t length;
+  } signatures[] = {{"\xFF\xD8\xFF", 3}, {"\x89PNG\r\n\x1A\n", 8},
+                    {"P5 ", 3},          {"P6 ", 3},
+                    {"GIF87a", 6},       {"GIF89a", 6},
+                    {"II*\0", 4},        {"MM\0*", 4},
+                    {"BM", 2},           {"RIFF\1\2\3\4WEBPVP8", 15}};
+  for (size_t i = 0; i < sizeof signatures / sizeof signatures[0]; i++) {
+    for (size_t cut = 0; cut < signatures[i].length; cut++) {
+      EXPECT(inspect((const uint8_t *)signatures[i].bytes, cut) == HRN_TRUNCATED);
+      EXPECT(status.offset == (int64_t)cut && facts.codec == HRN_CODEC_UNKNOWN);
+    }
+  }
+  /* Short files that begin like none of them. */
+  static const char *const others[] = {"GIF88", "GIF8x", "IM", "MI", "BN", "RIFX", "RIFF1234WEBX"};
+  for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+    EXPECT(inspect((const uint8_t *)others[i], strlen(others[i])) == HRN_BAD);
+  }
+  EXPECT(inspect((const uint8_t *)"RIFF1234WAVE", 12) == HRN_UNSUPPORTED);
+}
+
 /* ---- damage ---- */
 
 static void png_with_a_wrong_checksum_is_bad(void) {
@@ -459,6 +482,7 @@ int main(void) {
   memory_is_limited_for_coefficients_and_pixels_together();
   record_bytes_are_limited();
   kinds_that_are_not_decoded_are_named();
+  file_cut_in_its_signature_is_truncated_whatever_its_kind();
   sampling_is_named_for_every_form();
   png_with_a_wrong_checksum_is_bad();
   jpeg_with_a_code_of_ones_alone_is_bad_when_it_is_inspected_and_when_decoded();

@@ -84,7 +84,14 @@ static bool begins(const uint8_t *bytes, size_t length, const char *signature, s
   return length < whole && memcmp(bytes, signature, length) == 0;
 }
 
-/* Fails if the file is empty, or ends inside the signature of JPEG, PNG or PPM. */
+/* The same for WebP: any four bytes, a size, stand inside its signature. */
+static bool begins_webp(const uint8_t *bytes, size_t length) {
+  return begins(bytes, length, "RIFF", 4) ||
+         (length < 15 && starts(bytes, length, 0, "RIFF", 4) &&
+          (length <= 8 || begins(bytes + 8, length - 8, "WEBPVP8", 7)));
+}
+
+/* Fails if the file is empty, or ends inside the signature of a type that is read. */
 static int cut_in_signature(const uint8_t *bytes, size_t length, hrn_status *status) {
   size_t expected = 0;
   if (length == 0) {
@@ -93,6 +100,10 @@ static int cut_in_signature(const uint8_t *bytes, size_t length, hrn_status *sta
   if (begins(bytes, length, "\xFF\xD8\xFF", 3)) expected = 3;
   if (begins(bytes, length, "P5", 3) || begins(bytes, length, "P6", 3)) expected = 3;
   if (begins(bytes, length, "\x89PNG\r\n\x1A\n", 8)) expected = 8;
+  if (begins_webp(bytes, length)) expected = 15;
+  if (begins(bytes, length, "GIF87a", 6) || begins(bytes, length, "GIF89a", 6)) expected = 6;
+  if (begins(bytes, length, "II*\0", 4) || begins(bytes, length, "MM\0*", 4)) expected = 4;
+  if (begins(bytes, length, "BM", 2)) expected = 2;
   if (expected == 0) return HRN_OK;
   return hrn_fail(status, HRN_TRUNCATED, (int64_t)length,
                   "the file is truncated in its signature (expected at least %zu bytes, found %zu)",
