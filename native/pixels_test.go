@@ -21,6 +21,8 @@ func TestEveryInstructionSetGivesTheScalarLoopsBytesForOpsOnPixels(t *testing.T)
 	runC(t, "pixel_kernels")
 }
 
+func TestMeansOfBoxesArePillowsAlsoWhereItsNumbersOverflow(t *testing.T) { runC(t, "reduced") }
+
 func TestAPlanGivesThePixelsItsOpsGiveOneByOne(t *testing.T) { runC(t, "folding") }
 
 func TestAPlanGivesThePixelsItsOpsGiveOneByOneInPlainC(t *testing.T) {

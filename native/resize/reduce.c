@@ -17,13 +17,22 @@ hrn_box hrn_reduce_reach(int32_t across, int32_t down, int32_t width, int32_t he
                    .height = (int32_t)((bottom < height ? bottom : height) - top)};
 }
 
+/* The reciprocal of a count, with 24 bits behind the point. A count that is a multiple of 2^24 is 0
+ * modulo 2^32 once it is multiplied by 2^8. Pillow divides by that zero too, and converts the
+ * infinity to an integer, which C leaves undefined (C11, 6.3.1.4). Its build for x86-64 converts to
+ * 64 bits and keeps the lower 32 of them, which are 0: the mean is black. So it is here. */
+static uint32_t reciprocal_of(uint32_t count) {
+  const uint32_t divisor = count << 8;
+  return divisor == 0 ? 0 : (uint32_t)((float)(1 << 30) * 4.0F / (float)divisor);
+}
+
 /* Writes the means of sums of `count` bytes, rounded as Pillow rounds them. All arithmetic is
- * modulo 2^32, as there, so the mean of a box of more than 2^24 pixels is meaningless. */
+ * modulo 2^32, as there, so the mean of a box of 2^24 pixels or more may be any. */
 static void write_means(const uint32_t *sums, int32_t width, int32_t across, int32_t last,
                         int32_t rows, uint8_t *out) {
   for (int32_t x = 0; x < width; x++) {
     const uint32_t count = (uint32_t)(x + 1 == width ? last : across) * (uint32_t)rows;
-    const uint32_t reciprocal = (uint32_t)((float)(1 << 30) * 4.0F / (float)(count << 8));
+    const uint32_t reciprocal = reciprocal_of(count);
     for (int c = 0; c < 3; c++) {
       out[4 * x + c] = (uint8_t)((sums[4 * x + c] + count / 2) * reciprocal >> 24);
     }
