@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from types import FunctionType, ModuleType
 from typing import Any
 
+from headrace._translate.libraries import of_hugging_faces_datasets
 from headrace.dataset import Dataset
 
 _log = logging.getLogger("headrace")
@@ -33,7 +34,7 @@ _LIBRARIES = (
     "transformers",
 )
 # Packages whose modules say nothing about a program.
-_OF_NOBODY = ("builtins", "torch", "typing", "collections", "abc", "numpy", "datasets")
+_OF_NOBODY = ("builtins", "torch", "typing", "collections", "abc", "numpy")
 
 
 class Notices:
@@ -123,14 +124,18 @@ def _suggests_images(dataset: Any) -> bool:
     named = [sys.modules[name] for name in modules if name in sys.modules]
     if any(map(_of_imaging, named)):
         return True
-    own = [module for module in named if module.__name__.partition(".")[0] not in _OF_NOBODY]
+    own = [module for module in named if not _of_nobody(module.__name__)]
     held = [value for owner in (*own, dataset) for value in _attributes(owner)]
     return any(map(_of_imaging, held))
 
 
+def _of_nobody(module: str) -> bool:
+    return module.partition(".")[0] in _OF_NOBODY or of_hugging_faces_datasets(module)
+
+
 def _features(dataset: Any) -> list[Any] | None:
     """The features of a Hugging Face dataset that knows them; None for any other dataset."""
-    if type(dataset).__module__.partition(".")[0] != "datasets":
+    if not of_hugging_faces_datasets(type(dataset).__module__):
         return None
     features = getattr(dataset, "features", None)
     return [*features.values()] if isinstance(features, dict) else None

@@ -8,6 +8,7 @@ from types import FunctionType
 from typing import Any, NamedTuple
 
 from headrace._translate import registered
+from headrace._translate.libraries import of_python
 
 # The public modules whose classes are known by name. A subclass is not known, because it may do
 # anything.
@@ -88,7 +89,7 @@ def _patched(kind: type) -> bool:
         if isinstance(function, FunctionType)
     }
     # Some of the library's own functions have decorators of torch and Python.
-    return not homes - sys.stdlib_module_names <= {library, "torch"}
+    return not {home for home in homes if not of_python(home)} <= {library, "torch"}
 
 
 def parts(op: Any) -> Iterator[Part]:

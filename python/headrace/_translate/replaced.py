@@ -10,6 +10,8 @@ from collections.abc import Iterable
 from types import FunctionType
 from typing import Any
 
+from headrace._translate.libraries import of_python
+
 # Their modules contain functions of one another as well.
 _LIBRARIES = frozenset(["PIL", "torchvision", "timm", "open_clip", "torch", "numpy"])
 
@@ -44,7 +46,7 @@ def is_replaced(function: Any) -> bool:
     if not isinstance(function, FunctionType):
         return False
     home = str(function.__globals__.get("__name__")).partition(".")[0]
-    return home not in _LIBRARIES and home not in sys.stdlib_module_names
+    return home not in _LIBRARIES and not of_python(home)
 
 
 def function() -> str:
