@@ -224,6 +224,59 @@ def test_labels_that_change_between_epochs_are_seen():
     loader.close()
 
 
+def of_numpy(images):
+    images.numpy()[3:] ^= 255
+
+
+def shifted(images):
+    images[1:] = images[:-1].clone()
+
+
+CHANGES = {
+    "zeros": torch.Tensor.zero_,
+    "a part": shifted,
+    "a view": lambda images: images[7:8, 2:5].fill_(9),
+    "the last byte": lambda images: images[-1, -1, -1].bitwise_not_(),
+    "a NumPy array of its memory": of_numpy,
+    "without a count of changes": lambda images: images.data.add_(1),
+}
+
+
+@pytest.mark.parametrize("lies", ["plain", "steps"])
+@pytest.mark.parametrize("change", CHANGES.values(), ids=list(CHANGES))
+def test_pixels_of_a_tensor_that_change_in_place_are_seen_at_the_next_iteration(change, lies):
+    dataset = made("MNIST", v1.ToTensor())
+    if lies == "steps":
+        dataset.data = dataset.data.repeat(1, 1, 2)[:, :, ::2]
+    theirs = torch.utils.data.DataLoader(dataset, batch_size=20)
+    with contextlib.closing(hr.DataLoader(dataset, batch_size=20, strict=True)) as loader:
+        assert len(batches(loader)) == 3
+        for _ in range(2):
+            change(dataset.data)
+            expected = batches(theirs)
+            for found, wanted in zip(batches(loader), expected, strict=True):
+                assert torch.equal(found[0], wanted[0])
+                assert torch.equal(found[1], wanted[1])
+
+
+def test_pixels_and_labels_that_change_in_an_iteration_are_seen_at_the_next_one():
+    for name in ("MNIST", "CIFAR10", "SVHN"):
+        dataset = made(name, v1.ToTensor(), rows=600)
+        kept = dataset.targets if name != "SVHN" else dataset.labels
+        with contextlib.closing(hr.DataLoader(dataset, batch_size=2, strict=True)) as loader:
+            for change in ("pixels", "labels"):
+                iteration = iter(loader)
+                next(iteration)
+                if change == "pixels":
+                    dataset.data[:] = 0
+                else:
+                    kept[:] = [7] * 600 if isinstance(kept, list) else 7
+                assert len(list(iteration)) == 299
+                for images, labels in loader:
+                    assert not images.any()
+                    assert change == "pixels" or labels.tolist() == [7, 7]
+
+
 class _Listed(torch.utils.data.Sampler):
     """A sampler that gives what it was told."""
 

@@ -5,6 +5,7 @@ Their ``__getitem__`` makes a PIL image of a part of the array. The engine reads
 
 from __future__ import annotations
 
+import ctypes
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -53,7 +54,12 @@ class Pixels(NamedTuple):
         For a tensor it is a copy. torch moves a tensor's memory when the tensor is sent to another
         process, even while somebody reads it.
         """
-        return self.array.clone() if isinstance(self.array, torch.Tensor) else self.array
+        return self.array.detach().clone() if self.is_copied else self.array
+
+    @property
+    def is_copied(self) -> bool:
+        """Whether ``values`` is a copy, which does not follow changes in place."""
+        return isinstance(self.array, torch.Tensor)
 
     def same_as(self, other: Pixels) -> bool:
         """Whether both are the same array at the same place in memory."""
@@ -69,6 +75,18 @@ class Pixels(NamedTuple):
         """Height and width of the images."""
         shape, at = self.array.shape, self.layout.index("H")
         return int(shape[at]), int(shape[at + 1])
+
+
+_memcmp = ctypes.CDLL(None).memcmp
+_memcmp.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
+
+
+def are_equal(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether two tensors of bytes on the CPU, of one shape, have the same values."""
+    if not (one.is_contiguous() and other.is_contiguous()):
+        return torch.equal(one, other)
+    # torch compares one byte after another.
+    return not _memcmp(one.data_ptr(), other.data_ptr(), one.nbytes)
 
 
 def pixels(dataset: Any, name: str) -> Pixels:

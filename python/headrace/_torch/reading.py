@@ -38,7 +38,7 @@ class Reading:
         contents = Contents(self._dataset)
         limits = foreign.limits(self._limits)
         switches = (limits, foreign.loads_truncated_images())
-        known = self.samples is not None and self.samples.contents.same_as(contents)
+        known = self.samples is not None and self.samples.same_as(contents)
         if not known or (switches != self._switches and not contents.of_headrace):
             self.samples = Samples(contents, limits, "max_pixels" in (self._limits or {}))
             self._switches = switches

@@ -169,6 +169,7 @@ class Samples:
         self.contents = contents
         self.foreign: Foreign | None = None
         self.labels: list[int] | None = None
+        self._copies: list[tuple[Any, Any]] = []  # tensors, and what is read in their place
         if contents.of_headrace:
             self.dataset: Dataset = _one(contents.sources)
             return
@@ -197,11 +198,27 @@ class Samples:
         if len({(one.grey, one.size) for one in contents.pixels}) > 1:
             raise UnsupportedError("it joins arrays of images that differ in size or channels")
         self.labels = [label for labels in contents.lists for label in labels]
+        read = [one.values() for one in contents.pixels]
+        self._copies = [
+            (one.array.detach(), copy)
+            for one, copy in zip(contents.pixels, read, strict=True)
+            if one.is_copied
+        ]
         self.dataset = _one(
             [
-                Dataset.from_arrays(one.values(), one.labels, layout=one.layout)
-                for one in contents.pixels
+                Dataset.from_arrays(values, one.labels, layout=one.layout)
+                for one, values in zip(contents.pixels, read, strict=True)
             ]
+        )
+
+    def same_as(self, contents: Contents) -> bool:
+        """Whether these are the samples of what was found in a dataset now.
+
+        The pixels of tensors are compared. torch's count of changes to a tensor does not have those
+        that are made through ``numpy()``.
+        """
+        return self.contents.same_as(contents) and all(
+            arrayed.are_equal(tensor, copy) for tensor, copy in self._copies
         )
 
     def __len__(self) -> int:
