@@ -44,11 +44,14 @@ class Recorded:
         foreign: as in ``Recording``.
         images: every deferred image that was made, those in ``data`` among them.
         worker: the number of the worker process that made the batch; None: the training process.
+        taken: how many samples torch's loader took from a stream for the batch; None: the dataset
+            was asked for samples, or the loader takes what the stream gives.
         pins: whether the batch is to be in pinned memory.
     """
 
     engine_made = pins = False
     worker: int | None = None
+    taken: int | None = None
     foreign: list[tuple[bytes, str]]
     images: list[weakref.ref[DeferredImage]]
 
@@ -70,7 +73,7 @@ class Recorded:
         asked = None if self.asked is None else tuple(self.asked)
         reasons = [tuple(reason) for reason in self.reasons]
         told = (reasons, self.opened, asked, tuple(self.limits), self.collated)
-        return _arrived, (self.data, *told, self.foreign, self.worker)
+        return _arrived, (self.data, *told, self.foreign, self.worker, self.taken)
 
     def pin_memory(self) -> Recorded:
         """Pins the tensors that have values; the pending ones will be made in pinned memory.
@@ -144,6 +147,7 @@ def _arrived(
     collated: bool,
     foreign: list[tuple[bytes, str]],
     worker: int | None,
+    taken: int | None,
 ) -> Recorded:
     # Its tensors were unpickled before it, because they are among its arguments.
     pending, _arriving.pending = _arriving.pending, []
@@ -152,7 +156,7 @@ def _arrived(
         asked = asked._replace(key=asked.key and Draws(*asked.key))
     why = [Reason(*reason) for reason in reasons]
     made = Recorded(data, pending, why, opened, asked, Limits(*limits), collated)
-    made.foreign, made.worker = foreign, worker
+    made.foreign, made.worker, made.taken = foreign, worker, taken
     made.images, _arriving.images = _arriving.images, []
     return made
 

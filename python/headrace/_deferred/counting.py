@@ -57,11 +57,27 @@ def _quantile(ordered: list[float], part: float) -> float:
     return ordered[min(int(part * len(ordered)), len(ordered) - 1)] if ordered else 0.0
 
 
-def samples_of(data: Any, asked: Asked | None) -> int:
-    """How many samples a batch has: as many as were asked for; of a stream, by its data's shape."""
+def samples_of(data: Any, asked: Asked | None, taken: int | None) -> int:
+    """How many samples a batch has.
+
+    Args:
+        data: the batch. Its own length counts if a stream makes its batches itself.
+        asked: what the dataset was asked for; None for a stream.
+        taken: how many samples torch's loader took from a stream for it; None: it takes what the
+            stream gives.
+    """
     if asked is not None:
-        return len(asked.indices) if asked.batched and hasattr(asked.indices, "__len__") else 1
+        several = asked.batched or isinstance(asked.indices, list)  # of a sampler that batches
+        return len(asked.indices) if several and hasattr(asked.indices, "__len__") else 1
+    return _length(data) if taken is None else taken
+
+
+def _length(data: Any) -> int:
+    """Samples of what a stream gives: the length of the first array in it, or list of texts."""
     while isinstance(data, list | tuple | dict) and data:
-        data = next(iter(data.values())) if isinstance(data, dict) else data[0]
+        first = next(iter(data.values())) if isinstance(data, dict) else data[0]
+        if isinstance(data, list) and isinstance(first, str | bytes):
+            return len(data)
+        data = first
     shape = getattr(data, "shape", None)  # a program's own object may have any `shape`
     return int(shape[0]) if isinstance(shape, tuple) and shape else 1

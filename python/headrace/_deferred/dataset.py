@@ -292,10 +292,13 @@ class Collating:
     all threads have made the values of the batch. What it changed until then is put back. From the
     next batch on it is called only there. If its changes could not be put back, it is called only
     there from the first batch on.
+
+    Args:
+        batches: whether it is given lists of samples, and not single samples.
     """
 
-    def __init__(self, collate: Callable[[Any], Any], fetching: Fetching) -> None:
-        self._collate, self._fetching = collate, fetching
+    def __init__(self, collate: Callable[[Any], Any], fetching: Fetching, batches: bool) -> None:
+        self._collate, self._fetching, self._batches = collate, fetching, batches
         # torch's own functions change nothing that they are given, and draw nothing.
         self._own = not any(collate is function for function in _OF_TORCH)
         self._needs_values = False
@@ -311,12 +314,14 @@ class Collating:
 
     def _collated(self, found: Recording, samples: Any) -> Recorded | Sent:
         data, collated = samples, False
+        taken = len(samples) if self._batches and found.asked is None else None
         if not self._needs_values:
             data, collated = self._early(found, samples)
         reasons = list(found.reasons)
         pending, found.pending = found.pending, []  # so that the recording does not keep them
         made = Recorded(data, pending, reasons, found.opened, found.asked, found.limits, collated)
         made.engine_made, made.foreign = found.engine_made, found.foreign
+        made.taken = taken
         if not found.travels:
             made.images = found.made
             return made

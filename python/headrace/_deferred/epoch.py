@@ -148,7 +148,7 @@ class Epoch(Iterator[Any]):
         counts, noted_from = self._loader.counts, tracing.now()
         began = counts.began()
         data, made = self._next(thread)
-        counts.handed_out(samples_of(data, made.asked), began)
+        counts.handed_out(samples_of(data, made.asked, made.taken), began)
         self._loader.note(abi.SPAN_NEXT, made, noted_from)
         return data
 

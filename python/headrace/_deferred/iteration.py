@@ -78,7 +78,7 @@ class Deferring:
             loader.collate_fn,
         )
         self._mode, self.timeout = loader.mode, loader.timeout
-        arguments = _arguments(loader, Collating(loader.collate_fn, self._fetching))
+        arguments = _arguments(loader, _collating(loader, self._fetching))
         self.choices: Choices | None = None
         dataset: Any
         if isinstance(loader.dataset, torch.utils.data.IterableDataset):
@@ -117,7 +117,7 @@ class Deferring:
         fetching.keeping.most = _under_way(loader)
         if loader.collate_fn is not self._collate:
             self._collate = loader.collate_fn
-            inner.collate_fn = Collating(loader.collate_fn, fetching)
+            inner.collate_fn = _collating(loader, fetching)
         for name, value in _arguments(loader, inner.collate_fn).items():
             if getattr(inner, name) is not value:  # some attributes refuse to be set
                 setattr(inner, name, value)
@@ -350,6 +350,10 @@ class Deferring:
 def _under_way(loader: Any) -> int:
     """How many batches may be under way (not handed out yet), the next one among them."""
     return int((loader.prefetch_factor or 0) * loader.num_workers + loader.ahead + 2)
+
+
+def _collating(loader: Any, fetching: Fetching) -> Collating:
+    return Collating(loader.collate_fn, fetching, batches=loader.batch_size is not None)
 
 
 def _arguments(loader: Any, collate: Any) -> dict[str, Any]:

@@ -54,6 +54,7 @@ class Batch:
     Attributes:
         data: what the collate function returned.
         asked: what the dataset was asked for; None for a stream.
+        taken: as in ``Recorded``.
         collated: whether ``data`` is a batch; else it is the samples for the collate function.
         pins: whether the batch that the function makes of them is to be in pinned memory.
         native: whether the engine makes some of its images.
@@ -67,6 +68,7 @@ class Batch:
         self.data, self.asked, self._means = recorded.data, recorded.asked, means
         self.collated, self._limits = recorded.collated, recorded.limits
         self.worker, self.pins = recorded.worker, recorded.pins
+        self.taken = recorded.taken
         self.number = -1  # in a trace: how much work the engine got before; -1: this has none
         self.why: list[str] = []
         self.failure: Exception | None = None
