@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from headrace._deferred.drawn import Repeated
 from headrace._deferred.source import Source
 from headrace._engine import followed
+from headrace._translate.result import engine_ops
 
 
 class Op(NamedTuple):
@@ -39,9 +40,10 @@ _LUMINANCE = '{"name":"Grayscale","num_output_channels":1}'
 _COLOURS = '{"name":"Grayscale","num_output_channels":3}'
 
 
-# An op may be added to a chain that has fewer than _MOST of the engine's 64 ops (HRN_MAX_OPS),
-# where a transform counts as two. Chains of fewer than _FEW ops are not counted.
-_MOST, _FEW = 58, 8
+_MOST = 64  # the engine's ops of one image (HRN_MAX_OPS)
+_SPARE = 6  # of these, how many one function or method of Pillow's may need
+# How many ops one transform takes at most, with the op that opens its group; and the largest one.
+_AT_MOST, _LARGEST = 3, 20
 
 
 # What the engine's draws are keyed by: seed, epoch, sample, draw and view. It is a plain tuple,
@@ -136,11 +138,18 @@ class Chain(NamedTuple):
     @property
     def full(self) -> bool:
         """Whether the engine may take no further op, so that the image is made before the next."""
-        if len(self.ops) < _FEW:
-            return False
-        texts = [op.text for op in self.ops]
-        flips = sum(text.count('"RandomHorizontalFlip"') for text in texts)
-        return 2 * sum(text.count('{"name"') for text in texts) - flips >= _MOST
+        return not self.has_room(_SPARE)
+
+    def has_room(self, more: int) -> bool:
+        """Whether the engine takes so many ops behind these."""
+        if not self.ops:
+            return more <= _MOST
+        text = ",".join([op.text for op in self.ops if op.text])
+        transforms, large = text.count('{"name"'), text.count('"RandomPhotometricDistort"')
+        # Most chains are short, and this bound is enough. In the others each transform is counted.
+        if _AT_MOST * transforms + (_LARGEST - _AT_MOST) * large + more <= _MOST:
+            return True
+        return sum(map(engine_ops, json.loads(f"[{text}]"))) + more <= _MOST
 
     @property
     def channels(self) -> int:

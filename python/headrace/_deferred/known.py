@@ -12,7 +12,7 @@ from typing import Any
 
 from headrace._deferred.chain import Form, Op
 from headrace._translate import own, replaced
-from headrace._translate.result import Translation
+from headrace._translate.result import Translation, engine_ops
 from headrace._translate.translation import translate
 
 # Transforms that draw nothing, so that their result does not depend on the key.
@@ -43,6 +43,7 @@ class Known:
             Only in a process without the engine each image gets an op that remembers its draws.
         form: the form of a tensor that it makes.
         drawn: whether it leaves something to chance.
+        engine_ops: how many of the engine's ops it takes at most.
         channels: how many channels it leaves, 3 or 1.
         translation: dtype, scale and the rest.
     """
@@ -55,6 +56,7 @@ class Known:
         self.replay = partial(_replayed, ops)
         self.ops = (Op(text, self.replay, tuple(finished), translation.anew),)
         becomes_grey = any(transform.get("num_output_channels") == 1 for transform in transforms)
+        self.engine_ops = sum(map(engine_ops, transforms))
         self.channels = 1 if grey or becomes_grey else 3
         self.drawn = any(transform["name"] not in _UNDRAWN for transform in transforms)
         self.translation = translation

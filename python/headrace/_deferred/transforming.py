@@ -138,7 +138,9 @@ def _recorded(found: Recording, original: Any, self: Any, *inputs: Any) -> Any:
         return NOT_RECORDED
     made = known.translation
     is_tensor = _TENSORS[made.gives]
-    if chain is not None and (chain.full or (not is_tensor and image.names_a_colour)):
+    if chain is not None and not chain.has_room(known.engine_ops):
+        return NOT_RECORDED  # its transforms are recorded one by one, until the image is made
+    if chain is not None and not is_tensor and image.names_a_colour:
         return NOT_RECORDED  # each transform treats a transparent colour in its own way
     size = known.size_of(image.size)
     if size is None or (known.drawn and not found.draws_natively):

@@ -13,7 +13,7 @@ from headrace._translate.grey import OF_ONE_CHANNEL, Grey, has_three_numbers
 from headrace._translate.openclip import OpenClip
 from headrace._translate.own import Own, is_own
 from headrace._translate.parts import Part, known, parts
-from headrace._translate.result import Translation
+from headrace._translate.result import Translation, engine_ops
 from headrace._translate.table import CHOICES
 from headrace._translate.timm import Timm
 from headrace._translate.values import integers, name_of, numbers, pair, short
@@ -62,6 +62,7 @@ class Reader(Augmentations, Grey, OpenClip, Own, Timm):
         self._stage = "PIL"
         self._normalize: transforms.Normalize | None = None
         self._erasings = []
+        self._ops = self._counted = 0  # the engine's, of so many steps
 
     def of(self, grey: bool, size: tuple[int, int] | None) -> Reader:
         """Sets up the reader for images of one channel (``grey``) or three, and of a known size."""
@@ -98,7 +99,15 @@ class Reader(Augmentations, Grey, OpenClip, Own, Timm):
             reason: str = method(op) if method else self.augmentation(name, op)
         except (AttributeError, TypeError, ValueError, OverflowError) as failure:
             return f"its arguments are not understood ({failure})"
-        return reason
+        return reason or self._too_many()
+
+    def _too_many(self) -> str:
+        """Why the engine does not take the steps that are there now, or ""."""
+        steps, self._counted = self.made[self._counted :], len(self.made)
+        self._ops += sum(map(engine_ops, steps))
+        if self._ops + len(self._erasings) <= _MOST_STEPS:
+            return ""
+        return f"with it they are more than {_MOST_STEPS}, the most that the engine takes"
 
     def finish(self) -> Translation:
         made: Translation = self.made

@@ -98,6 +98,23 @@ class Translation(list[Any]):
         return f"{body} dtype={self.dtype!r} scale={self.scale!r}"
 
 
+def engine_ops(transform: Any) -> int:
+    """Of how many ops the engine makes a transform, at most: ``internal/transform/groups.go``."""
+    told = transform if isinstance(transform, dict) else transform.to_dict()
+    name, inner = told.get("name"), told.get("transforms") or ()
+    if name == "Normalize":
+        return 0
+    if name == "RandomPhotometricDistort":
+        return 19
+    if inner:  # each member of a choice or an order is a group of its own
+        return 1 + sum(map(engine_ops, inner)) + (name != "RandomApply") * len(inner)
+    # What has a probability is in a group of its own, but for flips, which draw for themselves.
+    return 1 + ("p" in told and name not in _FLIPS)
+
+
+_FLIPS = ("RandomHorizontalFlip", "RandomVerticalFlip")
+
+
 def called(op: Any) -> str:
     """Names a transform's class for a sentence; for a function, its name and where it is."""
     code = getattr(op, "__code__", None)
