@@ -17,8 +17,8 @@ build=$root/.build/ctest
 mkdir -p "$build"
 
 TIMES=4 tools/asan.sh
-# By itself, internal/scan damages each container in 250 ways.
-TIMES=$((4 * ${CONTAINERS:-3})) go test -count 1 -timeout 30m ./internal/scan
+# By itself, internal/scan damages each container in 50 ways.
+TIMES=$((20 * ${CONTAINERS:-3})) go test -count 1 -timeout 30m ./internal/scan
 make -s --no-print-directory -C native/ctest tsan BUILD="$build"
 
 flags=(-O1 -g)

@@ -252,9 +252,9 @@ class Places:
 
 
 def places() -> Iterator[int]:
-    """The first 200 places, and of the thousands behind them every 20th, or every second."""
+    """The first 200 places, and of the thousands behind them every 60th, or every second."""
     yield from range(1, 200)
-    yield from itertools.count(200, cases.some(20, of=2))
+    yield from itertools.count(200, cases.some(60, of=2))
 
 
 def pixels(case: Case, batch: Any) -> dict[int, bytes]:

@@ -129,6 +129,7 @@ def test_the_noise_is_uniform_and_independent_from_pixel_to_pixel() -> None:
         assert abs(correlation) < 5 / np.sqrt(flat.size), distance
 
 
+@pytest.mark.slow
 def test_displacements_are_distributed_as_torchvisions() -> None:
     size, op = (24, 30), v2.ElasticTransform(40.0, [2.0, 1.0])
     places = [(0, 0), (0, 13), (12, 15), (12, 16), (23, 29)]

@@ -52,7 +52,7 @@ LOADING = """
 """
 
 
-@pytest.mark.parametrize("name", ["train.hr", "photos"])
+@pytest.mark.parametrize("name", ["train.hr", pytest.param("photos", marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     ("kind", "context"),
     [
