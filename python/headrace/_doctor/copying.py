@@ -26,7 +26,7 @@ def rate(image_bytes: int, batch_size: int, seconds: float) -> tuple[float | Non
         pinned = torch.empty(images * image_bytes, dtype=torch.uint8, pin_memory=True)
         there = torch.empty_like(pinned, device="cuda")
     except RuntimeError as failure:  # such as torch.OutOfMemoryError
-        return None, f"the copy to a GPU was not measured: {str(failure).splitlines()[0]}"
+        return None, f"the copy to a GPU was not measured: {str(failure).partition(chr(10))[0]}"
     there.copy_(pinned, non_blocking=True)  # not timed: it touches both for the first time
     torch.cuda.synchronize()
     began, copied, took = time.perf_counter(), 0, 0.0
