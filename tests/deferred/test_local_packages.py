@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import os
 import sys
 import warnings
 from collections.abc import Iterator
@@ -57,6 +58,10 @@ def program(
         del sys.modules[loaded]
 
 
+@pytest.mark.skipif(
+    os.environ.get("HEADRACE_AT_ONCE") == "1",
+    reason="what makes deferrals at once (at_once.py) stands between the program and the engine",
+)
 def test_a_reason_names_the_line_of_a_program_whose_package_is_called_as_a_library(
     program: Any, paths: list[str]
 ) -> None:
