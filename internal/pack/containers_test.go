@@ -51,8 +51,8 @@ func indexed(t *testing.T, source, out string) Summary {
 	return s
 }
 
-// rows are what a dataset says of its samples, with their bytes and fields.
-func contentOf(t *testing.T, d *catalog.Dataset) (all []string) {
+// recordsOf are the bytes of all samples of a dataset.
+func recordsOf(t *testing.T, d *catalog.Dataset) (all []string) {
 	s, err := store.Open(d, store.Options{MaxRecordBytes: 1 << 20})
 	require.NoError(t, err)
 	defer s.Close()
@@ -63,11 +63,21 @@ func contentOf(t *testing.T, d *catalog.Dataset) (all []string) {
 		require.NoError(t, err)
 		view, err := s.Read(at, &buffer)
 		require.NoError(t, err)
-		key, err := d.Key(i)
+		all = append(all, string(view.Bytes()))
+	}
+	return all
+}
+
+// contentOf is what a dataset says of its samples, with their bytes and fields.
+func contentOf(t *testing.T, d *catalog.Dataset) (all []string) {
+	for i, record := range recordsOf(t, d) {
+		at, err := d.Sample(int64(i))
 		require.NoError(t, err)
-		text, err := d.FieldValue(i, "txt")
+		key, err := d.Key(int64(i))
 		require.NoError(t, err)
-		all = append(all, fmt.Sprintf("%s %d %v %x", key, at.Label, text, view.Bytes()))
+		text, err := d.FieldValue(int64(i), "txt")
+		require.NoError(t, err)
+		all = append(all, fmt.Sprintf("%s %d %v %x", key, at.Label, text, record))
 	}
 	return all
 }
@@ -179,23 +189,6 @@ func TestAnIndexBesideContainersWhereNothingMayBeWrittenSaysWhereElseItGoes(t *t
 	_, err := Index(context.Background(), IndexConfig{Source: root + "/data/train-0.tar"}, nil)
 	require.ErrorContains(t, err, "an index goes beside its containers, where nothing may be written; out (--out) names another place for it: permission denied")
 	require.Equal(t, fault.KindIO, fault.KindOf(err))
-}
-
-// recordsOf are the bytes of all samples of a dataset.
-func recordsOf(t *testing.T, d *catalog.Dataset) (all []string) {
-	s, err := store.Open(d, store.Options{MaxRecordBytes: 1 << 20})
-	require.NoError(t, err)
-	defer s.Close()
-	var buffer mmap.Buffer
-	defer buffer.Free()
-	for i := range d.Len() {
-		at, err := d.Sample(i)
-		require.NoError(t, err)
-		view, err := s.Read(at, &buffer)
-		require.NoError(t, err)
-		all = append(all, string(view.Bytes()))
-	}
-	return all
 }
 
 func TestASampleOfABlockOverTheRecordLimitIsKeptWithItsVerdict(t *testing.T) {
