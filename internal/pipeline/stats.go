@@ -70,11 +70,10 @@ func (l *Loader) bytesRead() int64 {
 
 // Stats adds up the counters.
 func (l *Loader) Stats() Stats {
-	s := Stats{Threads: len(l.workers), ReadingAhead: l.pace.slow(), Blocks: l.store.BlocksDecoded()}
+	s := Stats{Threads: len(l.workers), ReadingAhead: l.pace.slow(), Blocks: l.store.BlocksDecoded(), BytesRead: l.bytesRead()}
 	add := func(c *counters) {
 		s.Images += c.images.Load()
 		s.WithPoints += c.points.Load()
-		s.BytesRead += c.bytes.Load()
 		s.Reading += time.Duration(c.reading.Load())
 		s.Decoding += time.Duration(c.decode.Load())
 		s.ReadWait += time.Duration(c.readWait.Load())
