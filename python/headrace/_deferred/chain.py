@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from headrace._deferred.drawn import Repeated
 from headrace._deferred.source import Source
 from headrace._engine import followed
-from headrace._translate.result import engine_ops
+from headrace._translate.result import MOST_OPS, engine_ops
 
 
 class Op(NamedTuple):
@@ -40,8 +40,7 @@ _LUMINANCE = '{"name":"Grayscale","num_output_channels":1}'
 _COLOURS = '{"name":"Grayscale","num_output_channels":3}'
 
 
-_MOST = 64  # the engine's ops of one image (HRN_MAX_OPS)
-_SPARE = 6  # of these, how many one function or method of Pillow's may need
+_SPARE = 6  # how many of the engine's ops one function or method of Pillow's may need
 # How many ops one transform takes at most, with the op that opens its group; and the largest one.
 _AT_MOST, _LARGEST = 3, 20
 
@@ -143,13 +142,13 @@ class Chain(NamedTuple):
     def has_room(self, more: int) -> bool:
         """Whether the engine takes so many ops behind these."""
         if not self.ops:
-            return more <= _MOST
+            return more <= MOST_OPS
         text = ",".join([op.text for op in self.ops if op.text])
         transforms, large = text.count('{"name"'), text.count('"RandomPhotometricDistort"')
         # Most chains are short, and this bound is enough. In the others each transform is counted.
-        if _AT_MOST * transforms + (_LARGEST - _AT_MOST) * large + more <= _MOST:
+        if _AT_MOST * transforms + (_LARGEST - _AT_MOST) * large + more <= MOST_OPS:
             return True
-        return sum(map(engine_ops, json.loads(f"[{text}]"))) + more <= _MOST
+        return sum(map(engine_ops, json.loads(f"[{text}]"))) + more <= MOST_OPS
 
     @property
     def channels(self) -> int:

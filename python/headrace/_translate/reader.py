@@ -13,12 +13,10 @@ from headrace._translate.grey import OF_ONE_CHANNEL, Grey, has_three_numbers
 from headrace._translate.openclip import OpenClip
 from headrace._translate.own import Own, is_own
 from headrace._translate.parts import Part, known, parts
-from headrace._translate.result import Translation, engine_ops
+from headrace._translate.result import MOST_OPS, Translation, engine_ops
 from headrace._translate.table import CHOICES
 from headrace._translate.timm import Timm
 from headrace._translate.values import integers, name_of, numbers, pair, short
-
-_MOST_STEPS = 64  # the engine's own limits, docs/limits.md
 
 # Ops that would move the values which RandomErasing has replaced.
 _MOVES_PIXELS = (
@@ -62,7 +60,6 @@ class Reader(Augmentations, Grey, OpenClip, Own, Timm):
         self._stage = "PIL"
         self._normalize: transforms.Normalize | None = None
         self._erasings = []
-        self._ops = self._counted = 0  # the engine's, of so many steps
 
     def of(self, grey: bool, size: tuple[int, int] | None) -> Reader:
         """Sets up the reader for images of one channel (``grey``) or three, and of a known size."""
@@ -93,8 +90,8 @@ class Reader(Augmentations, Grey, OpenClip, Own, Timm):
             return "behind RandomErasing, which the engine does last"
         if self._version == 1 and self.made.gives == "tv_tensors.Image":
             return "v1 behind v2's ToImage"
-        if len(self.made) + (self._normalize is not None) >= _MOST_STEPS:
-            return f"it is behind {_MOST_STEPS} others, the most that the engine takes"
+        if len(self.made) + (self._normalize is not None) >= MOST_OPS:
+            return f"it is behind {MOST_OPS} others, the most that the engine takes"
         try:
             reason: str = method(op) if method else self.augmentation(name, op)
         except (AttributeError, TypeError, ValueError, OverflowError) as failure:
@@ -103,11 +100,9 @@ class Reader(Augmentations, Grey, OpenClip, Own, Timm):
 
     def _too_many(self) -> str:
         """Why the engine does not take the steps that are there now, or ""."""
-        steps, self._counted = self.made[self._counted :], len(self.made)
-        self._ops += sum(map(engine_ops, steps))
-        if self._ops + len(self._erasings) <= _MOST_STEPS:
+        if sum(map(engine_ops, self.made)) + len(self._erasings) <= MOST_OPS:
             return ""
-        return f"with it they are more than {_MOST_STEPS}, the most that the engine takes"
+        return f"with it they are more than {MOST_OPS}, the most that the engine takes"
 
     def finish(self) -> Translation:
         made: Translation = self.made

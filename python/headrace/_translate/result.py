@@ -98,6 +98,9 @@ class Translation(list[Any]):
         return f"{body} dtype={self.dtype!r} scale={self.scale!r}"
 
 
+MOST_OPS = 64  # the engine's ops of one image (HRN_MAX_OPS, docs/limits.md)
+
+
 def engine_ops(transform: Any) -> int:
     """Of how many ops the engine makes a transform, at most: ``internal/transform/groups.go``."""
     told = transform if isinstance(transform, dict) else transform.to_dict()
