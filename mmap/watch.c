@@ -12,6 +12,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 struct hr_watch {
@@ -82,9 +83,39 @@ static void hand_on(int signal, siginfo_t *info, void *context) {
   if (sigpending(&waiting) == 0 && sigismember(&waiting, signal)) atomic_store(&below, &standard);
 }
 
+/* Whether the signal interrupted another handler: its stack is the one that this handler has. */
+static bool inside_handler(const ucontext_t *interrupted) {
+#if defined(__x86_64__)
+  uintptr_t at = (uintptr_t)interrupted->uc_mcontext.gregs[REG_RSP];
+#elif defined(__aarch64__)
+  uintptr_t at = (uintptr_t)interrupted->uc_mcontext.sp;
+#else
+  uintptr_t at = 0;
+#endif
+  stack_t stack;
+  if (sigaltstack(NULL, &stack) != 0 || (stack.ss_flags & SS_DISABLE)) return false;
+  return at - (uintptr_t)stack.ss_sp < stack.ss_size;
+}
+
+static bool watching(void) {
+  hr_watch *watch = atomic_load(&watches);
+  while (watch && atomic_load(&watch->start) == 0) watch = watch->next;
+  return watch;
+}
+
+/* A handler was put on top of ours between arming and the access, and the access failed. Python's
+ * faulthandler then restores our handler and raises the signal, from inside itself
+ * (faulthandler_fatal_error in Modules/faulthandler.c). Here the address is not known any more, but
+ * the access is repeated as soon as that handler returns, and then this one is asked first. */
+static bool is_raised_by_handler(const siginfo_t *info, const void *context) {
+  return info->si_code == SI_TKILL && info->si_pid == getpid() && watching() &&
+         inside_handler(context);
+}
+
 static void on_signal(int signal, siginfo_t *info, void *context) {
   int before = errno;
-  if (info->si_code != BUS_ADRERR || !mend((uintptr_t)info->si_addr)) {
+  if (!is_raised_by_handler(info, context) &&
+      (info->si_code != BUS_ADRERR || !mend((uintptr_t)info->si_addr))) {
     hand_on(signal, info, context);
   }
   errno = before;

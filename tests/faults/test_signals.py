@@ -205,6 +205,30 @@ def test_an_index_cut_at_any_moment_of_an_epoch_is_an_error_and_the_batches_befo
     assert processes.run(code, packed, epochs, timeout=100 + 5 * epochs) == f"{epochs} True\n"
 
 
+def test_a_lost_page_of_an_index_is_survived_below_a_handler_that_came_since_the_last_read(
+    folder: Path, tmp_path: Path
+) -> None:
+    """faulthandler's handler is the first to know of it, prints it and raises the signal again."""
+    packed = tmp_path / "late.hr"
+    hr.pack(folder, packed)
+    code = EPOCHS + (
+        "    import ctypes, pathlib\n"
+        "    dataset = hr.Dataset(sys.argv[1])\n"
+        "    faulthandler.enable()\n"
+        "    (index,) = pathlib.Path(sys.argv[1]).resolve().glob('*.arrow')\n"
+        "    maps = pathlib.Path('/proc/self/maps').read_text().splitlines()\n"
+        "    start = next(int(line.split('-')[0], 16) for line in maps if str(index) in line)\n"
+        "    os.truncate(index, 0)\n"
+        "    print(ctypes.string_at(start, 4))\n"
+        "    try: dataset[0]\n"
+        "    except hr.errors.TruncatedError as error: print('.arrow' in str(error))\n"
+    )
+    process = processes.start(code, packed)
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out) == (0, "b'\\x00\\x00\\x00\\x00'\nTrue\n"), err
+    assert err.count("Fatal Python error: Bus error") == 1
+
+
 @pytest.mark.parametrize("when", ["before", "after", "never", "disabled"])
 def test_a_bus_error_of_the_program_itself_ends_it_as_without_the_loader(
     folder: Path, tmp_path: Path, when: str
