@@ -1,6 +1,7 @@
-"""Every deferral made in the moment in which it is recorded, too, and compared with what is late.
+"""Every recorded image is also made at once, and compared with what the batch makes of it later.
 
-Being late changes no value. Worker processes have no engine: nothing is made there at once.
+Making an image later must not change a value. Worker processes have no engine, so there nothing is
+made at once.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ _MOST = 256  # images that wait to be compared; those of three batches are fewer
 
 
 class AtOnce:
-    """What was made at once of each chain, until its batch is made.
+    """Keeps what was made at once of each chain, until its batch is made.
 
     Attributes:
-        compared: how many values came later, too.
-        another: what is made at once is made of other draws, to show that this would be found.
+        compared: how many values were compared with those that came later.
+        another: if true, other draws are used at once, to show that a difference is found.
     """
 
     def __init__(self) -> None:
@@ -58,7 +59,7 @@ class AtOnce:
             self.compared += 1
 
     def compare_derived(self, part: Derived, late: torch.Tensor) -> None:
-        """The operators, one after the other, on all of what was made at once."""
+        """Applies the operators, one after the other, to what was made at once, and compares."""
         made = self._at_once(part.leaf)
         if made is not None:
             for op in part.ops:
@@ -83,7 +84,7 @@ def _bits(tensor: torch.Tensor) -> bytes:
 
 
 def compare_all(monkeypatch: pytest.MonkeyPatch) -> AtOnce:
-    """From here on."""
+    """Compares everything that is made from here on."""
     found = AtOnce()
     image_made, pending_made = DeferredImage.__init__, PendingTensor.__new__
     twin, finish = image.DeferredImage.twin, Batch.finish

@@ -1,4 +1,4 @@
-"""Datasets that Hypothesis writes: whatever they do to their images, the batches are torch's."""
+"""Random datasets by Hypothesis: whatever they do to their images, the batches equal torch's."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ COUNT = 7  # samples of a dataset
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> list[bytes]:
-    """Encoded images, of all kinds that the engine reads and one of which Pillow decides."""
+    """Encoded images of all kinds that the engine reads, and one that only Pillow decodes."""
     made = [images.jpeg(60, 45, seed=1), images.jpeg(45, 60, "4:4:4", flags=("progressive",))]
     made += [images.jpeg(50, 50, colour="grey", seed=3), images.png(48, 41, 2, seed=4)]
     webp = io.BytesIO()
@@ -90,7 +90,7 @@ OPS: dict[str, Op] = {
     "known": tv.Compose([tv.Resize(44), tv.CenterCrop(40)]),
 }
 NORMALIZE = tv.Normalize((0.5, 0.4, 0.3), (0.2, 0.3, 0.4))
-# What makes values of it, of one size.
+# Functions that turn an image into values of one size.
 ENDS: dict[str, Op] = {
     "tensor": tv.Compose([tv.Resize((24, 28)), tv.ToTensor(), NORMALIZE]),
     "bytes": tv.Compose([tv.CenterCrop(26), tv.PILToTensor()]),
@@ -129,7 +129,7 @@ DRAWN: dict[str, Op] = {
 
 @dataclasses.dataclass(frozen=True)
 class Leaf:
-    """An image of a sample: how it is opened, what is done to it, and what becomes of it."""
+    """An image of a sample: how it is opened, what is done to it, and what it is turned into."""
 
     opening: str
     ops: tuple[str, ...]
@@ -181,7 +181,7 @@ def nested(ends: dict[str, Op]) -> st.SearchStrategy[Any]:
 
 
 class Written(data.Dataset[Any]):
-    """Samples of one shape over files, one of which may be refused by the program itself."""
+    """A dataset of samples of one shape; the program itself may refuse one file."""
 
     def __init__(self, root: Path, sample: Any, refused: int) -> None:
         self.root, self.sample, self.refused = root, sample, refused
@@ -210,7 +210,7 @@ class Written(data.Dataset[Any]):
 def passed(
     kind: type[data.DataLoader[Any]], dataset: Written, options: dict[str, Any]
 ) -> tuple[list[Any], str]:
-    """The batches of a pass from a seed, as far as they come, and the error that ends them."""
+    """The batches of one pass with a seed, up to the error that ends it, and that error."""
     torch.manual_seed(3)
     found: list[Any] = []
     with contextlib.ExitStack() as stack:
@@ -221,7 +221,7 @@ def passed(
             for batch in loader:
                 found.append(batch)
         except (KeyError, OSError, TypeError, RuntimeError, ValueError) as error:
-            # What stands before the last line is where the user's code stood.
+            # The text before the last line says where in the user's code the error arose.
             return found, f"{type(error).__name__}: {str(error).splitlines()[-1]}"
     return found, ""
 
@@ -237,7 +237,7 @@ LOADERS = st.fixed_dictionaries(
 
 
 def stacked(samples: list[Any]) -> Any:
-    """Stacks what are tensors in all samples, and lists what else there is."""
+    """Stacks the parts that are tensors in all samples, and lists the others."""
     first = samples[0]
     if isinstance(first, torch.Tensor):
         return torch.stack(samples)
@@ -251,7 +251,7 @@ def stacked(samples: list[Any]) -> Any:
 
 
 class Batch:
-    """What a program makes of samples that is no type of torch's."""
+    """A batch as a program's own type, which torch does not know."""
 
     def __init__(self, samples: Any) -> None:
         self.samples = samples
@@ -262,12 +262,12 @@ def wrapped(samples: list[Any]) -> Any:
 
 
 def brightness(samples: list[Any]) -> Any:
-    """Values of all tensors, which have to be there."""
+    """Needs the values of all tensors."""
     return samples, [float(part.double().sum()) for part in tensors(samples)]
 
 
 def brighter(samples: list[Any]) -> Any:
-    """Changes the first tensor of each sample in its place."""
+    """Changes the first tensor of each sample in place."""
     for part in tensors(samples)[:1]:
         part.add_(1)
     return stacked(samples)
@@ -318,7 +318,7 @@ def has_torchs_batches(dataset: Any, options: dict[str, Any]) -> None:
 @pytest.mark.slow
 @QUICK
 @given(nested(ENDS), st.integers(-1, 2 * COUNT), LOADERS)
-def test_a_dataset_that_draws_nothing_has_torchs_batches_and_errors(
+def test_a_dataset_without_random_draws_gives_torchs_batches_and_errors(
     tmp_path: Path, files: list[bytes], sample: Any, refused: int, options: dict[str, Any]
 ) -> None:
     has_torchs_batches(written(tmp_path, files, sample, refused), options)
@@ -327,7 +327,7 @@ def test_a_dataset_that_draws_nothing_has_torchs_batches_and_errors(
 @pytest.mark.slow
 @settings(QUICK, max_examples=30)
 @given(nested(ENDS), st.integers(-1, 3 * COUNT), COLLATED)
-def test_a_dataset_with_workers_and_a_collate_function_of_its_own_has_torchs_batches(
+def test_a_dataset_with_workers_and_its_own_collate_function_gives_torchs_batches(
     tmp_path: Path, files: list[bytes], sample: Any, refused: int, options: dict[str, Any]
 ) -> None:
     has_torchs_batches(written(tmp_path, files, sample, refused), options)
@@ -336,7 +336,7 @@ def test_a_dataset_with_workers_and_a_collate_function_of_its_own_has_torchs_bat
 @pytest.mark.slow
 @QUICK
 @given(nested(ENDS | DRAWN), LOADERS)
-def test_a_dataset_that_draws_has_torchs_structure_and_what_is_late_is_what_was_at_once(
+def test_a_random_dataset_gives_torchs_structure_and_images_made_later_equal_those_made_at_once(
     tmp_path: Path, files: list[bytes], at_once: AtOnce, sample: Any, options: dict[str, Any]
 ) -> None:
     dataset = written(tmp_path, files, sample, -1)
@@ -347,7 +347,7 @@ def test_a_dataset_that_draws_has_torchs_structure_and_what_is_late_is_what_was_
     assert shaped(found) == shaped(expected)
 
 
-def test_what_is_made_at_once_is_compared_and_another_image_would_be_found(
+def test_images_made_at_once_are_compared_and_a_different_image_is_found(
     tmp_path: Path, files: list[bytes], at_once: AtOnce
 ) -> None:
     dataset = written(tmp_path, files[:4], Leaf("path", ("crop",), "crop"), -1)

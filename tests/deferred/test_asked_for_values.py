@@ -1,4 +1,4 @@
-"""Whatever a program asks of a tensor to come has the values, in Python, in C++ and in NumPy."""
+"""A pending tensor has its values whenever a program needs them: in Python, in C++ and in NumPy."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def saved(tensor: Any) -> Any:
 
 
 def through_numpy(tensor: Any) -> Any:
-    """What is written to the array is the tensor's."""
+    """Writes to the array, which shares the tensor's memory."""
     np.asarray(tensor)[:, 0] = 7
     return tensor
 
@@ -47,7 +47,7 @@ def swapped(tensor: Any) -> Any:
 
 
 def still_known(tensor: Any) -> Any:
-    """A weak reference that was taken before its values came."""
+    """Whether a weak reference that was taken before the values came still leads to the tensor."""
     known = weakref.ref(tensor)
     total = float(tensor.double().sum())
     return known() is tensor, total
@@ -130,7 +130,7 @@ OF: dict[str, Ask] = {
     "floats": EVALUATION,
     "bytes": tv.Compose([tv.Resize((20, 24)), tv.PILToTensor()]),
 }
-# torchvision's tensors of bytes are views of rows of pixels; those to come are contiguous.
+# torchvision's tensors of bytes are views of rows of pixels; pending tensors are contiguous.
 OF_THE_LAYOUT = ("its address", "its storage", "viewed")
 
 
@@ -139,7 +139,7 @@ OF_THE_LAYOUT = ("its address", "its storage", "viewed")
     ("what", "of"),
     [(what, of) for what in ASKED for of in OF if of == "floats" or what not in OF_THE_LAYOUT],
 )
-def test_what_is_asked_of_a_tensor_to_come_is_answered_with_its_values(
+def test_every_question_to_a_pending_tensor_is_answered_with_its_values(
     paths: list[str], what: str, of: str
 ) -> None:
     dataset = Opens(paths[:2], lambda path, index: ASKED[what](OF[of](Image.open(path))))
@@ -170,7 +170,7 @@ def of_a_tensor_and_none(path: str, index: int) -> Any:
 
 
 def outcome(loader: Any) -> Any:
-    """All batches, or the sentence of the error that ends them."""
+    """All batches, or the message of the error that ends them."""
     try:
         return list(loader)
     except (RuntimeError, TypeError) as failure:
@@ -182,10 +182,10 @@ def outcome(loader: Any) -> Any:
 @pytest.mark.parametrize(
     "make", [of_two_sizes, of_two_dtypes, of_one_channel_and_three, of_a_tensor_and_none]
 )
-def test_tensors_that_do_not_go_together_are_stacked_or_refused_as_by_torch(
+def test_tensors_that_do_not_match_are_stacked_or_refused_as_by_torch(
     paths: list[str], make: Any, workers: int
 ) -> None:
-    """In a worker process torch stacks into shared memory, and has other sentences of its own."""
+    """In a worker process torch stacks into shared memory, and has other error messages."""
     dataset = Opens(paths, make)
     expected = [outcome(data.DataLoader(dataset, 4, num_workers=n)) for n in (0, workers)]
     with contextlib.closing(hr.DataLoader(dataset, 4, num_workers=workers)) as loader:
@@ -194,7 +194,8 @@ def test_tensors_that_do_not_go_together_are_stacked_or_refused_as_by_torch(
 
 
 class Scratch(data.Dataset[Any]):
-    """Stacks each image with what it has written to memory of its own, and goes on to write."""
+    """Stacks each image with a buffer of its own that it has written to, then writes to it
+    again."""
 
     def __init__(self, paths: list[str]) -> None:
         self.paths, self.scratch = paths, torch.zeros(3, 20, 24)
@@ -213,7 +214,7 @@ class Scratch(data.Dataset[Any]):
 
 
 @pytest.mark.parametrize("workers", [0, 1])
-def test_a_stack_with_a_tensor_to_come_has_the_others_as_they_were(
+def test_a_stack_with_a_pending_tensor_keeps_the_other_tensors_values_at_that_time(
     paths: list[str], workers: int
 ) -> None:
     expected = list(data.DataLoader(Scratch(paths), 2, num_workers=workers))
@@ -222,8 +223,10 @@ def test_a_stack_with_a_tensor_to_come_has_the_others_as_they_were(
         assert equal(list(loader), expected)
 
 
-def test_what_takes_a_tensors_memory_is_refused_and_ends_no_process(paths: list[str]) -> None:
-    """torch asks nobody when ``data`` is set."""
+def test_assigning_a_pending_tensor_to_data_is_an_error_and_does_not_end_the_process(
+    paths: list[str],
+) -> None:
+    """torch calls no hook when ``data`` is set."""
 
     def taken(path: str, index: int) -> Any:
         buffer = torch.zeros(3, 32, 32)
@@ -238,7 +241,7 @@ def test_what_takes_a_tensors_memory_is_refused_and_ends_no_process(paths: list[
     assert all("copy_" in text for text in batch)
 
 
-# What asks outside of torch's functions, within which torch.device has no effect.
+# Questions outside of torch's functions, where torch.device has no effect.
 ELSEWHERE: dict[str, Ask] = {
     "dlpack": lambda x: torch.from_dlpack(torch.utils.dlpack.to_dlpack(x)),
     "swapped": lambda x: swapped(x)[1],
@@ -248,7 +251,7 @@ ELSEWHERE: dict[str, Ask] = {
 
 @pytest.mark.parametrize("workers", [0, 1])
 @pytest.mark.parametrize("what", ELSEWHERE)
-def test_values_are_on_the_cpu_whatever_the_programs_default_device_is(
+def test_values_are_on_the_cpu_with_any_default_device(
     paths: list[str], what: str, workers: int
 ) -> None:
     def asked(path: str, index: int) -> Any:
@@ -259,7 +262,9 @@ def test_values_are_on_the_cpu_whatever_the_programs_default_device_is(
     compared(Opens(paths[:2], asked), strict=False, batch_size=2, num_workers=workers)
 
 
-def test_what_inference_mode_has_looked_at_may_be_trained_on(paths: list[str]) -> None:
+def test_a_pending_tensor_that_was_used_in_inference_mode_can_be_trained_on(
+    paths: list[str],
+) -> None:
     def trained(path: str, index: int) -> Any:
         image = EVALUATION(Image.open(path).convert("RGB"))
         with torch.inference_mode():

@@ -1,4 +1,4 @@
-"""What a dataset of one's own meets in bad files: Pillow's errors, where Pillow raises them."""
+"""Bad files in a program's own dataset: Pillow's errors, raised where Pillow raises them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SMALL_IMAGES = v2.Compose([v2.Resize((32, 32)), v2.ToImage(), v2.ToDtype(torch.f
 
 @pytest.fixture
 def paths(tmp_path: Path) -> list[str]:
-    """Twelve JPEGs, of which 4 is cut off, 7 is text and 9 is a JPEG 2000 by another name."""
+    """Twelve JPEGs: number 4 is cut off, 7 is text, and 9 is a JPEG 2000 with another extension."""
     root = images.plain_tree(tmp_path / "photos", 12)
     found = sorted(str(path) for path in root.rglob("*.jpg"))
     whole = Path(found[4]).read_bytes()
@@ -48,10 +48,10 @@ def paths(tmp_path: Path) -> list[str]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("workers", [0, 2])
-def test_a_thread_that_is_told_of_a_bad_batch_ends_no_epoch_for_another(
+def test_an_error_in_one_thread_does_not_end_the_epoch_of_another_thread(
     paths: list[str], workers: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The second thread asks between the first one's error and its end."""
+    """The second thread asks for a batch while the first one still handles its error."""
     # The third is text, which Pillow refuses when it is opened.
     dataset = Opens(paths[5:], lambda path, index: (SMALL(Image.open(path).convert("RGB")), index))
     fails, goes_on = threading.Event(), threading.Event()
@@ -111,7 +111,7 @@ def present(samples: list[Any]) -> Any:
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_programs_that_try_another_file_find_the_one_that_torchs_loader_finds(
+def test_a_program_that_tries_another_file_finds_the_same_file_as_with_torchs_loader(
     paths: list[str], workers: int
 ) -> None:
     compared(Opens(paths, with_another(paths)), strict=False, num_workers=workers)
@@ -119,7 +119,9 @@ def test_programs_that_try_another_file_find_the_one_that_torchs_loader_finds(
 
 
 @pytest.mark.parametrize("number", [4, 7])
-def test_an_error_is_pillows_and_comes_in_its_turn(paths: list[str], number: int) -> None:
+def test_an_error_is_pillows_and_comes_at_the_batch_of_its_file(
+    paths: list[str], number: int
+) -> None:
     dataset = Opens(paths, lambda path, index: (SMALL(Image.open(path).convert("RGB")), index))
     with pytest.raises(OSError) as expected:  # noqa: PT011  # Pillow's sentence is compared
         dataset[number]
@@ -137,7 +139,7 @@ def test_an_error_is_pillows_and_comes_in_its_turn(paths: list[str], number: int
     loader.close()
 
 
-def test_files_that_pillow_alone_reads_are_read_by_it(paths: list[str]) -> None:
+def test_files_that_only_pillow_reads_are_read_by_pillow(paths: list[str]) -> None:
     del paths[7], paths[4]
     with pytest.warns(UserWarning, match="is not a JPEG, PNG, WebP"):
         compared(Opens(paths, lambda path, index: SMALL(Image.open(path))), strict=False)
@@ -145,7 +147,7 @@ def test_files_that_pillow_alone_reads_are_read_by_it(paths: list[str]) -> None:
 
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("number", [4, 7])
-def test_an_error_of_a_file_says_the_file_and_the_index(
+def test_an_error_of_a_file_names_the_file_and_the_index(
     paths: list[str], number: int, workers: int
 ) -> None:
     dataset = Opens(paths, lambda path, index: SMALL(Image.open(path).convert("RGB")))
@@ -160,7 +162,7 @@ def test_an_error_of_a_file_says_the_file_and_the_index(
     assert f"index {number}" in said
 
 
-def test_an_error_of_a_streams_file_says_the_file(paths: list[str]) -> None:
+def test_an_error_of_a_file_of_a_stream_names_the_file(paths: list[str]) -> None:
     class Stream(data.IterableDataset[Any]):
         def __iter__(self) -> Any:
             return (SMALL(Image.open(path).convert("RGB")) for path in paths)
@@ -175,7 +177,7 @@ def test_an_error_of_a_streams_file_says_the_file(paths: list[str]) -> None:
 
 
 def warnings_of(epoch: Any, count: int, expected: Any) -> list[int]:
-    """How often each of so many epochs says that Pillow decodes some."""
+    """How often each of several epochs warns that Pillow decodes some files."""
     found = []
     for _ in range(count):
         with warnings.catch_warnings(record=True) as said:
@@ -186,10 +188,10 @@ def warnings_of(epoch: Any, count: int, expected: Any) -> list[int]:
 
 
 @pytest.mark.parametrize("workers", [0, 1])
-def test_what_the_engine_does_not_decode_is_pillows_in_threads_and_counted(
+def test_pillow_decodes_in_threads_what_the_engine_does_not_and_such_files_are_counted(
     paths: list[str], workers: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of files that are cut off Pillow makes images, where it was told to."""
+    """If Pillow was told to, it makes images of truncated files."""
     monkeypatch.setattr(ImageFile, "LOAD_TRUNCATED_IMAGES", True)
     for path in paths:
         if path not in (paths[7], paths[9]):
@@ -212,7 +214,7 @@ def test_what_the_engine_does_not_decode_is_pillows_in_threads_and_counted(
         epochs = warnings_of(lambda: list(loader), 3, expected)
         stats = loader.stats()
         assert (stats["pillow_images"], stats["pillow_files"]) == (27, 9)
-    # By the first of them, and once more where others became known.
+    # The first epoch warns, and a later one warns again if more such files were found.
     assert [min(1, count) for count in epochs[:1]] + epochs[2:] == [1, 0]
     assert epochs[1] <= 1
     assert names == {"DataLoader"}
@@ -224,7 +226,7 @@ def test_what_the_engine_does_not_decode_is_pillows_in_threads_and_counted(
 
 
 @pytest.mark.parametrize("workers", [0, 1])
-def test_files_that_only_pillow_reads_are_counted_and_said_once(
+def test_files_that_only_pillow_reads_are_counted_and_warned_of_once(
     paths: list[str], tmp_path: Path, workers: int
 ) -> None:
     """Animated WebPs, one of which comes twice."""
@@ -251,7 +253,8 @@ def test_files_that_only_pillow_reads_are_counted_and_said_once(
 
 
 class Calls(data.Dataset[Any]):
-    """Notes which samples were asked for, and where, and tries another file for a bad one."""
+    """Notes which samples were asked for and where, and tries another file in place of a bad
+    one."""
 
     def __init__(self, paths: list[str], small: Any, notes: Path) -> None:
         self.paths, self.small, self.notes = paths, small, notes
@@ -271,7 +274,7 @@ class Calls(data.Dataset[Any]):
 
 
 def adds_up(samples: list[Any]) -> Any:
-    """Changes what it is given."""
+    """Changes its argument."""
     for sample in samples:
         sample["drawn"] += 1
         sample["name"] = str(sample.pop("index"))
@@ -281,12 +284,12 @@ def adds_up(samples: list[Any]) -> Any:
 @pytest.mark.parametrize("collate", [data.default_collate, adds_up])
 @pytest.mark.parametrize("workers", [0, 1, 2])
 @pytest.mark.parametrize("small", [SMALL, SMALL_IMAGES])
-def test_the_batch_of_a_bad_file_is_made_again_where_it_was_with_the_draws_that_it_had(
+def test_the_batch_of_a_bad_file_is_made_again_in_the_same_process_with_the_same_draws(
     paths: list[str], tmp_path: Path, workers: int, collate: Any, small: Any
 ) -> None:
     whole = Path(paths[4]).read_bytes()
     del paths[9], paths[7]
-    Path(paths[7]).write_bytes(whole)  # cut off, as 4 is
+    Path(paths[7]).write_bytes(whole)  # cut off, as number 4 is
     dataset, kept = (Calls(paths, small, tmp_path / name) for name in ("calls", "torchs"))
     torch.manual_seed(3)
     expected = list(data.DataLoader(kept, 5, num_workers=workers, collate_fn=collate))
@@ -311,7 +314,7 @@ def numbered(image: Any, index: int) -> Any:
 
 
 @pytest.mark.parametrize("kind", [Labelled, numbered])
-def test_samples_of_a_class_are_made_once_and_tried_again_where_a_file_is_bad(
+def test_samples_of_a_programs_own_class_are_made_once_and_made_again_if_a_file_is_bad(
     paths: list[str], kind: Any
 ) -> None:
     def make(path: str, index: int) -> Any:
@@ -341,7 +344,7 @@ def black_where_bad(made: Any) -> Any:
     return opened
 
 
-# What becomes of the images in __getitem__, and of one of them in the collate function.
+# What is done to the images in __getitem__, and to one of them in the collate function.
 IN_TWO_PLACES = {
     "bytes divided": (F.pil_to_tensor, lambda x: x / 255),
     "bytes flipped": (F.pil_to_tensor, lambda x: x.flip(-1).float()),
@@ -355,7 +358,7 @@ IN_TWO_PLACES = {
 
 @pytest.mark.parametrize("workers", [0, 1])
 @pytest.mark.parametrize("what", IN_TWO_PLACES)
-def test_a_bad_file_is_its_own_samples_also_where_the_collate_function_goes_on_with_it(
+def test_a_bad_file_affects_only_its_own_sample_also_if_collate_changes_its_image(
     paths: list[str], what: str, workers: int
 ) -> None:
     first, then = IN_TWO_PLACES[what]
@@ -378,7 +381,7 @@ def test_a_bad_file_is_its_own_samples_also_where_the_collate_function_goes_on_w
 
 
 class Keeps(data.Dataset[Any]):
-    """Keeps what it has made."""
+    """Keeps the samples that it has made."""
 
     def __init__(self, paths: list[str]) -> None:
         self.paths = paths

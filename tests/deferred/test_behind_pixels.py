@@ -1,4 +1,4 @@
-"""What stands in a file behind its pixels: a program finds it where it does with Pillow."""
+"""Data after the pixels of a file: a program finds them when it does with Pillow."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def behind_its_pixels(data: bytes, *names: bytes) -> bytes:
 
 @pytest.fixture(scope="module")
 def late(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """PNG files of several modes, with EXIF and a text behind their pixels; and one without."""
+    """PNG files of several modes with EXIF and a text after their pixels, and one without."""
     place = tmp_path_factory.mktemp("late") / "class"
     place.mkdir()
     exif, text = Image.Exif(), PngImagePlugin.PngInfo()
@@ -82,7 +82,7 @@ TURNS: dict[str, Callable[[Any], Any]] = {
 
 @WORKERS
 @pytest.mark.parametrize("turn", TURNS)
-def test_exif_behind_a_pngs_pixels_turns_it(late: list[str], turn: str, workers: int) -> None:
+def test_exif_after_a_pngs_pixels_turns_the_image(late: list[str], turn: str, workers: int) -> None:
     def made(path: str, index: int) -> Any:
         upright = TURNS[turn](Image.open(path))
         return F.pil_to_tensor(upright.convert("RGB")), upright.size
@@ -90,7 +90,7 @@ def test_exif_behind_a_pngs_pixels_turns_it(late: list[str], turn: str, workers:
     compared(Opens(late, made), strict=False, batch_size=None, num_workers=workers)
 
 
-def test_an_image_as_rgb_that_is_turned_by_exif_behind_its_pixels_is_native(
+def test_an_rgb_image_that_is_turned_by_exif_after_its_pixels_is_native(
     late: list[str],
 ) -> None:
     def made(path: str, index: int) -> Any:
@@ -113,7 +113,7 @@ INFOS: dict[str, Callable[[Any], Any]] = {
 
 @WORKERS
 @pytest.mark.parametrize("use", INFOS)
-def test_info_has_what_is_behind_a_pngs_pixels_once_pillow_would_have_read_them(
+def test_info_has_the_chunks_after_a_pngs_pixels_once_pillow_would_have_read_them(
     late: list[str], use: str, workers: int
 ) -> None:
     def made(path: str, index: int) -> str:
@@ -122,7 +122,7 @@ def test_info_has_what_is_behind_a_pngs_pixels_once_pillow_would_have_read_them(
     compared(Opens(late, made), strict=False, batch_size=None, num_workers=workers)
 
 
-def test_exif_is_found_of_a_png_whose_file_was_closed_meanwhile(late: list[str]) -> None:
+def test_exif_of_a_png_is_found_although_its_file_was_closed(late: list[str]) -> None:
     def made(path: str, index: int) -> Any:
         with open(path, "rb") as file:
             image = Image.open(file)
@@ -133,7 +133,7 @@ def test_exif_is_found_of_a_png_whose_file_was_closed_meanwhile(late: list[str])
 
 
 @pytest.mark.parametrize("cut", [1, 20, 200])
-def test_a_truncated_png_raises_where_its_exif_is_asked_for(
+def test_a_truncated_png_raises_when_its_exif_is_asked_for(
     late: list[str], tmp_path: Path, cut: int
 ) -> None:
     whole = Path(late[0]).read_bytes()
@@ -150,7 +150,9 @@ def test_a_truncated_png_raises_where_its_exif_is_asked_for(
 
 
 @WORKERS
-def test_a_webp_says_the_time_of_its_frame_once_it_is_loaded(tmp_path: Path, workers: int) -> None:
+def test_a_webp_has_the_timestamp_of_its_frame_once_it_is_loaded(
+    tmp_path: Path, workers: int
+) -> None:
     paths = []
     exif = Image.Exif()
     exif[ORIENTATION] = 6
@@ -167,14 +169,16 @@ def test_a_webp_says_the_time_of_its_frame_once_it_is_loaded(tmp_path: Path, wor
 
 
 @WORKERS
-def test_a_folders_png_is_turned_by_exif_behind_its_pixels(late: list[str], workers: int) -> None:
+def test_a_png_of_an_image_folder_is_turned_by_exif_after_its_pixels(
+    late: list[str], workers: int
+) -> None:
     own = tv.Compose([ImageOps.exif_transpose, tv.Resize((33, 21)), tv.ToTensor()])
     folder = ImageFolder(str(Path(late[0]).parents[1]), own)
     compared(folder, strict=False, batch_size=3, num_workers=workers)
 
 
 @WORKERS
-def test_pillows_warning_of_half_transparent_palettes_comes_where_a_program_converts_one(
+def test_pillow_warns_of_a_half_transparent_palette_when_a_program_converts_it(
     tmp_path: Path, workers: int
 ) -> None:
     picture = Image.fromarray(images.pixels(40, 30)).quantize(256)

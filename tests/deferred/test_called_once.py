@@ -1,4 +1,4 @@
-"""What a program's own code may do while images are made later: once each, as with torch's loader.
+"""A program's own code runs once per call although images are made later, as with torch's loader.
 
 Collate functions that need values, transforms whose result is needed in a worker process, and what
 programs keep of deferred images.
@@ -38,7 +38,7 @@ import images
 from deferred.test_own_code import EVALUATION, Opens, compared, equal
 
 WORKERS = pytest.mark.parametrize("workers", [0, 2])
-MIRROR = tv.RandomHorizontalFlip(1.0)  # drawn, and always the same
+MIRROR = tv.RandomHorizontalFlip(1.0)  # random, with a fixed outcome
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +67,7 @@ def of_a_sample(path: str, index: int) -> dict[str, Any]:
 
 
 def takes_apart(samples: list[Any]) -> Any:
-    """Takes fields away, and adds in place, before it needs values."""
+    """Takes fields away and adds in place before it needs values."""
     labels, drawn = [sample.pop("label") for sample in samples], random.random()
     for sample in samples:
         sample["boxes"] += 1
@@ -82,7 +82,7 @@ def takes_apart(samples: list[Any]) -> Any:
 
 
 class Counts:
-    """Counts its batches, and draws from a generator of its own."""
+    """Counts its batches, and draws from its own generator."""
 
     def __init__(self) -> None:
         self.count, self.kept = 0, [0]
@@ -121,7 +121,7 @@ def keeps_everything(samples: list[Any]) -> Any:
 
 
 @WORKERS
-def test_a_collate_function_that_needs_values_finds_its_samples_as_they_were(
+def test_a_collate_function_that_needs_values_finds_its_samples_unchanged(
     paths: list[str], workers: int
 ) -> None:
     dataset = Opens(paths, of_a_sample)
@@ -137,7 +137,7 @@ def of_an_image_alone(path: str, index: int) -> dict[str, Any]:
 
 
 def processed(samples: list[Any]) -> Any:
-    """As a processor of Hugging Face's is called: images to arrays, in the collate function."""
+    """Turns images into arrays in the collate function, as Hugging Face's processors do."""
     labels, drawn = [sample.pop("label") for sample in samples], random.random()
     for sample in samples:
         sample["boxes"] += 1
@@ -148,7 +148,7 @@ def processed(samples: list[Any]) -> Any:
 
 
 @WORKERS
-def test_a_collate_function_that_needs_an_images_pixels_finds_its_samples_as_they_were(
+def test_a_collate_function_that_needs_an_images_pixels_finds_its_samples_unchanged(
     paths: list[str], workers: int
 ) -> None:
     dataset = Opens(paths, of_an_image_alone)
@@ -162,7 +162,7 @@ def test_a_collate_function_that_needs_an_images_pixels_finds_its_samples_as_the
 
 
 def where(samples: list[Any]) -> Any:
-    """The images' pixels, and which process has them."""
+    """The images' pixels, and the process that has them."""
     worker = data.get_worker_info()
     names = [sample.pop("name") for sample in samples]
     arrays = [np.asarray(sample["image"].resize((20, 20))) for sample in samples]
@@ -170,7 +170,7 @@ def where(samples: list[Any]) -> Any:
 
 
 def compared_in_workers(dataset: Any) -> list[Any]:
-    """The batches of torch's loader, which ours has as well, by ``where`` in two processes."""
+    """The batches of torch's loader with ``where`` in two processes; ours must be the same."""
     expected = list(data.DataLoader(dataset, 2, collate_fn=where, num_workers=2))
     options = {"batch_size": 2, "collate_fn": where, "num_workers": 2}
     compared(dataset, expected=expected, strict=False, **options)
@@ -184,7 +184,7 @@ def test_a_collate_function_that_needs_an_images_pixels_runs_in_its_worker_proce
     assert {batch[3] for batch in compared_in_workers(dataset)} == {0, 1}
 
 
-def test_a_bad_file_that_it_meets_there_is_the_programs_to_catch_where_it_loads_it(
+def test_a_program_catches_the_error_of_a_bad_file_where_it_loads_the_image(
     paths: list[str], tmp_path: Path
 ) -> None:
     cut = tmp_path / "cut.jpg"
@@ -216,7 +216,7 @@ def test_a_collate_function_that_needs_values_counts_each_batch_once(
 
 
 @WORKERS
-def test_a_collate_function_that_catches_everything_is_asked_again(
+def test_a_collate_function_that_catches_every_exception_is_called_again(
     paths: list[str], workers: int
 ) -> None:
     dataset = Opens(paths, lambda path, index: (EVALUATION(opened(path)), index))
@@ -255,7 +255,7 @@ class Keeps(data.Dataset[Any]):
 
 
 @pytest.mark.filterwarnings("error")
-def test_images_that_a_dataset_has_kept_are_not_said_to_be_made_in_python(
+def test_no_warning_says_that_images_kept_by_a_dataset_are_made_in_python(
     paths: list[str],
 ) -> None:
     expected = list(data.DataLoader(Keeps(paths), 5)) * 2
@@ -264,7 +264,7 @@ def test_images_that_a_dataset_has_kept_are_not_said_to_be_made_in_python(
 
 
 class Slotted:
-    """A sample without a dict; what is in its last slot comes while it is collated."""
+    """A sample with slots and no dict; its last slot is filled during collation."""
 
     __slots__ = ("__private", "boxes", "image", "label")
 
@@ -280,7 +280,7 @@ class Slotted:
 
 
 class Moving(Slotted):
-    """With attributes besides, and an array of Python's."""
+    """Has attributes besides the slots, and one of Python's arrays."""
 
     def __init__(self, image: Any, boxes: Any) -> None:
         super().__init__(image, boxes)
@@ -299,7 +299,7 @@ def adds_to_slots(samples: list[Any]) -> Any:
 
 @WORKERS
 @pytest.mark.parametrize("kind", [Slotted, Moving])
-def test_a_collate_function_that_needs_values_finds_slots_and_arrays_as_they_were(
+def test_a_collate_function_that_needs_values_finds_slots_and_arrays_unchanged(
     paths: list[str], kind: Any, workers: int
 ) -> None:
     dataset = Opens(paths, lambda path, index: kind(EVALUATION(opened(path)), index))
@@ -326,17 +326,17 @@ def sums_up(samples: list[Any]) -> Any:
 
 @WORKERS
 @pytest.mark.parametrize("make", [goes_on, generates, reads_on])
-def test_a_collate_function_that_needs_values_is_called_once_for_samples_with_iterators(
+def test_a_collate_function_that_needs_values_is_called_once_if_samples_have_iterators(
     paths: list[str], make: Callable[[str, int], Any], workers: int
 ) -> None:
     dataset = Opens(paths, make)
     expected = list(data.DataLoader(dataset, 5, collate_fn=sums_up))
-    # What does not pickle stays in its worker process, where Pillow has the pixels.
+    # An object that does not pickle stays in its worker process, where Pillow has the pixels.
     strict = not workers or make is goes_on
     compared(dataset, strict, expected, collate_fn=sums_up, num_workers=workers)
 
 
-def test_a_collate_function_with_an_iterator_of_its_own_counts_each_batch_once(
+def test_a_collate_function_with_its_own_iterator_counts_each_batch_once(
     paths: list[str],
 ) -> None:
     dataset = Opens(paths, lambda path, index: EVALUATION(opened(path)))
@@ -376,7 +376,7 @@ def of_one_channel(path: str, index: int) -> Any:
 
 
 def of_tensors(path: str, index: int) -> Any:
-    """What torchvision does to tensors, one after the other."""
+    """Applies torchvision's functions for tensors, one after the other."""
     image = tv_io.read_image(path, tv_io.ImageReadMode.RGB)
     parts = v2.functional.center_crop(v2.functional.crop(image, 2, 3, 40, 30), [20, 24])
     small = v2.functional.resize(parts, [11, 13])
@@ -395,7 +395,7 @@ def v2s(path: str, index: int) -> Any:
 
 
 def of_both(path: str, index: int) -> Any:
-    """The same draws, as an array and as tensors that were made before and behind it."""
+    """The same draws as an array, and as tensors made before and after it."""
     flip = tv.RandomHorizontalFlip(0.5)
     image = flip(opened(path)).resize((32, 24))
     before = F.to_tensor(image)
@@ -415,7 +415,7 @@ def quiet(dataset: Any, **options: Any) -> list[Any]:
 
 @WORKERS
 @pytest.mark.parametrize("make", MAKING)
-def test_what_needs_values_while_a_sample_is_made_runs_once_and_has_them(
+def test_code_of_a_sample_that_needs_values_runs_once_and_has_them(
     paths: list[str], make: Callable[[str, int], Any], workers: int
 ) -> None:
     dataset = Opens(paths, make)
@@ -427,7 +427,7 @@ def test_what_needs_values_while_a_sample_is_made_runs_once_and_has_them(
 
 
 @WORKERS
-def test_an_image_whose_draws_are_needed_at_once_is_one_image_in_all_that_is_made_of_it(
+def test_everything_made_of_an_image_has_the_same_draws_also_if_an_array_is_needed_at_once(
     paths: list[str], workers: int
 ) -> None:
     import headrace as hr
@@ -455,7 +455,7 @@ class Stream(data.IterableDataset[Any]):
 @WORKERS
 @pytest.mark.parametrize("make", MAKING)
 @pytest.mark.every(3)
-def test_streams_need_values_where_they_are_made_too(
+def test_code_of_a_stream_that_needs_values_runs_once_and_has_them(
     paths: list[str], make: Callable[[str, int], Any], workers: int
 ) -> None:
     dataset = Stream(paths, make)
@@ -467,7 +467,7 @@ def test_streams_need_values_where_they_are_made_too(
 
 
 @WORKERS
-def test_threads_of_the_programs_own_get_values(paths: list[str], workers: int) -> None:
+def test_threads_of_a_program_get_values(paths: list[str], workers: int) -> None:
     def make(path: str, index: int) -> Any:
         image, tensor = opened(path), EVALUATION(opened(path))
         with ThreadPoolExecutor(2) as threads:
@@ -480,7 +480,7 @@ def test_threads_of_the_programs_own_get_values(paths: list[str], workers: int) 
 
 
 @WORKERS
-def test_a_cache_of_tensors_serves_whoever_changes_what_he_takes_of_it(
+def test_changes_to_a_copy_of_a_cached_tensor_leave_the_cache_unchanged(
     paths: list[str], workers: int
 ) -> None:
     def made() -> Opens:
@@ -515,11 +515,11 @@ def test_a_cache_of_files_holds_what_pillow_and_torch_read(
     folders[1].mkdir()
     theirs, ours = (Opens(paths, partial(make, folder=folder)) for folder in folders)
     expected = list(data.DataLoader(theirs, 5, num_workers=workers))
-    for _ in range(2):  # made, and read
+    for _ in range(2):  # first they are made, then read
         compared(ours, strict=False, expected=expected, num_workers=workers)
 
 
-def test_copies_of_an_image_are_images_of_pillows_own(paths: list[str]) -> None:
+def test_copies_of_an_image_are_pillows_images(paths: list[str]) -> None:
     def make(path: str, index: int) -> Any:
         image = opened(path).resize((20, 10))
         copies = [copy.deepcopy(image), pickle.loads(pickle.dumps(image)), copy.copy(image)]
@@ -529,7 +529,7 @@ def test_copies_of_an_image_are_images_of_pillows_own(paths: list[str]) -> None:
     compared(Opens(paths, make), strict=False)
 
 
-def test_an_opened_image_equals_another_opened_one_and_no_copy_as_in_pillow(
+def test_an_opened_image_equals_another_opened_one_but_not_a_copy_as_in_pillow(
     paths: list[str],
 ) -> None:
     def make(path: str, index: int) -> Any:
@@ -550,7 +550,7 @@ def palette(path: str) -> bytes:
 
 
 @WORKERS
-def test_an_opened_image_knows_its_file_after_its_pixels_were_needed(
+def test_an_opened_image_still_names_its_file_after_its_pixels_were_needed(
     paths: list[str], workers: int
 ) -> None:
     def make(path: str, index: int) -> Any:
@@ -588,7 +588,7 @@ def doubles_and(change: Callable[[Any], Any]) -> Callable[[list[Any]], Any]:
 
 
 @pytest.mark.parametrize("change", [lambda x: x.unsqueeze_(0), lambda x: x.t_(), lambda x: x])
-def test_tensors_that_see_one_memory_still_do_in_the_second_call(
+def test_tensors_that_share_memory_still_share_it_in_the_second_call(
     paths: list[str], change: Callable[[Any], Any]
 ) -> None:
     dataset = Opens(paths[:4], with_views)
@@ -620,7 +620,9 @@ def without_the_second(samples: list[Any]) -> Any:
 
 
 @pytest.mark.parametrize("make", [with_a_closed_image, with_a_dead_proxy, with_a_dead_proxy_alone])
-def test_what_cannot_be_looked_at_is_left_alone(paths: list[str], make: Any) -> None:
+def test_closed_images_and_dead_proxies_in_a_sample_are_left_alone(
+    paths: list[str], make: Any
+) -> None:
     dataset = Opens(paths[:4], make)
     found = list(hr.DataLoader(dataset, 2, collate_fn=without_the_second))
     assert equal(found, list(data.DataLoader(dataset, 2, collate_fn=without_the_second)))

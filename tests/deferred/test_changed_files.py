@@ -1,4 +1,4 @@
-"""Files that change between their dataset's ``__getitem__`` and the decoder: errors, not pixels."""
+"""Files that change after ``__getitem__`` and before decoding are errors, and give no pixels."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ CHANGES: dict[str, Callable[[str], None]] = {
 
 
 class Changes:
-    """Collates samples, and changes the file of one behind its ``__getitem__``."""
+    """Collates samples, and changes one sample's file after ``__getitem__``."""
 
     def __init__(self, path: str, change: str) -> None:
         self.path, self.change = path, change
@@ -63,7 +63,7 @@ class Changes:
 
 
 def passed_over(path: str, index: int) -> Any:
-    """As programs do that leave out what they cannot read: the error must not get there."""
+    """Skips samples that cannot be read, as programs do: this error must not be raised there."""
     try:
         return SMALL(Image.open(path).convert("RGB")), path
     except OSError:
@@ -73,7 +73,7 @@ def passed_over(path: str, index: int) -> Any:
 @pytest.mark.slow
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("change", CHANGES)
-def test_a_file_that_changes_behind_its_getitem_is_an_error_that_names_it_and_no_other_pixels(
+def test_a_file_that_changes_after_getitem_is_an_error_that_names_it_and_gives_no_other_pixels(
     paths: list[str], change: str, workers: int
 ) -> None:
     dataset = Opens(paths, passed_over)
@@ -88,7 +88,7 @@ def test_a_file_that_changes_behind_its_getitem_is_an_error_that_names_it_and_no
         assert list(next(batches)[1]) == paths[4:]
 
 
-def test_an_image_that_waits_for_its_pixels_says_that_its_file_changed(paths: list[str]) -> None:
+def test_an_image_whose_pixels_are_needed_raises_if_its_file_has_changed(paths: list[str]) -> None:
     dataset = Opens(paths, lambda path, index: Image.open(path))
     with contextlib.closing(hr.DataLoader(dataset, 6, collate_fn=list)) as loader:
         (batch,) = loader

@@ -35,7 +35,7 @@ def another_list(made: tv.Compose, index: int) -> None:
 
 def within_a_list(made: tv.Compose, index: int) -> None:
     if index % 2:
-        made.transforms[3].mean = list(made.transforms[3].mean)  # equal, and another one
+        made.transforms[3].mean = list(made.transforms[3].mean)  # equal, but another object
     made.transforms[3].mean[0] = 0.1 * (index % 3)
 
 
@@ -90,7 +90,7 @@ def paths(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 
 
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.__name__)
-def test_each_sample_has_the_transform_that_was_there_in_its_turn(
+def test_each_sample_has_the_transform_that_was_set_when_it_was_made(
     paths: list[str], change: Callable[[tv.Compose, int], None]
 ) -> None:
     one_by_one: dict[str, Any] = {"batch_size": None}
@@ -104,14 +104,14 @@ def test_each_sample_has_the_transform_that_was_there_in_its_turn(
     assert any(not torch.equal(expected[0], other) for other in expected[1:])
 
 
-def test_a_changed_transform_is_still_the_engines(paths: list[str]) -> None:
+def test_a_changed_transform_still_runs_in_the_engine(paths: list[str]) -> None:
     loader = hr.DataLoader(Changing(paths, another_list), batch_size=5, strict=True)
     with contextlib.closing(loader):
         assert len(list(loader)) == 2
 
 
 @pytest.mark.parametrize("wraps", [False, True])
-def test_a_method_that_a_program_puts_into_a_class_is_run(
+def test_a_method_that_a_program_sets_on_a_class_is_called(
     paths: list[str], wraps: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     own = tv.RandomCrop.get_params

@@ -1,4 +1,4 @@
-"""Datasets and collate functions in shapes that programs have: torch's batches, native or not."""
+"""Datasets and collate functions as programs write them give torch's batches, native or not."""
 
 from __future__ import annotations
 
@@ -208,7 +208,7 @@ def by_name(samples: list[Any]) -> Any:
 
 
 def fast(samples: list[Any]) -> Any:
-    """timm's and APEX's: bytes copied into one tensor."""
+    """timm's and APEX's way: copies bytes into one tensor."""
     batch = torch.zeros((len(samples), 3, 24, 32), dtype=torch.uint8)
     for place, (image, _) in enumerate(samples):
         batch[place] += image
@@ -216,7 +216,7 @@ def fast(samples: list[Any]) -> Any:
 
 
 def prefetched(samples: list[Any]) -> Any:
-    """What APEX's prefetcher does to the batch, on the device."""
+    """What APEX's prefetcher does to a batch on the device."""
     images = torch.stack([image for image, _ in samples])
     mean = torch.tensor([0.485 * 255, 0.456 * 255, 0.406 * 255]).view(1, 3, 1, 1)
     std = torch.tensor([0.229 * 255, 0.224 * 255, 0.225 * 255]).view(1, 3, 1, 1)
@@ -286,7 +286,7 @@ CASES: dict[str, Case] = {
 
 
 def compared(found: Any, expected: Any) -> bool:
-    """As ``same``, also inside of objects, and of the same kinds of dicts and lists."""
+    """Compares like ``same``, also within objects, and the types of dicts and lists."""
     if dataclasses.is_dataclass(expected) or isinstance(expected, SimpleNamespace):
         return type(found) is type(expected) and compared(vars(found), vars(expected))
     if isinstance(expected, Slots):
@@ -311,7 +311,9 @@ def outcome(kind: Any, dataset: Any, **options: Any) -> Any:
 
 @WORKERS
 @pytest.mark.parametrize("what", CASES)
-def test_batches_are_torchs(paths: list[str], what: str, workers: int) -> None:
+def test_collate_functions_of_programs_give_torchs_batches(
+    paths: list[str], what: str, workers: int
+) -> None:
     made, collate = CASES[what]
     options: dict[str, Any] = {"collate_fn": collate, "num_workers": workers}
     if workers:
@@ -327,6 +329,6 @@ NATIVE = (
 
 
 @pytest.mark.parametrize("what", NATIVE)
-def test_these_are_native(paths: list[str], what: str) -> None:
+def test_usual_collate_functions_of_programs_run_natively(paths: list[str], what: str) -> None:
     made, collate = CASES[what]
     outcome(hr.DataLoader, Opens(paths[:8], made), collate_fn=collate, strict=True)

@@ -1,4 +1,4 @@
-"""How many samples ``stats`` counts of batches that a program's own code makes."""
+"""How many samples ``stats`` counts in batches that a program's own code makes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def counted(dataset: Any, **options: Any) -> int:
 
 
 class Keyed(data.IterableDataset[Any]):
-    """As webdataset's streams: what a sample is called comes first."""
+    """A stream as webdataset's: a sample begins with its name."""
 
     def __init__(self, paths: list[str]) -> None:
         self.paths = paths
@@ -43,7 +43,7 @@ def stacked(samples: list[Any]) -> Any:
 
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("collate", [None, stacked, list], ids=["torch's", "own", "a list"])
-def test_samples_of_a_stream_count_whatever_comes_first_in_a_batch(
+def test_samples_of_a_stream_are_counted_whatever_comes_first_in_a_batch(
     paths: list[str], workers: int, collate: Any
 ) -> None:
     options = {"batch_size": 4, "num_workers": workers, "collate_fn": collate}
@@ -59,13 +59,13 @@ class Batches(Keyed):
             yield data.default_collate(samples[begin : begin + 3])
 
 
-def test_samples_of_a_stream_that_makes_its_batches_itself_count_behind_their_names(
+def test_samples_are_counted_if_a_stream_makes_batches_that_begin_with_names(
     paths: list[str],
 ) -> None:
     assert counted(Batches(paths), batch_size=None) == len(paths)
 
 
-def test_a_text_is_one_sample_of_a_stream_that_gives_single_ones(paths: list[str]) -> None:
+def test_a_text_counts_as_one_sample_if_a_stream_gives_single_samples(paths: list[str]) -> None:
     assert counted(Keyed(paths), batch_size=None) == len(paths)
 
 
@@ -78,7 +78,7 @@ def opened(path: str, index: int) -> Any:
     return path, EVALUATION(Image.open(path).convert("RGB"))
 
 
-def test_samples_count_where_a_sampler_gives_lists_to_a_loader_that_does_not_batch(
+def test_samples_are_counted_if_the_sampler_gives_lists_and_the_loader_makes_no_batches(
     paths: list[str],
 ) -> None:
     dataset = Lists(paths, opened)

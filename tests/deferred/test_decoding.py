@@ -1,4 +1,4 @@
-"""Images that a dataset decodes with torchvision.io: tensors of bytes to come."""
+"""Images that a dataset decodes with torchvision.io become pending tensors of bytes."""
 
 from __future__ import annotations
 
@@ -41,7 +41,9 @@ DECODED: dict[str, Callable[[str], Any]] = {
 
 @pytest.mark.parametrize("how", DECODED)
 @pytest.mark.parametrize("end", ["bytes", "resized"])
-def test_what_torchvision_io_decodes_has_its_bytes(tmp_path: Path, how: str, end: str) -> None:
+def test_images_decoded_by_torchvision_io_have_its_bytes(
+    tmp_path: Path, how: str, end: str
+) -> None:
     files = [images.jpeg(50, 44, seed=1), images.jpeg(60, 41, colour="grey", seed=2)]
     files.append(images.jpeg(47, 53, "4:4:4", flags=("progressive",)))
     for number, file in enumerate(files):
@@ -89,13 +91,13 @@ def files_of(kind: str) -> list[bytes]:
         return list(islice(other_formats.variants("webp", 4), 60))
     if kind == "jpeg":
         every = images.every_jpeg(31, 20)
-        # Wheels of torchvision have a libjpeg-turbo of their own, some one before 3.0, which leaves
-        # the chroma of 4:4:0 as coarse as it is.
+        # Wheels of torchvision bring their own libjpeg-turbo. Some of them are older than 3.0,
+        # which does not smooth the chroma of 4:4:0.
         tall = [name for name in every if "-440" in name]
         if not all(map(as_pillow, (every[name] for name in tall))):
             every = {name: file for name, file in every.items() if name not in tall}
         return list(every.values())
-    # torchvision leaves memory as it was behind a palette's packed indices.
+    # torchvision leaves memory uninitialised after the packed indices of a palette image.
     packed = re.compile("type3-[124]bit")
     return [file for name, file in images.every_png(31, 20).items() if not packed.match(name)]
 
@@ -127,13 +129,13 @@ EXPORTS: dict[str, Callable[[Any], Any]] = {
 
 
 @pytest.mark.parametrize("how", EXPORTS)
-def test_a_tensor_to_come_is_exported_with_its_values(how: str) -> None:
+def test_a_pending_tensor_is_exported_with_its_values(how: str) -> None:
     export, file = EXPORTS[how], images.jpeg(31, 20)
     every = Encoded(lambda *given: export(torchvision.io.decode_image(*given)), [file])
     compared(every, strict=False, batch_size=None)
 
 
-def test_other_ways_of_torchvision_io_are_its_own(tmp_path: Path) -> None:
+def test_other_functions_of_torchvision_io_run_in_torchvision(tmp_path: Path) -> None:
     (tmp_path / "0.png").write_bytes(images.png(30, 20, 2))
     (tmp_path / "1.jpg").write_bytes(images.jpeg(30, 20))
     ways = [
@@ -145,7 +147,7 @@ def test_other_ways_of_torchvision_io_are_its_own(tmp_path: Path) -> None:
         compared(opens, strict=False)
 
 
-def test_a_bad_file_is_torchvision_ios_error(tmp_path: Path) -> None:
+def test_a_bad_file_raises_torchvision_ios_error(tmp_path: Path) -> None:
     path = tmp_path / "bad.jpg"
     path.write_bytes(images.jpeg(60, 50)[:300])
     opens = Opens([str(path)], lambda path, index: torchvision.io.read_image(path))

@@ -1,4 +1,4 @@
-"""``eager_open=True``: images are decoded when they are opened, and no code runs a second time."""
+"""``eager_open=True``: images are decoded when they are opened, and no code runs twice."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ CUT_OFF = 4
 
 @pytest.fixture(scope="module")
 def paths(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """Twelve JPEGs, of which one is cut off behind its header."""
+    """Twelve JPEGs; one of them is cut off after its header."""
     root = images.plain_tree(tmp_path_factory.mktemp("eager") / "photos", 12)
     found = sorted(str(path) for path in root.rglob("*.jpg"))
     whole = Path(found[CUT_OFF]).read_bytes()
@@ -38,7 +38,7 @@ def paths(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 
 
 class Counting(data.Dataset[Any]):
-    """Each sample says how often it was asked for."""
+    """Each sample says how often it was made."""
 
     def __init__(self, paths: list[str], how: str) -> None:
         self.paths, self.how, self.asked = paths, how, Counter[int]()
@@ -48,7 +48,7 @@ class Counting(data.Dataset[Any]):
 
     def __getitem__(self, index: int) -> Any:
         self.asked[index] += 1
-        for place in range(index, index + len(self.paths)):  # or the next that can be read
+        for place in range(index, index + len(self.paths)):  # or the next file that can be read
             with contextlib.suppress(OSError, RuntimeError):
                 path = self.paths[place % len(self.paths)]
                 return self.image(path), place, self.asked[index]
@@ -68,7 +68,7 @@ class Drawing(Counting):
 
 @WORKERS
 @pytest.mark.parametrize("how", ["PIL.Image", "torchvision.io"])
-def test_a_sample_whose_file_is_bad_is_made_once_and_batches_are_torchs(
+def test_a_sample_with_a_bad_file_is_made_once_and_batches_equal_torchs(
     paths: list[str], how: str, workers: int
 ) -> None:
     expected = list(data.DataLoader(Counting(paths, how), 5, num_workers=workers))
@@ -79,7 +79,7 @@ def test_a_sample_whose_file_is_bad_is_made_once_and_batches_are_torchs(
 
 @pytest.mark.parametrize("workers", [0, 1])
 @pytest.mark.parametrize("draws", [False, True])
-def test_without_it_the_batch_of_a_bad_file_is_made_again(
+def test_without_eager_open_the_batch_of_a_bad_file_is_made_again(
     paths: list[str], workers: int, draws: bool
 ) -> None:
     dataset = (Drawing if draws else Counting)(paths, "")
@@ -90,7 +90,7 @@ def test_without_it_the_batch_of_a_bad_file_is_made_again(
 
 
 class OneFile(Counting):
-    """Writes each image to the same file before it opens it, and something else behind that."""
+    """Writes each image to the same file, opens it, and then overwrites the file."""
 
     def __init__(self, paths: list[str], file: Path) -> None:
         super().__init__(paths, "")
@@ -104,7 +104,7 @@ class OneFile(Counting):
         return image
 
 
-def test_a_sample_whose_file_is_written_to_meanwhile_is_made_once(
+def test_a_sample_whose_file_is_overwritten_after_opening_is_made_once(
     paths: list[str], tmp_path: Path
 ) -> None:
     expected = list(data.DataLoader(OneFile(paths, tmp_path / "torchs.jpg"), 5))

@@ -1,4 +1,4 @@
-"""Functions of Pillow's and torchvision's on deferred images: recorded where the bytes are so."""
+"""Functions of Pillow and torchvision on recorded images: recorded if the bytes stay the same."""
 
 from __future__ import annotations
 
@@ -198,7 +198,7 @@ NUMPYS: dict[str, Callable[[Any], Any]] = {
     "solarize": lambda image: ImageOps.solarize(image, np.int64(100)),
     "posterize": lambda image: ImageOps.posterize(image, np.int64(4)),
 }
-# What Pillow and torchvision refuse, or calculate in another precision.
+# Arguments that Pillow and torchvision refuse, or that they calculate in another precision.
 NUMPYS_IN_PYTHON: dict[str, Callable[[Any], Any]] = {
     "an array": lambda image: image.crop(BOX),
     "a size of fractions": lambda image: image.resize((BOX[2], np.float64(20))),
@@ -258,7 +258,7 @@ MATERIALISED: dict[str, Callable[[Any], Any]] = {
 
 
 class Does(data.Dataset[Any]):
-    """One picture, with which each sample does something else."""
+    """One picture; each sample does something else to it."""
 
     def __init__(self, ops: dict[str, Callable[[Any], Any]], end: Callable[[Any], Any]) -> None:
         self.ops, self.end = list(ops.values()), end
@@ -277,18 +277,18 @@ def tensor(made: Any) -> Any:
 
 
 @pytest.mark.parametrize("workers", [0, 1])
-def test_what_is_recorded_of_functions_gives_their_bytes(workers: int) -> None:
+def test_recorded_functions_give_the_functions_own_bytes(workers: int) -> None:
     compared(Does(RECORDED, tensor), batch_size=None, num_workers=workers)
 
 
 @pytest.mark.parametrize("workers", [0, 1])
-def test_pixels_behind_functions_are_theirs(workers: int) -> None:
+def test_pixels_needed_after_a_function_are_the_functions_own(workers: int) -> None:
     every = Does(RECORDED | MATERIALISED, np.array)
     compared(every, strict=False, batch_size=None, num_workers=workers)
 
 
 @pytest.mark.parametrize("workers", [0, 1])
-def test_images_behind_functions_are_theirs(workers: int) -> None:
+def test_images_that_functions_return_are_the_functions_own(workers: int) -> None:
     every = Does(RECORDED | MATERIALISED, lambda made: made)
     compared(every, strict=False, batch_size=None, num_workers=workers)
 
@@ -318,7 +318,9 @@ def in_place_beside_a_part(image: Any) -> Any:
 
 
 @pytest.mark.parametrize("workers", [0, 1])
-def test_a_normalization_in_place_is_seen_by_every_name_and_in_no_stack(workers: int) -> None:
+def test_an_in_place_normalize_changes_every_reference_and_view_but_no_earlier_stack(
+    workers: int,
+) -> None:
     both = {"names": in_place, "a view": in_place_beside_a_part}
     compared(Does(both, lambda made: made), strict=False, batch_size=None, num_workers=workers)
     with contextlib.closing(hr.DataLoader(Does(both, lambda made: made))) as loader:
@@ -333,7 +335,7 @@ CONTRASTS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-def test_a_contrast_that_ignores_black_is_pillows() -> None:
+def test_autocontrast_that_ignores_black_equals_pillows() -> None:
     dull, file = images.pixels(61, 47) // 2 + 60, io.BytesIO()
     dull[:9] = 0
     Image.fromarray(dull).save(file, "PNG")
@@ -343,12 +345,12 @@ def test_a_contrast_that_ignores_black_is_pillows() -> None:
 
 
 @pytest.mark.parametrize("workers", [0, 1])
-def test_numbers_of_numpy_are_recorded_where_they_are_taken(workers: int) -> None:
+def test_numpy_numbers_are_recorded_where_pillow_and_torchvision_accept_them(workers: int) -> None:
     compared(Does(NUMPYS, tensor), batch_size=None, num_workers=workers)
 
 
 @pytest.mark.parametrize("name", NUMPYS_IN_PYTHON)
-def test_numbers_of_numpy_that_are_refused_or_narrower_are_as_without_a_recording(
+def test_numpy_numbers_that_are_refused_or_of_lower_precision_act_as_without_recording(
     name: str,
 ) -> None:
     def answer(image: Any) -> Any:
@@ -391,7 +393,7 @@ class Rotated(data.Dataset[Any]):
         return F.to_tensor(Image.fromarray(pixels).convert("L").rotate(*how, 7))
 
 
-def test_any_rotation_of_pillows_is_native_with_its_bytes() -> None:
+def test_any_rotation_by_pillow_is_native_with_the_same_bytes() -> None:
     compared(Rotated(), batch_size=None)
 
 
@@ -407,7 +409,7 @@ BLURS: dict[str, Callable[[Any], Any]] = {
 
 
 @pytest.mark.parametrize("workers", [0, 1])
-def test_a_gaussian_blur_by_itself_is_native_and_but_for_few_values_torchvisions(
+def test_a_gaussian_blur_called_directly_is_native_and_equals_torchvisions_but_for_few_values(
     workers: int,
 ) -> None:
     """torch's own values depend on the CPU: docs/exactness.md."""
@@ -424,7 +426,7 @@ def test_a_gaussian_blur_by_itself_is_native_and_but_for_few_values_torchvisions
     assert wrong <= 3
 
 
-def test_a_blur_that_torch_refuses_is_refused_in_its_words() -> None:
+def test_a_blur_that_torch_refuses_is_refused_with_its_message() -> None:
     for wrong in ([4, 4], [3, 0], [201, 3], [3]):
         blurs = Does({"wrong": lambda image, wrong=wrong: F.gaussian_blur(image, wrong)}, tensor)
         said = []
@@ -446,7 +448,9 @@ TENSORS: dict[str, Callable[[Any], Any]] = {
 
 
 @pytest.mark.parametrize("workers", [0, 1])
-def test_functions_that_take_tensors_too_give_torchvisions_of_its_class(workers: int) -> None:
+def test_functions_for_images_and_tensors_return_the_same_class_as_torchvision(
+    workers: int,
+) -> None:
     options: dict[str, Any] = {"batch_size": None, "num_workers": workers}
     does = Does(TENSORS, lambda made: made)
     expected = list(data.DataLoader(does, **options))
@@ -457,7 +461,7 @@ def test_functions_that_take_tensors_too_give_torchvisions_of_its_class(workers:
 
 
 class Erases(data.Dataset[Any]):
-    """Random boxes of a tensor, by a transform that is called by itself."""
+    """Random boxes of a tensor, erased by a transform that is called directly."""
 
     def __init__(self, erasing: Any) -> None:
         self.erasing, self.picture = erasing, images.jpeg(61, 47, seed=4)
@@ -475,13 +479,15 @@ class Erases(data.Dataset[Any]):
     [
         tv.RandomErasing(),
         tv.RandomErasing(1.0, value=(0.1, 0.2, 0.3)),
-        tv.RandomErasing(1.0, (0.9, 0.99), (30.0, 40.0)),  # which fits nowhere
+        tv.RandomErasing(1.0, (0.9, 0.99), (30.0, 40.0)),  # a box that never fits
         v2.RandomErasing(0.7, value=0.5),
         v2.RandomErasing(1.0, (0.9, 0.99), (30.0, 40.0)),
     ],
 )
 @pytest.mark.parametrize("workers", [0, 2])
-def test_random_erasing_by_itself_is_native_with_torchs_draws(erasing: Any, workers: int) -> None:
+def test_random_erasing_called_directly_is_native_with_torchs_draws(
+    erasing: Any, workers: int
+) -> None:
     found = []
     for kind, more in ((data.DataLoader, {}), (hr.DataLoader, {"strict": True})):
         torch.manual_seed(5)

@@ -1,4 +1,4 @@
-"""The header that a deferred image is opened by: what Pillow says, or nothing."""
+"""The header reader of recorded images answers as Pillow does, or not at all."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def of_all_kinds() -> Iterator[bytes]:
     yield from islice(other_formats.variants("webp", 1), 100)
 
 
-def test_a_whole_file_of_a_common_kind_is_known_and_as_pillow_says() -> None:
+def test_undamaged_files_of_common_kinds_are_recognised_and_described_as_by_pillow() -> None:
     known = 0
     for data in of_all_kinds():
         found = header.read(data)
@@ -52,7 +52,7 @@ def left_by_pillow(data: bytes) -> int | None:
     return file.tell()
 
 
-def test_a_header_ends_where_pillow_has_read_to(tmp_path: Path) -> None:
+def test_a_header_ends_at_the_byte_up_to_which_pillow_reads(tmp_path: Path) -> None:
     path, known = tmp_path / "image", 0
     for data in of_all_kinds():
         found = header.read(data)
@@ -66,7 +66,7 @@ def test_a_header_ends_where_pillow_has_read_to(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["jpeg", "png", "webp"])
-def test_of_a_damaged_header_no_other_end_is_said(kind: str) -> None:
+def test_a_damaged_header_is_never_said_to_end_elsewhere_than_by_pillow(kind: str) -> None:
     for data in islice(damaged(kind, 5), 1000):
         _, behind = header.read(data) or (None, None)
         if behind is not None:
@@ -74,17 +74,17 @@ def test_of_a_damaged_header_no_other_end_is_said(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["jpeg", "png", "webp"])
-def test_of_a_damaged_file_nothing_is_said_that_pillow_says_otherwise(kind: str) -> None:
+def test_a_damaged_file_is_never_described_otherwise_than_by_pillow(kind: str) -> None:
     said = 0
     for data in islice(damaged(kind, 5), 3000):
         found = header.read(data)
         if found is not None:
-            assert pillows(data) in (found[0], None)  # what is damaged behind, decoding finds
+            assert pillows(data) in (found[0], None)  # decoding finds later damage
             said += 1
     assert said > 300
 
 
-def test_a_file_is_what_its_bytes_are(tmp_path: Path) -> None:
+def test_a_file_on_disk_is_described_as_its_bytes_in_memory(tmp_path: Path) -> None:
     path = os.fsencode(tmp_path / "image")
     for data in of_all_kinds():
         Path(os.fsdecode(path)).write_bytes(data)
@@ -103,7 +103,7 @@ def test_a_file_is_what_its_bytes_are(tmp_path: Path) -> None:
             assert not header.leads_to(path, identity)
 
 
-def test_what_is_no_plain_file_is_not_waited_for(tmp_path: Path) -> None:
+def test_opening_does_not_wait_for_a_path_that_is_not_a_regular_file(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
     photograph = images.jpeg(20, 10)
     (tmp_path / "image").write_bytes(photograph)
@@ -123,7 +123,7 @@ def test_reading_headers_loads_no_engine() -> None:
     assert told.stdout.split() == ["False"]
 
 
-def test_an_open_file_is_settled_as_long_as_its_path_leads_to_it(tmp_path: Path) -> None:
+def test_an_open_file_is_settled_while_its_path_still_leads_to_it(tmp_path: Path) -> None:
     path, answer = os.fsencode(tmp_path / "image"), header.Answer()
     (tmp_path / "image").write_bytes(images.jpeg(20, 10))
     assert header.opened(path, answer) is not None

@@ -1,4 +1,4 @@
-"""Programs' packages that are called as a library's: ``datasets``, as in DETR's repository."""
+"""Packages of a program with the name of a library: ``datasets``, as in DETR's repository."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Made(Photos):
 def program(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[ModuleType]:
-    """A program's module in a package of that name."""
+    """A module of the program in a package of that name."""
     name = request.param
     (tmp_path / name).mkdir()
     (tmp_path / name / "__init__.py").write_text("from .photos import Photos as DatasetInfo\n")
@@ -62,7 +62,7 @@ def program(
     os.environ.get("HEADRACE_AT_ONCE") == "1",
     reason="what makes deferrals at once (at_once.py) stands between the program and the engine",
 )
-def test_a_reason_names_the_line_of_a_program_whose_package_is_called_as_a_library(
+def test_a_reason_names_the_programs_line_if_its_package_has_the_name_of_a_library(
     program: Any, paths: list[str]
 ) -> None:
     with contextlib.closing(hr.DataLoader(program.Photos(paths), 4)) as loader:
@@ -72,7 +72,7 @@ def test_a_reason_names_the_line_of_a_program_whose_package_is_called_as_a_libra
     assert str(reason.place) == f"{program.__file__}:{line + 1}"
 
 
-def test_a_dataset_in_a_package_that_is_called_as_a_library_may_have_images(
+def test_a_dataset_in_a_package_with_the_name_of_a_library_may_have_images(
     program: Any, paths: list[str], tmp_path: Path
 ) -> None:
     with warnings.catch_warnings(record=True) as said:

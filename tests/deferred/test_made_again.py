@@ -1,4 +1,4 @@
-"""Bad files in programs of every shape: batches, draws and errors of torch's loader."""
+"""Bad files in programs of many shapes: batches, draws and errors equal those of torch's loader."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CUT_OFF, TEXT, DAMAGED = (2, 8), 6, 10
 
 @pytest.fixture(scope="module")
 def paths(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """Fifteen files: two JPEGs that are cut off, text, and a PNG that is damaged in its midst."""
+    """Fifteen files: two truncated JPEGs, a text, and a PNG that is damaged in its middle."""
     root = images.plain_tree(tmp_path_factory.mktemp("again") / "photos", 15)
     found = sorted(str(path) for path in root.rglob("*.jpg"))
     for number in CUT_OFF:
@@ -47,7 +47,7 @@ def paths(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 
 
 class Retries(data.Dataset[Any]):
-    """Draws, and takes the next file where one is bad."""
+    """Draws a number, and takes the next file in place of a bad one."""
 
     def __init__(self, paths: list[str]) -> None:
         self.paths, self.own = paths, np.random.default_rng(7)
@@ -79,7 +79,7 @@ class Images(Retries):
 
 
 class Arrays(Retries):
-    """Needs pixels behind the line that catches errors."""
+    """Needs pixels after the line that catches errors."""
 
     def sample(self, image: Any, index: int, drawn: Any) -> Any:
         return np.asarray(image.resize((16, 16))), index, drawn
@@ -97,7 +97,7 @@ class Views(Retries):
 
 
 class Raises(Retries):
-    """An earlier file of the same batch is bad, but found so only when it is decoded."""
+    """An earlier file of the same batch is bad, which only decoding finds."""
 
     def __getitem__(self, index: int) -> Any:
         drawn = random.random()
@@ -131,7 +131,7 @@ SHAPES: dict[str, tuple[type[Retries], Any]] = {
 
 
 def seeded(loader: Any, epochs: int) -> list[Any]:
-    """Batches and errors, and where the generators stand behind them."""
+    """Batches and errors, and the generators' states after them."""
     torch.manual_seed(4)
     random.seed(5)
     np.random.seed(6)
@@ -150,7 +150,9 @@ def seeded(loader: Any, epochs: int) -> list[Any]:
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_a_bad_file_changes_no_batch_no_draw_and_no_error(paths: list[str], shape: str) -> None:
+def test_a_bad_file_leaves_batches_draws_and_errors_as_with_torchs_loader(
+    paths: list[str], shape: str
+) -> None:
     kind, collate = SHAPES[shape]
     expected = seeded(data.DataLoader(kind(paths), 4, collate_fn=collate), 2)
     loader = hr.DataLoader(kind(paths), 4, collate_fn=collate, ahead=0)
@@ -163,10 +165,10 @@ def test_a_bad_file_changes_no_batch_no_draw_and_no_error(paths: list[str], shap
     "shape",
     [shape for shape in SHAPES if shape not in ("an error", "images that collate makes arrays of")],
 )
-def test_in_worker_processes_the_batch_of_a_bad_file_has_the_draws_that_it_had(
+def test_in_worker_processes_the_batch_of_a_bad_file_keeps_its_draws(
     paths: list[str], shape: str
 ) -> None:
-    """Of the first batch that a worker makes, as nothing comes behind it there."""
+    """Checked for the first batch that a worker makes, because no later batch is made there."""
     kind, collate = SHAPES[shape]
     options = {"batch_size": 4, "collate_fn": collate, "num_workers": 4}
     expected = seeded(data.DataLoader(kind(paths), **options), 1)
@@ -198,7 +200,7 @@ def of_bytes(path: str) -> Any:
 
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("opens", [Image.open, of_bytes])
-def test_a_stream_meets_a_bad_file_where_it_opens_it(
+def test_a_stream_gets_the_error_of_a_bad_file_where_it_opens_the_file(
     paths: list[str], opens: Any, workers: int
 ) -> None:
     options: dict[str, Any] = {"batch_size": 4, "num_workers": workers}
@@ -207,7 +209,7 @@ def test_a_stream_meets_a_bad_file_where_it_opens_it(
         assert equal(seeded(loader, 2), expected)
 
 
-def test_images_of_a_batch_have_their_pixels_whatever_becomes_of_their_files(
+def test_images_of_a_batch_keep_their_pixels_when_their_files_change_or_go(
     paths: list[str], tmp_path: Path
 ) -> None:
     copies = []
@@ -224,7 +226,7 @@ def test_images_of_a_batch_have_their_pixels_whatever_becomes_of_their_files(
 
 
 class Holds(Retries):
-    """Also has what cannot be put back: the system's randomness, and a proxy of nothing."""
+    """Also holds what cannot be restored: the system's random numbers, and a dead proxy."""
 
     def __init__(self, paths: list[str]) -> None:
         super().__init__(paths)
@@ -240,7 +242,7 @@ class Seeded(Retries):
 
 @pytest.mark.parametrize("behind", [False, True])
 @pytest.mark.parametrize("kind", [Holds, Seeded])
-def test_a_datasets_generators_are_put_back_where_they_can_be(
+def test_a_datasets_generators_are_restored_if_they_can_be(
     paths: list[str], kind: type[Retries], behind: bool
 ) -> None:
     def epochs(make: Callable[..., Any], **more: Any) -> list[Any]:
@@ -277,7 +279,7 @@ class Refuses(data.Dataset[Any]):
 
 
 @pytest.mark.parametrize(("bad", "calls", "error"), [(False, 2, ValueError), (True, 3, OSError)])
-def test_an_error_that_comes_of_no_file_runs_no_code_twice(
+def test_an_error_that_has_nothing_to_do_with_a_file_makes_no_code_run_twice(
     paths: list[str], bad: bool, calls: int, error: type[Exception]
 ) -> None:
     dataset = Refuses([paths[CUT_OFF[0]] if bad else paths[0], *paths[11:14]])

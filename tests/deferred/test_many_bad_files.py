@@ -1,4 +1,4 @@
-"""Many bad files close together, as a download that broke off leaves them."""
+"""Many bad files close together, as an interrupted download leaves them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PREFETCH, BATCH = 2, 2
 
 @pytest.fixture(scope="module")
 def paths(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """Four hundred files; of those between the 40th and the 340th, three of four are cut off."""
+    """Four hundred files; from the 40th to the 340th, three of four are truncated."""
     root = tmp_path_factory.mktemp("many")
     (whole,) = images.plain_tree(root / "photo", 1).rglob("*.jpg")
     half = root / "half.jpg"
@@ -39,7 +39,7 @@ def paths(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 
 
 class TakesAnother(data.Dataset[Any]):
-    """Draws, and takes the first of its files in the place of one that is bad."""
+    """Draws a number, and takes the first of its files in place of a bad one."""
 
     def __init__(self, paths: list[str]) -> None:
         self.paths, self.own = paths, np.random.default_rng(7)
@@ -59,7 +59,7 @@ class TakesAnother(data.Dataset[Any]):
 
 @pytest.mark.every(3)
 @pytest.mark.parametrize("workers", [2, 3, 4])
-def test_many_bad_files_leave_no_more_batches_under_way_than_good_ones_and_change_no_draw(
+def test_many_bad_files_keep_the_number_of_batches_under_way_and_change_no_draw(
     paths: list[str], workers: int
 ) -> None:
     options: dict[str, Any] = {

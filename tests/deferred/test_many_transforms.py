@@ -22,7 +22,7 @@ from headrace.errors import UnsupportedError
 
 __all__ = ["paths"]  # a fixture
 
-# What is said of images that are made in Python.
+# The warning that images are made in Python.
 pytestmark = pytest.mark.filterwarnings("ignore:headrace.DataLoader")
 
 TABLE = Path(__file__).parents[2] / "internal" / "transform" / "transforms.json"
@@ -60,7 +60,7 @@ PROGRAMS = {
 
 @pytest.mark.parametrize("make", PROGRAMS.values(), ids=list(PROGRAMS))
 @pytest.mark.parametrize("workers", [0, 2])
-def test_more_transforms_than_the_engine_takes_are_done_once_with_torchs_pixels(
+def test_transforms_beyond_the_engines_limit_run_once_and_give_torchs_pixels(
     paths: list[str], make: Any, workers: int
 ) -> None:
     calls: Counter[str] = Counter()
@@ -77,14 +77,16 @@ def test_more_transforms_than_the_engine_takes_are_done_once_with_torchs_pixels(
     assert {*calls.values()} <= {1}
 
 
-def test_forty_transforms_are_the_engines_alone(paths: list[str]) -> None:
+def test_forty_transforms_run_in_the_engine_alone(paths: list[str]) -> None:
     dataset = Opens(paths, lambda path, index: TENSOR(FORTY(opened(path))))
     with contextlib.closing(hr.DataLoader(dataset, 4, strict=True)) as loader:
         assert not loader.explain().reasons
         assert equal([*loader], [*data.DataLoader(dataset, 4)])
 
 
-def test_a_folders_transforms_that_the_engine_does_not_take_are_pythons(paths: list[str]) -> None:
+def test_transforms_of_an_image_folder_beyond_the_engines_limit_run_in_python(
+    paths: list[str],
+) -> None:
     transform = tv.Compose([SMALL, tv.CenterCrop(24), *INVERSIONS.transforms, TENSOR])
     folder = datasets.ImageFolder(Path(paths[0]).parents[1], transform)
     with contextlib.closing(hr.DataLoader(folder, 4)) as loader:
@@ -92,7 +94,7 @@ def test_a_folders_transforms_that_the_engine_does_not_take_are_pythons(paths: l
 
 
 @pytest.mark.parametrize("count", [1, 2, 31, 32])
-def test_a_translation_has_no_more_than_the_engine_takes(count: int) -> None:
+def test_a_translation_has_at_most_as_many_ops_as_the_engine_takes(count: int) -> None:
     """Each is two ops: the engine takes 32 of them, and no 33rd."""
     inversions = v2.Compose([v2.RandomInvert(1.0)] * count)
     hr.Loader(hr.Dataset.from_arrays(ONE), transform=hr.from_torchvision(inversions)).close()
@@ -104,7 +106,7 @@ def test_a_translation_has_no_more_than_the_engine_takes(count: int) -> None:
 ONE = torch.zeros((1, 8, 8, 3), dtype=torch.uint8).numpy()
 
 
-def test_transforms_with_a_group_of_their_own_are_known_by_their_p() -> None:
+def test_a_transform_with_a_chance_has_an_argument_p_and_counts_as_two_engine_ops() -> None:
     from headrace._translate.result import engine_ops
 
     table = json.loads(TABLE.read_text())["transforms"]

@@ -7,7 +7,7 @@ import torch
 from headrace._deferred.memory import Blocks
 
 
-def test_blocks_of_many_sizes_go_and_those_of_the_last_sizes_wait() -> None:
+def test_memory_blocks_of_old_sizes_are_freed_and_those_of_the_last_sizes_are_kept() -> None:
     blocks = Blocks()
     for number in range(200):
         blocks.tensor((1000 + number,), torch.uint8)

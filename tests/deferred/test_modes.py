@@ -27,7 +27,7 @@ def saved(mode: str, format: str = "PNG") -> bytes:
 
 
 def answered(make: Callable[[Any], Any], picture: bytes) -> Any:
-    """Mode and pixels of what is made of a file, or the error that it is."""
+    """Mode and pixels of the result for a file, or the error that was raised."""
     try:
         made = make(Image.open(io.BytesIO(picture)))
         if not isinstance(made, Image.Image):
@@ -66,7 +66,7 @@ MATRICES: dict[str, Callable[[Any], Any]] = {
 
 @WORKERS
 @pytest.mark.parametrize("mode", ["RGB", "RGBA", "L", "LA", "P"])
-def test_a_conversion_by_a_matrix_is_pillows_or_its_error(mode: str, workers: int) -> None:
+def test_a_conversion_by_a_matrix_gives_pillows_pixels_or_error(mode: str, workers: int) -> None:
     dataset = Answers([saved(mode)], MATRICES)
     compared(dataset, strict=False, batch_size=None, num_workers=workers, collate_fn=same)
 
@@ -133,7 +133,7 @@ PALETTES: dict[str, Callable[[Any], Any]] = {
 
 @WORKERS
 @pytest.mark.parametrize("mode", ["P", "L", "RGB"])
-def test_palettes_are_pillows_whoever_sets_or_copies_them(mode: str, workers: int) -> None:
+def test_palettes_equal_pillows_however_they_are_set_or_copied(mode: str, workers: int) -> None:
     formats = ("PNG", "BMP", "GIF", "TIFF") if mode == "P" else ("PNG",)
     dataset = Answers([saved(mode, format) for format in formats], PALETTES)
     compared(dataset, strict=False, batch_size=None, num_workers=workers, collate_fn=same)
@@ -149,7 +149,7 @@ GREYED: dict[str, Callable[[Any], Any]] = {
 
 
 @WORKERS
-def test_a_grey_file_that_transforms_left_grey_keeps_them_where_it_becomes_rgb(
+def test_transforms_of_a_grey_image_are_kept_when_it_is_converted_to_rgb(
     workers: int,
 ) -> None:
     def made_of(greyed: Callable[[Any], Any]) -> Callable[[Any], Any]:

@@ -1,4 +1,4 @@
-"""Where NumPy's global generator stands, noted without NumPy's slow function."""
+"""The state of NumPy's global generator, saved without NumPy's slow function."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from headrace._deferred import numpystate
 
 
 def drawn() -> list[Any]:
-    """Numbers that tell two states apart, a normal one that was kept among them."""
+    """Numbers that tell two states apart, also by the cached normal number."""
     return [*np.random.standard_normal(3), *np.random.randint(0, 1 << 30, 700)]
 
 
 def same_as_numpys(found: Any) -> bool:
-    """Whether a state that was put is NumPy's own before it was."""
+    """Whether a restored state equals the one that NumPy itself saved."""
     numpys, now = found, np.random.get_state()
     return all(np.array_equal(one, other) for one, other in zip(numpys, now, strict=True))
 
 
 @pytest.mark.parametrize("draws", range(5))
 @pytest.mark.parametrize("normals", range(4))
-def test_numpys_generator_is_put_back_with_the_normal_number_that_it_keeps(
+def test_numpys_generator_is_restored_with_its_cached_normal_number(
     draws: int, normals: int
 ) -> None:
     np.random.seed(draws)
@@ -39,7 +39,7 @@ def test_numpys_generator_is_put_back_with_the_normal_number_that_it_keeps(
     assert drawn() == expected
 
 
-def test_a_normal_number_that_was_kept_and_taken_is_another_state() -> None:
+def test_using_the_cached_normal_number_changes_the_state() -> None:
     np.random.seed(0)
     np.random.standard_normal()
     before = numpystate.state()
@@ -49,7 +49,7 @@ def test_a_normal_number_that_was_kept_and_taken_is_another_state() -> None:
     assert behind != before
 
 
-def test_another_bit_generator_in_numpys_place_is_put_back_by_numpy() -> None:
+def test_a_global_bit_generator_other_than_mt19937_is_restored_through_numpy() -> None:
     usual = np.random.get_bit_generator()
     np.random.set_bit_generator(np.random.PCG64(3))
     try:

@@ -1,4 +1,4 @@
-"""Images that a program opens from objects that read like files: members of archives, streams."""
+"""Images that a program opens from file-like objects: members of archives, streams."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ COUNT = 6
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Images as files, as files of gzip, in a zip and in a tar, and a directory of their names."""
+    """Images as files, gzip files, and members of a zip and of a tar; a directory named like
+    one."""
     root = tmp_path_factory.mktemp("objects")
     kinds = [("JPEG", "jpg"), ("PNG", "png"), ("WEBP", "webp"), ("GIF", "gif"), ("TIFF", "tif")]
     with (
@@ -60,7 +61,7 @@ class Bytes(io.BytesIO):
 
 
 class ReadsOnly:
-    """As a response of an HTTP library: it reads once, and cannot go back."""
+    """Can only be read once, as the response of an HTTP library."""
 
     def __init__(self, content: bytes) -> None:
         self.read = io.BytesIO(content).read
@@ -76,7 +77,7 @@ def of_tar(path: str) -> Any:
 
 def spooled(path: str) -> Any:
     file = tempfile.SpooledTemporaryFile()  # noqa: SIM115
-    file.write(Path(path).read_bytes())  # and stays behind the last byte
+    file.write(Path(path).read_bytes())  # and stays at its end
     return file
 
 
@@ -101,7 +102,7 @@ def closed(file: Any) -> None:
 @pytest.mark.parametrize("workers", [0, 1])
 @pytest.mark.parametrize("what", OBJECTS)
 @pytest.mark.every(3)
-def test_an_image_of_an_object_that_reads_is_native(root: Path, what: str, workers: int) -> None:
+def test_an_image_from_a_file_like_object_is_native(root: Path, what: str, workers: int) -> None:
     def made(path: str, index: int) -> Any:
         file = OBJECTS[what](path)
         image = SMALL(Image.open(file).convert("RGB"))
@@ -114,7 +115,9 @@ def test_an_image_of_an_object_that_reads_is_native(root: Path, what: str, worke
 
 
 @pytest.mark.parametrize("what", [name for name in OBJECTS if name != "reads only"])
-def test_an_object_is_left_where_pillow_leaves_it_behind_the_header(root: Path, what: str) -> None:
+def test_the_position_of_an_object_is_where_pillow_leaves_it_after_the_header(
+    root: Path, what: str
+) -> None:
     def made(path: str, index: int) -> Any:
         file = OBJECTS[what](path)
         with Image.open(file) as image:
@@ -126,9 +129,7 @@ def test_an_object_is_left_where_pillow_leaves_it_behind_the_header(root: Path, 
 
 
 @pytest.mark.parametrize("workers", [0, 1])
-def test_a_buffer_may_be_used_again_as_soon_as_its_image_was_loaded(
-    root: Path, workers: int
-) -> None:
+def test_a_buffer_may_be_reused_as_soon_as_its_image_was_loaded(root: Path, workers: int) -> None:
     buffer, pixels = io.BytesIO(), np.zeros((30, 40, 3), np.uint8)
 
     def made(path: str, index: int) -> Any:
@@ -148,7 +149,7 @@ def test_a_buffer_may_be_used_again_as_soon_as_its_image_was_loaded(
     compared(Opens(paths_of(root), made), num_workers=workers)
 
 
-def test_formats_are_kept_to(root: Path) -> None:
+def test_only_the_formats_that_open_is_given_are_accepted(root: Path) -> None:
     def made(path: str, index: int) -> Any:
         return SMALL(
             Image.open(path, formats=["png", "jpeg", "webp", "gif", "tiff"]).convert("RGB")
@@ -170,7 +171,7 @@ WITH_A_REASON: dict[str, Callable[[str], Any]] = {
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("what", WITH_A_REASON)
-def test_what_is_left_to_pillow_has_a_reason_and_is_an_error_where_strict(
+def test_an_image_left_to_pillow_has_a_reason_and_is_an_error_with_strict(
     root: Path, what: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 2000 if "MAX" in what else None)
@@ -185,8 +186,8 @@ def test_what_is_left_to_pillow_has_a_reason_and_is_an_error_where_strict(
         list(hr.DataLoader(dataset, 2, strict=True))
 
 
-def test_an_object_that_cannot_be_read_to_its_end_is_pillows(root: Path) -> None:
-    """Of a gzip file without its checksum Pillow reads the header, and an image in one piece."""
+def test_an_object_that_cannot_be_read_to_its_end_is_left_to_pillow(root: Path) -> None:
+    """Pillow reads the header of a gzip file without its checksum, and an image in one piece."""
 
     def made(path: str, index: int) -> Any:
         content = Path(f"{path}.gz").read_bytes()[:-8] + b"8 others"

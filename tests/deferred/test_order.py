@@ -1,4 +1,4 @@
-"""Where and when the code of a dataset runs, and how its epochs go on behind a state."""
+"""Where and when the code of a dataset runs, and how its epochs resume from a state."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ ORDERS = ["in order", "shuffled", "with a generator", "repeated", "a list", "bat
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("seed", [None, pytest.param(7, marks=pytest.mark.slow)])
 @pytest.mark.every(2)
-def test_an_epoch_goes_on_behind_a_state_as_if_it_had_not_been_stopped(
+def test_an_epoch_resumes_from_a_state_as_if_it_had_not_been_stopped(
     paths: list[str], order: str, workers: int, seed: int | None
 ) -> None:
     options = {"num_workers": workers, "seed": seed, "strict": True}
@@ -111,7 +111,7 @@ def test_an_epoch_goes_on_behind_a_state_as_if_it_had_not_been_stopped(
                 assert equal(list(made), expected[1])
 
 
-def test_a_state_counts_batches_that_were_handed_out_and_not_those_under_way(
+def test_a_state_counts_batches_that_were_handed_out_and_not_prefetched_ones(
     paths: list[str],
 ) -> None:
     with loader(Named(paths), strict=True) as made:
@@ -130,7 +130,7 @@ def test_a_state_of_another_dataset_is_refused(paths: list[str]) -> None:
         made.load_state_dict(state)
 
 
-def test_epochs_draw_anew_and_a_seed_repeats_all_of_them_on_any_number_of_workers(
+def test_each_epoch_draws_anew_and_a_seed_repeats_them_with_any_number_of_workers(
     paths: list[str],
 ) -> None:
     epochs = []
@@ -144,7 +144,7 @@ def test_epochs_draw_anew_and_a_seed_repeats_all_of_them_on_any_number_of_worker
 
 
 class Looking(Named):
-    """Needs the pixels of every other image behind its random crop."""
+    """Needs the pixels of every second image after its random crop."""
 
     def __init__(self, paths: list[str]) -> None:
         super().__init__(paths * 4)
@@ -158,7 +158,7 @@ class Looking(Named):
 
 
 class LookingStream(data.IterableDataset[Any]):
-    """The same in order, in one worker at most."""
+    """The same samples in order, with at most one worker."""
 
     def __init__(self, paths: list[str]) -> None:
         self.samples = Looking(paths)
@@ -168,7 +168,7 @@ class LookingStream(data.IterableDataset[Any]):
 
 
 @pytest.mark.parametrize(("made", "workers"), [(Looking, 1), (Looking, 2), (LookingStream, 1)])
-def test_samples_that_need_no_pixels_in_python_draw_alike_whatever_came_before_in_their_worker(
+def test_draws_of_native_samples_do_not_depend_on_earlier_samples_of_their_worker(
     paths: list[str], made: Any, workers: int
 ) -> None:
     found = []
@@ -193,7 +193,7 @@ class CropStream(data.IterableDataset[Any]):
 
 @pytest.mark.parametrize("workers", [0, 1])
 @pytest.mark.parametrize("count", [8, 10])  # whole batches, and one that drop_last leaves out
-def test_the_epochs_of_a_stream_draw_anew_also_in_their_first_batches(
+def test_each_epoch_of_a_stream_draws_anew_from_its_first_batch_on(
     paths: list[str], count: int, workers: int
 ) -> None:
     options = {"num_workers": workers, "persistent_workers": workers > 0, "drop_last": True}
@@ -207,7 +207,7 @@ def test_the_epochs_of_a_stream_draw_anew_also_in_their_first_batches(
 
 
 @pytest.mark.parametrize("persistent", [False, True])
-def test_epochs_of_workers_without_a_seed_differ_and_repeat_with_torchs(
+def test_epochs_of_workers_without_a_seed_differ_and_repeat_with_torchs_seed(
     paths: list[str], persistent: bool
 ) -> None:
     found = []
@@ -220,7 +220,7 @@ def test_epochs_of_workers_without_a_seed_differ_and_repeat_with_torchs(
     assert not equal(found[0][0], found[0][1])
 
 
-def test_indices_may_be_of_any_kind_and_draw_alike_in_every_process(paths: list[str]) -> None:
+def test_indices_of_any_type_give_the_same_draws_in_every_process(paths: list[str]) -> None:
     class ByName(data.Dataset[Any]):
         def __len__(self) -> int:
             return COUNT
@@ -243,7 +243,7 @@ def test_indices_may_be_of_any_kind_and_draw_alike_in_every_process(paths: list[
 
 
 class OfBatches(data.Dataset[Any]):
-    """Says of what kind the indices of a batch are."""
+    """Each sample says of which type its batch's indices were."""
 
     def __init__(self, paths: list[str]) -> None:
         self.samples = Named(paths, tv.ToTensor())
@@ -260,10 +260,10 @@ class OfBatches(data.Dataset[Any]):
 
 
 @pytest.mark.parametrize("kind", [np.array, torch.tensor, list, tuple, iter])
-def test_a_dataset_is_asked_for_a_batch_with_what_the_batch_sampler_gave(
+def test_getitems_gets_the_indices_in_the_batch_samplers_own_type(
     paths: list[str], kind: Any
 ) -> None:
-    """What can be read but once comes as a list."""
+    """Indices that can be read only once come as a list."""
     batches = [[3, 1], [0, 5], [2, 4]]
 
     def made(of: Any) -> list[Any]:
@@ -278,7 +278,7 @@ def test_a_dataset_is_asked_for_a_batch_with_what_the_batch_sampler_gave(
 
 
 class Counting(Named):
-    """Remembers which samples were asked for."""
+    """Notes which samples were asked for."""
 
     def __init__(self, paths: list[str]) -> None:
         super().__init__(paths)
@@ -290,7 +290,7 @@ class Counting(Named):
 
 
 @pytest.mark.parametrize("ahead", [0, 1, 2, 5])
-def test_the_code_of_a_dataset_runs_so_many_batches_ahead_and_no_more(
+def test_the_code_of_a_dataset_runs_exactly_ahead_batches_ahead(
     paths: list[str], ahead: int
 ) -> None:
     dataset = Counting(paths)
@@ -300,7 +300,7 @@ def test_the_code_of_a_dataset_runs_so_many_batches_ahead_and_no_more(
     assert dataset.asked == [*range(COUNT)]
 
 
-def test_a_dataset_without_images_runs_no_batch_ahead(paths: list[str]) -> None:
+def test_the_code_of_a_dataset_without_images_runs_no_batch_ahead(paths: list[str]) -> None:
     class Numbers(Counting):
         def __getitem__(self, index: int) -> Any:
             self.asked.append(index)
@@ -313,14 +313,14 @@ def test_a_dataset_without_images_runs_no_batch_ahead(paths: list[str]) -> None:
 
 
 class OfPixels(Named):
-    """Images of arrays, as small ones are kept in memory."""
+    """Images made of arrays, as datasets of small images keep them in memory."""
 
     def __getitem__(self, index: int) -> Any:
         return CROP(Image.fromarray(images.pixels(20, 20, seed=index % 7))), index
 
 
-def test_a_sample_that_waits_is_few_objects_to_pythons_collector() -> None:
-    """Which looks at all of them again and again, and at a program's others as often."""
+def test_a_waiting_sample_adds_few_objects_for_pythons_garbage_collector() -> None:
+    """The collector looks at each of them again and again, and so at the program's own."""
 
     def alive(ahead: int) -> int:
         with loader(OfPixels(["name"] * 640), batch_size=64, ahead=ahead, strict=True) as made:
@@ -334,7 +334,7 @@ def test_a_sample_that_waits_is_few_objects_to_pythons_collector() -> None:
 
 
 class Noisy(Named):
-    """Draws from every generator that a program may draw from."""
+    """Draws from every generator that a program may use."""
 
     def __getitem__(self, index: int) -> Any:
         image, _ = super().__getitem__(index)
@@ -343,7 +343,7 @@ class Noisy(Named):
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_seeded_code_of_a_dataset_draws_what_it_draws_under_torchs_loader(
+def test_seeded_code_of_a_dataset_draws_the_same_numbers_as_under_torchs_loader(
     paths: list[str], workers: int
 ) -> None:
     still = tv.Compose([tv.Resize((16, 16)), tv.ToTensor()])
@@ -361,7 +361,8 @@ def test_seeded_code_of_a_dataset_draws_what_it_draws_under_torchs_loader(
 
 
 class Told(Named):
-    """Says which worker makes a sample, and with which dataset that was told of."""
+    """Each sample says which worker made it, and whether its worker info has the program's
+    dataset."""
 
     def __getitem__(self, index: int) -> Any:
         told = data.get_worker_info()
@@ -369,7 +370,7 @@ class Told(Named):
         return image, -1 if told is None else told.id, told is None or told.dataset is self
 
 
-def test_workers_are_torchs_and_know_the_programs_own_dataset(paths: list[str]) -> None:
+def test_worker_info_has_torchs_ids_and_the_programs_own_dataset(paths: list[str]) -> None:
     with loader(Told(paths), num_workers=2, strict=True) as made:
         found = [(ids.tolist(), own.tolist()) for _, ids, own in made]
     assert [ids for ids, _ in found] == [[n % 2] * (3 if n == 5 else 4) for n in range(6)]
@@ -386,7 +387,7 @@ class Failing(Named):
         return super().__getitem__(index)
 
 
-def test_images_open_as_ever_between_batches_and_behind_an_exception(paths: list[str]) -> None:
+def test_image_open_is_pillows_own_between_batches_and_after_an_exception(paths: list[str]) -> None:
     before = Image.open.__code__
     with loader(Failing(paths)) as made:
         batches, failed = iter(made), 0
@@ -401,7 +402,7 @@ def test_images_open_as_ever_between_batches_and_behind_an_exception(paths: list
 
 
 class Retrying(Named):
-    """Takes the next file where one cannot be read, and says who did."""
+    """Takes the next file if one cannot be read, and says which worker did."""
 
     def __getitem__(self, index: int) -> Any:
         told = data.get_worker_info()
@@ -416,7 +417,7 @@ class Retrying(Named):
 
 @pytest.mark.parametrize("bad", [(2,), (2, 9, 10), (21,), (0, 4, 8, 12, 16, 20)])
 @pytest.mark.parametrize("workers", [0, 1, 3])
-def test_bad_files_are_tried_again_where_the_dataset_ran_and_batches_keep_their_order(
+def test_samples_of_bad_files_are_made_again_in_their_worker_and_batches_keep_their_order(
     paths: list[str], tmp_path: Path, bad: tuple[int, ...], workers: int
 ) -> None:
     mine = []

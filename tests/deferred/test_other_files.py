@@ -1,4 +1,4 @@
-"""BMP, GIF and TIFF files that a program opens: recorded as JPEG and PNG are."""
+"""BMP, GIF and TIFF files that a program opens are recorded like JPEG and PNG files."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class Variants(data.Dataset[Any]):
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("kind", [versions.BMP, "gif", "tiff"])
-def test_files_of_every_kind_give_what_pillow_makes_of_them(kind: str) -> None:
+def test_files_of_every_kind_give_pillows_images(kind: str) -> None:
     compared(Variants(kind, 250), strict=False, batch_size=None)
 
 
@@ -90,7 +90,7 @@ def frames(path: str, index: int) -> Any:
 
 
 @pytest.mark.parametrize("format", ["GIF", "TIFF", "PNG"])
-def test_frames_behind_the_first_are_pillows(tmp_path: Path, format: str) -> None:
+def test_frames_after_the_first_are_pillows(tmp_path: Path, format: str) -> None:
     path = tmp_path / "several"
     first, *others = [Image.fromarray(images.pixels(30, 20, seed=n)) for n in range(3)]
     first.save(path, format, save_all=True, append_images=others)

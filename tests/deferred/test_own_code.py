@@ -1,4 +1,4 @@
-"""Datasets that open their own images: the batches of torch's own loader, made natively."""
+"""Datasets that open their own images give the batches of torch's loader, made natively."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ EVALUATION = tv.Compose(
 
 
 class Opens(data.Dataset[Any]):
-    """Opens each file in a way of its own."""
+    """Opens each file by the function that it is given."""
 
     def __init__(self, paths: list[str], make: Callable[[str, int], Any]) -> None:
         self.paths, self.make = paths, make
@@ -101,7 +101,7 @@ def equal(found: Any, expected: Any) -> bool:
 def compared(
     dataset: Any, strict: bool = True, expected: list[Any] | None = None, **options: Any
 ) -> list[Any]:
-    """All batches, which are torch's; with ``strict`` all of their images are the engine's."""
+    """All batches, which must be torch's; with ``strict`` the engine must make all images."""
     options = {"batch_size": 5} | options
     if expected is None:
         expected = list(data.DataLoader(dataset, **options))
@@ -167,7 +167,7 @@ UPWARDS: dict[str, Callable[[str], Any]] = {
 
 @pytest.mark.parametrize("workers", [0, 1])
 @pytest.mark.parametrize("how", UPWARDS)
-def test_a_relative_path_that_goes_up_behind_a_link_leads_where_the_system_says(
+def test_a_relative_path_that_goes_up_from_a_symlink_leads_where_the_system_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str, workers: int
 ) -> None:
     for number, folder in enumerate(("here/masks", "there/masks", "there/images")):
@@ -183,7 +183,7 @@ def test_a_relative_path_that_goes_up_behind_a_link_leads_where_the_system_says(
 
 @pytest.mark.parametrize("kind", ["PNG", "JPEG"])
 @pytest.mark.parametrize("what", ASKED)
-def test_an_array_that_the_program_calls_a_file_answers_as_pillows(
+def test_an_image_of_an_array_whose_format_is_set_behaves_as_with_pillow(
     paths: list[str], what: str, kind: str
 ) -> None:
     def sample(path: str, index: int) -> Any:
@@ -229,7 +229,7 @@ def half(samples: list[Any]) -> Any:
 
 
 @pytest.mark.parametrize("collate", [as_lists, stacked, in_an_object, half])
-def test_a_collate_function_of_ones_own_gets_what_it_expects(
+def test_a_custom_collate_function_gets_the_samples_that_it_expects(
     paths: list[str], collate: Callable[[Any], Any]
 ) -> None:
     dataset = Opens(paths, lambda path, index: (EVALUATION(Image.open(path)), index))
@@ -306,12 +306,12 @@ RECORDED: dict[str, Callable[[Any], Any]] = {
     "reduce": lambda image: image.reduce(2).crop((0, 0, 20, 20)),
 }
 if int(PIL.__version__.partition(".")[0]) < 13:
-    # Of what becomes lower and wider it resizes in another order (docs/exactness.md).
+    # A crop resized to fewer rows and columns is resized in another order (docs/exactness.md).
     del RECORDED["rotate a quarter and expand"]
 
 
 def altered(image: Any) -> Any:
-    """With one pixel that is another's."""
+    """Changes one pixel of an image."""
     image.putpixel((3, 3), image.getpixel((5, 4)))
     return image
 
@@ -337,10 +337,10 @@ MATERIALISED: dict[str, Callable[[Any], Any]] = {
 }
 
 
-def test_images_know_their_info_too_where_pillow_has_no_choice_of_it(
+def test_images_have_their_info_also_with_a_pillow_without_copy_info(
     paths: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As before Pillow 13, whose images have no `_copy_info`."""
+    """Before Pillow 13 images have no `_copy_info`."""
     opened = SimpleNamespace(info={"dpi": (72, 72)})
     monkeypatch.setattr(file_behind, "header", lambda _: opened)
 
@@ -357,14 +357,14 @@ def test_images_know_their_info_too_where_pillow_has_no_choice_of_it(
 
 
 @pytest.mark.parametrize("what", RECORDED)
-def test_what_is_recorded_gives_pillows_bytes(paths: list[str], what: str) -> None:
+def test_recorded_operations_give_pillows_bytes(paths: list[str], what: str) -> None:
     op = RECORDED[what]
     compared(Opens(paths, lambda path, index: F.to_tensor(op(Image.open(path).convert("RGB")))))
 
 
 @pytest.mark.parametrize("what", RECORDED | MATERIALISED)
 @pytest.mark.parametrize("behind", ["array", "PIL image"])
-def test_what_needs_pixels_gets_pillows(paths: list[str], what: str, behind: str) -> None:
+def test_operations_that_need_pixels_get_pillows(paths: list[str], what: str, behind: str) -> None:
     op = (RECORDED | MATERIALISED)[what]
     if behind == "array":
         compared(Opens(paths, lambda path, index: np.asarray(op(Image.open(path)))), strict=False)
@@ -376,7 +376,7 @@ def test_what_needs_pixels_gets_pillows(paths: list[str], what: str, behind: str
         )
 
 
-def test_a_file_that_is_not_there_keeps_no_image_in_python(paths: list[str]) -> None:
+def test_a_missing_file_does_not_make_other_images_be_made_in_python(paths: list[str]) -> None:
     def make(path: str, index: int) -> Any:
         try:
             image = Image.open(f"{path}.gone")
@@ -388,7 +388,7 @@ def test_a_file_that_is_not_there_keeps_no_image_in_python(paths: list[str]) -> 
 
 
 @pytest.mark.parametrize("orientation", range(1, 9))
-def test_orientation_is_that_of_exif(tmp_path: Path, orientation: int) -> None:
+def test_images_are_turned_by_their_exif_orientation(tmp_path: Path, orientation: int) -> None:
     exif = Image.Exif()
     exif[0x0112] = orientation
     Image.fromarray(images.pixels(50, 40)).save(tmp_path / "turned.jpg", exif=exif)
@@ -399,24 +399,24 @@ def test_orientation_is_that_of_exif(tmp_path: Path, orientation: int) -> None:
     compared(turned)
 
 
-# Processes that are spawned or served import torch anew.
+# Processes that are spawned or forked from a server import torch anew.
 @pytest.mark.parametrize(
     "method",
     ["fork", *(pytest.param(name, marks=pytest.mark.slow) for name in ("forkserver", "spawn"))],
 )
-def test_worker_processes_send_what_was_recorded(paths: list[str], method: str) -> None:
+def test_worker_processes_send_recorded_images(paths: list[str], method: str) -> None:
     dataset = Opens(paths, sample)
     alive = hr.DataLoader(dataset, 2)
     under_way = iter(alive)
     first = next(under_way)  # the engine runs in this process from here on
-    # What is spawned imports torch anew, for seconds: torch's own batches are made here.
+    # Spawned processes import torch anew, which takes seconds: torch's own batches are made here.
     batches = compared(dataset)
     compared(dataset, expected=batches, num_workers=2, multiprocessing_context=method)
     if method == "fork":
         compared(dataset, num_workers=2, multiprocessing_context=method, batch_size=None)
     assert equal([first, *under_way], list(data.DataLoader(dataset, 2)))
     alive.close()
-    if method == "forkserver":  # it would stay for the next processes
+    if method == "forkserver":  # it would stay alive for the next processes
         multiprocessing.forkserver._forkserver._stop()  # type: ignore[attr-defined]
 
 
@@ -438,7 +438,7 @@ class Many(Opens):
         return [self[index] for index in indices]
 
 
-def test_streams_and_batches_of_ones_own_making_and_single_samples(paths: list[str]) -> None:
+def test_streams_custom_batches_and_single_samples_give_torchs_batches(paths: list[str]) -> None:
     compared(Stream(paths))
     compared(Many(paths, sample))
     compared(Opens(paths, sample), batch_size=None)
@@ -454,7 +454,9 @@ def test_a_dataset_may_be_indexed_by_anything(paths: list[str]) -> None:
     compared(ByName(), sampler=paths, batch_size=4)
 
 
-def test_a_file_may_go_or_change_as_soon_as_it_was_opened(paths: list[str], tmp_path: Path) -> None:
+def test_a_file_may_be_deleted_or_changed_as_soon_as_it_was_opened(
+    paths: list[str], tmp_path: Path
+) -> None:
     def deleted(path: str, index: int) -> Any:
         copy = tmp_path / f"{index}.jpg"
         shutil.copy2(path, copy)
@@ -480,7 +482,7 @@ def test_a_file_may_go_or_change_as_soon_as_it_was_opened(paths: list[str], tmp_
         compared(Opens(paths, make), strict=make is not overwritten)
 
 
-def test_seeds_that_the_dataset_sets_are_those_of_torchvisions_draws(paths: list[str]) -> None:
+def test_seeds_that_the_dataset_sets_decide_torchvisions_draws(paths: list[str]) -> None:
     draws = tv.Compose(
         [
             tv.RandomResizedCrop(24),
@@ -507,8 +509,8 @@ def test_seeds_that_the_dataset_sets_are_those_of_torchvisions_draws(paths: list
     compared(Opens(paths, twice))
 
 
-def test_an_image_has_the_name_of_pillows_class(paths: list[str]) -> None:
-    """Programs that take arrays as well ask for it, and make an image of whatever is none."""
+def test_the_class_of_an_image_has_the_name_of_pillows_class(paths: list[str]) -> None:
+    """Programs that also take arrays ask for the name, and convert everything else to an image."""
 
     def asked(path: str, index: int) -> Any:
         image: Any = Image.open(path).convert("RGB")

@@ -43,7 +43,7 @@ def opened(path: str) -> Any:
 
 
 def image_and_mask(path: str, index: int) -> Any:
-    """The same numbers for both, by the generator's state."""
+    """Uses the same random numbers for both, by the generator's state."""
     state = torch.get_rng_state()
     image = F.to_tensor(GEOMETRY(opened(path)))
     torch.set_rng_state(state)
@@ -107,7 +107,7 @@ PROGRAMS: list[Callable[[str, int], Any]] = [
 
 
 def seeded(kind: Any, dataset: Any, **options: Any) -> Any:
-    """The batches of two epochs, and where they leave torch's generator."""
+    """The batches of two epochs, and torch's generator state after them."""
     torch.manual_seed(5)
     random.seed(5)
     loader = kind(dataset, 5, **options)
@@ -121,7 +121,7 @@ def seeded(kind: Any, dataset: Any, **options: Any) -> Any:
 @pytest.mark.every(3)
 @WORKERS
 @pytest.mark.parametrize("make", PROGRAMS)
-def test_transforms_behind_a_seed_or_a_state_draw_as_torchvisions_in_torchs_order(
+def test_transforms_after_a_seed_or_a_restored_state_draw_as_torchvisions_in_torchs_order(
     paths: list[str], make: Any, workers: int
 ) -> None:
     dataset, options = Opens(paths, make), {"num_workers": workers, "shuffle": True}
@@ -136,7 +136,7 @@ def test_an_image_and_its_mask_have_the_same_draws(paths: list[str]) -> None:
 
 
 class SeededCollate:
-    """Transforms images in the collate function, from a seed."""
+    """Transforms images in the collate function after seeding."""
 
     def __call__(self, samples: list[Any]) -> Any:
         torch.manual_seed(len(samples))
@@ -144,7 +144,7 @@ class SeededCollate:
 
 
 class RestoringCollate:
-    """The same numbers for each image of the batch."""
+    """Uses the same random numbers for each image of the batch."""
 
     def __call__(self, samples: list[Any]) -> Any:
         state, made = torch.get_rng_state(), []
@@ -156,7 +156,7 @@ class RestoringCollate:
 
 @WORKERS
 @pytest.mark.parametrize("collate", [SeededCollate(), RestoringCollate()])
-def test_collate_functions_that_seed_or_restore_draw_as_torchvisions(
+def test_transforms_in_collate_functions_that_seed_or_restore_draw_as_torchvisions(
     paths: list[str], collate: Any, workers: int
 ) -> None:
     dataset = Opens(paths, lambda path, index: (opened(path), index))
@@ -165,7 +165,7 @@ def test_collate_functions_that_seed_or_restore_draw_as_torchvisions(
     assert equal(seeded(hr.DataLoader, dataset, ahead=0, strict=True, **options), expected)
 
 
-def test_a_name_that_a_program_binds_anew_keeps_what_it_means(
+def test_a_module_attribute_that_a_program_rebinds_is_not_overwritten(
     paths: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     module: Any = ModuleType("module_of_a_program")

@@ -1,4 +1,4 @@
-"""Images with boxes, masks and labels beside them, through torchvision's v2: the images are the
+"""Images with boxes, masks and labels, through torchvision's v2: the images are the
 engine's, and what is beside them moves as torchvision moves it."""
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def paths(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 
 class Pairs(data.Dataset[Any]):
-    """Each image with two boxes, their classes and a mask, as detection datasets have them."""
+    """Each image with two boxes, their classes and a mask, as in detection datasets."""
 
     def __init__(self, paths: list[Path], transform: Any, opened: Callable[[Any], Any]) -> None:
         self.paths, self.transform, self.opened = paths, transform, opened
@@ -62,7 +62,7 @@ class Pairs(data.Dataset[Any]):
 
 
 def together(samples: list[Any]) -> list[Any]:
-    """torchvision's references collate detection samples so: nothing is stacked."""
+    """Collates detection samples without stacking them, as torchvision's references do."""
     return samples
 
 
@@ -91,7 +91,7 @@ PIPELINES: dict[str, list[Any]] = {
 }
 
 
-# As the references of torchvision compose them, in sizes of these images.
+# Composed as in torchvision's references, with sizes that suit these images.
 MOSTLY_MEAN = {tv_tensors.Mask: 0, "others": (123, 117, 104)}
 LAST = [
     v2.ToDtype(torch.float, scale=True),
@@ -141,12 +141,12 @@ def passed(kind: Any, dataset: Any, **options: Any) -> list[Any]:
 @WORKERS
 @pytest.mark.parametrize("opened", OPENED)
 @pytest.mark.parametrize("name", PIPELINES)
-def test_a_pairs_image_is_native_and_all_of_it_torchvisions(
+def test_the_image_of_a_pair_is_native_and_the_whole_pair_equals_torchvisions(
     paths: list[Path], name: str, opened: str, workers: int
 ) -> None:
     dataset = Pairs(paths, v2.Compose(PIPELINES[name]), OPENED[opened])
     options = {"num_workers": workers}
-    # In the process that trains torch's order of draws is that of nothing ahead.
+    # In the training process, with nothing made ahead, draws come in torch's order.
     found = passed(hr.DataLoader, dataset, strict=True, ahead=0, **options)
     wanted = passed(data.DataLoader, dataset, **options)
     assert equal(found, wanted)
@@ -158,7 +158,7 @@ def test_a_pairs_image_is_native_and_all_of_it_torchvisions(
 @WORKERS
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("name", PRESETS)
-def test_presets_for_pairs_are_native_and_torchvisions(
+def test_detection_and_segmentation_presets_are_native_and_equal_torchvisions(
     paths: list[Path], name: str, backend: str, workers: int
 ) -> None:
     transform = v2.Compose([*BACKENDS[backend], *PRESETS[name]])
@@ -170,7 +170,7 @@ def test_presets_for_pairs_are_native_and_torchvisions(
 @WORKERS
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("name", ["detection multiscale", "detection large-scale jitter"])
-def test_presets_are_native_and_torchvisions_for_keypoints_too(
+def test_detection_presets_are_native_and_equal_torchvisions_for_keypoints(
     paths: list[Path], name: str, backend: str, workers: int
 ) -> None:
     steps = v2.Compose([*BACKENDS[backend], *PRESETS[name]])
@@ -223,7 +223,7 @@ AS_EVER: dict[str, list[Any]] = {
 
 @pytest.mark.parametrize("workers", [0, pytest.param(2, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", AS_EVER)
-def test_what_is_not_recorded_of_a_pair_is_torchvisions_own(
+def test_operations_on_a_pair_that_are_not_recorded_run_in_torchvision(
     paths: list[Path], name: str, workers: int
 ) -> None:
     steps = [v2.Resize((50, 60)), *AS_EVER[name], v2.ToDtype(torch.float32, scale=True)]
@@ -279,9 +279,7 @@ SHARING: dict[str, Callable[[Any], Any]] = {
 
 
 @pytest.mark.parametrize("what", SHARING)
-def test_what_is_written_to_a_part_is_seen_where_torch_shows_it(
-    paths: list[Path], what: str
-) -> None:
+def test_a_write_to_a_view_is_visible_wherever_it_is_in_torch(paths: list[Path], what: str) -> None:
     class Writes(data.Dataset[Any]):
         def __len__(self) -> int:
             return len(paths)

@@ -1,4 +1,4 @@
-"""Several parts of one image, whose pixels a worker process needs, cost it one decode."""
+"""A worker process that needs the pixels of several parts of an image decodes it once."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ PARTS: dict[str, Callable[[Any], list[Any]]] = {
 
 
 def decodes(function: Callable[[Any], Any], *arguments: Any) -> tuple[Any, int]:
-    """What a function gives, and how many JPEG files Pillow has decoded for it."""
+    """The result of a function, and how many JPEG files Pillow decoded for it."""
     found = []
 
     def noted(frame: Any, event: str, called: Any) -> None:
@@ -83,6 +83,6 @@ def test_a_worker_decodes_an_image_once_for_all_of_its_parts(paths: list[str], w
         found = batches(hr.DataLoader, dataset, batch_size=None, num_workers=1)
     expected = batches(data.DataLoader, dataset, batch_size=None, num_workers=1)
     assert same([arrays for arrays, _ in found], [arrays for arrays, _ in expected])
-    # All of an image belongs to the program, which may change it.
+    # If the program has the whole image, it may change it.
     most = 2 if "is drawn on" in what or "all of it" in what else 1
     assert all(count <= most for _, count in found)

@@ -1,4 +1,4 @@
-"""Pillow's functions that need the pixels of an image to come, and classes of the program's own."""
+"""Pillow's functions that need a recorded image's pixels, and a program's own image classes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def pasted(image: Any, *arguments: Any) -> Any:
 
 
 def on_white(image: Any) -> Any:
-    """The image in the middle of a square, as detectors' loaders do it."""
+    """Puts the image in the middle of a white square, as detectors' loaders do."""
     square = Image.new("RGB", (50, 50), (255, 255, 255))
     square.paste(image, (5, 10))
     return square
@@ -134,7 +134,9 @@ def plain(value: Any) -> Any:
 
 @pytest.mark.parametrize("workers", [0, 1])
 @pytest.mark.parametrize("what", FUNCTIONS)
-def test_pixels_are_pillows(paths: list[str], what: str, workers: int) -> None:
+def test_functions_that_need_pixels_give_pillows_pixels(
+    paths: list[str], what: str, workers: int
+) -> None:
     dataset = Opens(paths[:2], lambda path, index: plain(FUNCTIONS[what](opened(path))))
     compared(
         dataset, strict=False, batch_size=1, collate_fn=list, num_workers=workers,
@@ -143,7 +145,7 @@ def test_pixels_are_pillows(paths: list[str], what: str, workers: int) -> None:
 
 
 @pytest.mark.parametrize("what", [*CHANNELS, *MIXED])
-def test_what_was_not_changed_stays_native_behind_it(paths: list[str], what: str) -> None:
+def test_an_image_that_a_function_left_unchanged_stays_native(paths: list[str], what: str) -> None:
     functions = CHANNELS | MIXED
     if what == "putalpha":
         return
@@ -192,7 +194,7 @@ Registered.register(Image.Image)
 
 
 def as_own(kind: Any) -> Callable[[Any], Any]:
-    """An image of a class of the program's own with another one's pixels."""
+    """An image of the program's own class with the pixels of another image."""
 
     def made(image: Any) -> Any:
         own = kind()
@@ -218,7 +220,7 @@ KINDS: dict[str, Callable[[Any], Any]] = {
 
 @pytest.mark.parametrize("workers", [0, 1])
 @pytest.mark.parametrize("what", KINDS)
-def test_a_class_of_images_of_the_programs_own_is_as_with_pillow(
+def test_a_programs_own_image_class_works_as_with_pillow(
     paths: list[str], what: str, workers: int
 ) -> None:
     dataset = Opens(paths[:2], lambda path, index: plain(KINDS[what](opened(path))))

@@ -44,7 +44,7 @@ WAYS: dict[str, Callable[[Any], Any]] = {
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("most", [None, 100_000_000])
 @pytest.mark.parametrize("way", WAYS)
-def test_an_image_of_as_many_pixels_as_pillow_was_told_to_allow_is_decoded(
+def test_an_image_within_pillows_configured_pixel_limit_is_decoded(
     large: str, way: str, most: int | None, workers: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", most)
@@ -54,7 +54,7 @@ def test_an_image_of_as_many_pixels_as_pillow_was_told_to_allow_is_decoded(
         compared(dataset, strict=way == "recorded", num_workers=workers)
 
 
-def test_an_image_of_more_pixels_than_pillow_allows_is_opened_by_pillow_which_warns_or_refuses(
+def test_an_image_beyond_pillows_pixel_limit_goes_to_pillow_which_warns_or_refuses(
     large: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     dataset = Opens([large], lambda path, index: WAYS["recorded"](Image.open(path)))
@@ -67,7 +67,7 @@ def test_an_image_of_more_pixels_than_pillow_allows_is_opened_by_pillow_which_wa
 
 @pytest.fixture
 def paths(tmp_path: Path) -> list[str]:
-    """Three JPEGs, of which the second one is cut off."""
+    """Three JPEGs; the second one is truncated."""
     made = []
     for number in range(3):
         path = tmp_path / f"{number}.jpg"
@@ -81,7 +81,7 @@ def paths(tmp_path: Path) -> list[str]:
 
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("at_once", [False, True])
-def test_truncated_images_are_loaded_where_pillow_was_told_so(
+def test_truncated_images_are_loaded_if_pillow_is_told_to(
     paths: list[str], at_once: bool, workers: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def made(path: str, index: int) -> Any:
@@ -122,10 +122,10 @@ def test_limits_hold_for_images_that_a_datasets_own_code_opens(
 
 
 @pytest.mark.parametrize("limits", [{"max_record_bytes": 2_000}, {"max_pixels": 3_500}])
-def test_what_python_made_of_an_image_within_the_limits_may_be_larger(
+def test_a_larger_image_that_python_makes_of_an_image_within_the_limits_is_allowed(
     paths: list[str], limits: dict[str, int]
 ) -> None:
-    """It stays in Python, where a limit of what is opened refuses nothing."""
+    """It stays in Python, where a limit for opened images refuses nothing."""
     Image.new("RGB", (60, 50)).save(paths[0])
     transform = tv.Compose([lambda image: image.resize((90, 80)).point(int), tv.ToTensor()])
 
@@ -144,14 +144,14 @@ def test_what_python_made_of_an_image_within_the_limits_may_be_larger(
 
 
 def cropped(path: str, index: int) -> Any:
-    """A part of more pixels than the image has; zeros where Pillow refuses it."""
+    """A crop with more pixels than the image; zeros if Pillow refuses it."""
     try:
         return F.to_tensor(Image.open(path).convert("RGB").crop((0, 0, 200, 200)).resize((8, 8)))
     except Image.DecompressionBombError:
         return torch.zeros(3, 8, 8)
 
 
-def test_a_part_of_more_pixels_than_pillow_allows_is_refused_by_pillow(
+def test_a_crop_beyond_pillows_pixel_limit_is_refused_by_pillow(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "small.png"

@@ -1,7 +1,7 @@
 """``pin_memory=True`` over datasets with code of their own: tensors at any depth, and objects that
 torch knows nothing of.
 
-Where no accelerator is, torch does not pin. So it is told here that there is one, and what would be
+Without an accelerator torch does not pin. So it is told here that there is one, and what would be
 pinned is noted.
 """
 
@@ -27,7 +27,7 @@ WORKERS = pytest.mark.parametrize("workers", [0, 1])
 
 
 class Pins:
-    """A batch with a method of its own, which torch calls."""
+    """A batch with a pin_memory method, which torch calls."""
 
     def __init__(self, samples: list[Any]) -> None:
         self.images = torch.stack([image for image, _ in samples])
@@ -41,7 +41,7 @@ class Pins:
 
 
 class Opaque:
-    """A batch that torch hands on as it is."""
+    """A batch that torch hands on unchanged."""
 
     def __init__(self, samples: list[Any]) -> None:
         self.parts = {"images": [image for image, _ in samples]}
@@ -91,7 +91,7 @@ def expected(paths: list[str], workers: int) -> list[torch.Tensor]:
 
 
 @WORKERS
-def test_an_object_with_a_method_of_its_own_is_pinned_by_it(
+def test_an_object_with_a_pin_memory_method_is_pinned_by_that_method(
     paths: list[str], pinned: list[tuple[int, ...]], workers: int
 ) -> None:
     found = batches(paths, Pins, workers)
@@ -105,7 +105,7 @@ def test_an_object_with_a_method_of_its_own_is_pinned_by_it(
 
 
 @WORKERS
-def test_tensors_in_an_object_that_torch_does_not_know_are_plain_and_not_pinned(
+def test_tensors_in_an_object_of_unknown_type_are_plain_and_not_pinned(
     paths: list[str], pinned: list[tuple[int, ...]], workers: int
 ) -> None:
     found = batches(paths, named, workers)
@@ -119,12 +119,12 @@ def test_tensors_in_an_object_that_torch_does_not_know_are_plain_and_not_pinned(
 
 
 def doubled(samples: list[Any]) -> Any:
-    """Needs values, and so runs once they are there."""
+    """Needs values, and so runs when they are there."""
     return torch.stack([image for image, _ in samples]).mul_(2), [name for _, name in samples]
 
 
 @WORKERS
-def test_a_batch_whose_collate_function_needs_values_is_pinned_and_its_samples_are_not(
+def test_a_batch_whose_collate_function_needs_values_is_pinned_but_its_samples_are_not(
     paths: list[str],
     pinned: list[tuple[int, ...]],
     workers: int,

@@ -1,4 +1,4 @@
-"""Loading sections of the shapes that public training programs have, run natively and unaltered."""
+"""Loading sections as public training programs have them run natively and unaltered."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class Preset:
-    """A transform in a callable of its own, as torchvision's references have it."""
+    """A transform within a callable, as in torchvision's references."""
 
     def __init__(self, crop: int, train: bool) -> None:
         steps: list[Any] = [tv.RandomResizedCrop(crop), tv.RandomHorizontalFlip()]
@@ -44,7 +44,7 @@ class Preset:
 
 
 class TwoCrops:
-    """Two views of an image, as MoCo's and SimSiam's loaders make them."""
+    """Two views of an image, as in MoCo's and SimSiam's loaders."""
 
     def __init__(self, transform: Any) -> None:
         self.transform = transform
@@ -54,7 +54,7 @@ class TwoCrops:
 
 
 class MultiCrop:
-    """Two large and six small views, each with transforms of its own, as DINO makes them."""
+    """Two large and six small views, each with its own transforms, as in DINO."""
 
     def __init__(self) -> None:
         flip = tv.Compose(
@@ -80,7 +80,7 @@ class WithPath(datasets.ImageFolder):
 
 
 class Wrapper(data.Dataset[Any]):
-    """A transform over a split, as random_split's users write it."""
+    """Applies a transform to a split, as users of random_split do."""
 
     def __init__(self, subset: Any, transform: Any) -> None:
         self.subset, self.transform = subset, transform
@@ -96,7 +96,7 @@ class Wrapper(data.Dataset[Any]):
 EVALUATION = tv.Compose([tv.Resize(40), tv.CenterCrop(32), tv.ToTensor(), tv.Normalize(MEAN, STD)])
 
 
-def test_presets_and_wrappers_and_subclasses_give_torchs_batches(root: Path) -> None:
+def test_presets_wrappers_and_subclasses_give_torchs_batches(root: Path) -> None:
     compared(datasets.ImageFolder(root, Preset(32, False)))
     compared(WithIndex(root, EVALUATION))
     compared(WithPath(root, EVALUATION))
@@ -111,7 +111,7 @@ def test_presets_and_wrappers_give_torchs_batches_from_worker_processes(root: Pa
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_several_views_of_an_image_are_drawn_apart_and_again_with_the_same_seed(
+def test_views_of_an_image_have_separate_draws_which_a_seed_repeats(
     root: Path, workers: int
 ) -> None:
     crop = tv.Compose([tv.RandomResizedCrop(32), tv.RandomHorizontalFlip(), tv.ToTensor()])
@@ -133,7 +133,7 @@ def test_several_views_of_an_image_are_drawn_apart_and_again_with_the_same_seed(
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_cifar_and_its_kind_come_from_arrays(tmp_path: Path, workers: int) -> None:
+def test_datasets_like_cifar_make_their_images_of_arrays(tmp_path: Path, workers: int) -> None:
     class Arrays(data.Dataset[Any]):
         data = np.stack([images.pixels(32, 32, seed=n) for n in range(20)])
 
@@ -173,7 +173,7 @@ def test_mixup_in_a_collate_function_gets_values(root: Path, workers: int) -> No
             assert mixed.isfinite().all()
 
 
-def test_masks_move_with_their_images_by_equal_seeds(root: Path) -> None:
+def test_masks_move_with_their_images_if_both_are_seeded_equally(root: Path) -> None:
     move = tv.Compose([tv.RandomResizedCrop(24), tv.RandomHorizontalFlip(), tv.ToTensor()])
 
     class Masked(datasets.ImageFolder):
@@ -190,7 +190,7 @@ def test_masks_move_with_their_images_by_equal_seeds(root: Path) -> None:
     compared(Masked(root), strict=False)
 
 
-def test_a_python_op_in_the_middle_gets_the_image_and_gives_it_on(root: Path) -> None:
+def test_a_python_op_between_known_transforms_gets_the_image_and_passes_it_on(root: Path) -> None:
     class Blur:
         def __call__(self, image: Any) -> Any:
             return image.filter(ImageFilter.GaussianBlur(1.5))
@@ -201,7 +201,7 @@ def test_a_python_op_in_the_middle_gets_the_image_and_gives_it_on(root: Path) ->
     compared(dataset, strict=False, num_workers=2)
 
 
-def test_grey_images_of_one_channel_are_native_as_tensors_and_pillows_as_images(root: Path) -> None:
+def test_one_channel_grey_images_are_native_as_tensors_and_pillows_as_images(root: Path) -> None:
     ends = [tv.ToTensor(), tv.Normalize(0.5, 0.25)]
     grey = tv.Compose([tv.Resize((20, 24)), tv.Grayscale(1), *ends])
     compared(datasets.ImageFolder(root, lambda image: grey(image)))
@@ -211,7 +211,7 @@ def test_grey_images_of_one_channel_are_native_as_tensors_and_pillows_as_images(
     compared(whole, strict=False)
 
 
-def test_transforms_made_for_each_sample_are_not_kept_without_end() -> None:
+def test_transforms_made_anew_for_each_sample_do_not_pile_up() -> None:
     made = []
 
     class Making(data.Dataset[Any]):

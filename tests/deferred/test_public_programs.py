@@ -89,7 +89,7 @@ def test_mae_pretraining(root: Path, workers: int) -> None:
 
 
 class TrainingPreset:
-    """A callable around a Compose, built as the training reference of torchvision builds it."""
+    """A callable around a Compose, built as in torchvision's training reference."""
 
     def __init__(
         self, chances: Chances, policy: str = "", v: Any = tv, backend: str = "pil"
@@ -163,7 +163,8 @@ def test_transforms_that_come_with_weights(root: Path, workers: int) -> None:
 
 
 def small_cifar(root: Path) -> Any:
-    """torchvision's CIFAR10 over 20 images, whose checksums a subclass says, as CIFAR100 does."""
+    """torchvision's CIFAR10 over 20 images; a subclass has their checksums, as CIFAR100 has its
+    own."""
     folder = root / "cifar-10-batches-py"
     folder.mkdir()
     pictures = np.stack([images.pixels(32, 32, seed=n) for n in range(20)])
@@ -244,7 +245,7 @@ def test_flowers102_and_food101(tmp_path: Path, workers: int) -> None:
 
 
 class Listed(data.Dataset[Any]):
-    """The commonest dataset of all: a csv file of names and labels."""
+    """The most common dataset: a csv file of names and labels."""
 
     def __init__(self, listing: Path, folder: Path, transform: Any) -> None:
         with listing.open() as file:

@@ -40,7 +40,7 @@ class Blur:
 
 
 class Solarize:
-    """Pillow's, now and then."""
+    """Pillow's solarize with a probability."""
 
     def __init__(self, p: float) -> None:
         self.p = p
@@ -54,7 +54,7 @@ def radii(chances: Chances) -> tuple[float, float]:
 
 
 def colours(chances: Chances) -> Any:
-    """Jitter and grey, as SimCLR has them and most after it."""
+    """Jitter and grey, as in SimCLR and most programs after it."""
     jitter = tv.ColorJitter(chances.factor, 0, 0, 0)
     if chances is DRAWN:
         jitter = tv.ColorJitter(0.4, 0.4, 0.2, 0.1)
@@ -67,7 +67,7 @@ def colours(chances: Chances) -> Any:
 
 
 def both(program: str, made: Any, **options: Any) -> None:
-    """A dataset by its chances: drawn, and with nothing left to chance."""
+    """A dataset by its chances: with random draws, and with nothing random."""
     draws(program, made(DRAWN), **options)
     runs(program, made(CERTAIN), **options)
 
@@ -76,7 +76,7 @@ def both(program: str, made: Any, **options: Any) -> None:
 
 
 class TwoCrops:
-    """A view by each of two transforms, which may be the same."""
+    """One view by each of two transforms, which may be the same one."""
 
     def __init__(self, first: Any, second: Any) -> None:
         self.first, self.second = first, second
@@ -140,7 +140,7 @@ def test_supcontrast_on_cifar(tmp_path: Path, workers: int) -> None:
 
 
 class Crops:
-    """Two large crops and four small ones, as DINO cuts them."""
+    """Two large crops and four small ones, as in DINO."""
 
     def __init__(self, chances: Chances) -> None:
         certain = chances is CERTAIN
@@ -185,14 +185,14 @@ def test_dino_and_dinov2(root: Path, workers: int) -> None:
 
 
 class MaybeToTensor(tv.ToTensor):
-    """ToTensor, which leaves tensors alone."""
+    """ToTensor, but tensors are left unchanged."""
 
     def __call__(self, picture: Any) -> Any:
         return picture if isinstance(picture, torch.Tensor) else super().__call__(picture)
 
 
 class Sampled(datasets.ImageFolder):
-    """A folder whose dataset decodes and transforms in code of its own, as DINOv2's does."""
+    """A folder whose dataset decodes and transforms in its own code, as in DINOv2."""
 
     def __getitem__(self, index: int) -> Any:
         path, target = self.samples[index]

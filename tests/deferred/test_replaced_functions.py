@@ -1,5 +1,5 @@
-"""Functions of Pillow and torchvision that a program has replaced by its own, before its first
-loader: each in a process of its own, for nothing of it may be known yet.
+"""Functions of Pillow and torchvision that a program replaces by its own before its first
+loader: each in its own process, because Headrace must not have run yet.
 """
 
 from __future__ import annotations
@@ -83,9 +83,7 @@ print("the same")
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", REPLACED)
-def test_a_function_that_the_program_has_replaced_is_the_one_that_runs(
-    folder: Path, name: str
-) -> None:
+def test_a_function_that_the_program_has_replaced_runs_as_replaced(folder: Path, name: str) -> None:
     program = PROGRAM.format(replaced=REPLACED[name])
     ran = subprocess.run(
         [sys.executable, "-c", program, str(folder)],

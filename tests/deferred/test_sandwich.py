@@ -62,7 +62,7 @@ def leaves(dataset: Any) -> list[bool]:
 
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("op", OPS)
-def test_known_transforms_behind_a_python_op_are_native_with_torchs_bytes(
+def test_known_transforms_after_a_python_op_are_native_with_torchs_bytes(
     root: Path, op: str, workers: int, at_once: AtOnce
 ) -> None:
     for end in ENDS.values() if not workers else [ENDS["tensor"]]:
@@ -73,13 +73,13 @@ def test_known_transforms_behind_a_python_op_are_native_with_torchs_bytes(
     assert workers or at_once.compared
 
 
-def test_what_stands_behind_a_python_op_is_drawn_by_the_engine_with_the_seed(root: Path) -> None:
+def test_transforms_after_a_python_op_are_drawn_by_the_engine_with_the_seed(root: Path) -> None:
     end = [tv.RandomCrop(24), tv.ToTensor()]
     dataset = datasets.ImageFolder(root, tv.Compose([tv.CenterCrop(60), OPS["point"], *end]))
     runs = []
     for workers in (0, 2, 0):
         with contextlib.closing(hr.DataLoader(dataset, 4, seed=5, num_workers=workers)) as loader:
-            torch.manual_seed(len(runs))  # whose numbers do not count
+            torch.manual_seed(len(runs))  # the numbers themselves do not matter
             runs.append(torch.cat([batch for batch, _ in loader]))
     assert runs[0].equal(runs[1])
     assert runs[0].equal(runs[2])
@@ -99,7 +99,7 @@ def test_what_stands_behind_a_python_op_is_drawn_by_the_engine_with_the_seed(roo
 
 
 class Says(data.Dataset[Any]):
-    """An image made in Python, its transform, and what became of both."""
+    """Transforms an image that was made in Python, and then changes the image."""
 
     def __init__(self, transform: Any, info: dict[Any, Any]) -> None:
         self.transform, self.info = transform, info
@@ -111,12 +111,12 @@ class Says(data.Dataset[Any]):
         image = Image.fromarray(images.pixels(50, 40, seed=index)).point(lambda value: value)
         image.info = dict(self.info)
         made = self.transform(image)
-        image.paste((1, 2, 3), (0, 0, 50, 40))  # which is later
+        image.paste((1, 2, 3), (0, 0, 50, 40))  # after the transform was called
         return made
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_the_image_is_as_it_was_when_the_transform_was_called(workers: int) -> None:
+def test_a_transform_sees_the_image_as_it_was_when_the_transform_was_called(workers: int) -> None:
     resized = Says(tv.Compose([tv.Resize((20, 20)), tv.ToTensor()]), {})
     compared(resized, strict=False, num_workers=workers)
     images_too = Says(tv.Resize((20, 20)), {"dpi": (3, 4), "words": ["a"]})
@@ -129,7 +129,7 @@ def test_the_image_is_as_it_was_when_the_transform_was_called(workers: int) -> N
         assert (one.info, one.mode, one.size) == (other.info, other.mode, other.size)
 
 
-def test_an_image_with_many_pixels_or_of_another_class_or_mode_stays_in_python(
+def test_an_image_that_is_large_or_of_another_class_or_mode_stays_in_python(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     end = tv.ToTensor()
@@ -158,14 +158,14 @@ def test_an_image_with_many_pixels_or_of_another_class_or_mode_stays_in_python(
 
 
 class Upright:
-    """A program's own function at the end: turns as the file says."""
+    """A program's own function at the end: turns the image by its EXIF."""
 
     def __call__(self, image: Any) -> Any:
         return F.pil_to_tensor(ImageOps.exif_transpose(image))
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_code_behind_the_native_part_sees_what_the_file_says_of_the_image(
+def test_code_after_the_native_part_sees_the_info_and_exif_of_the_file(
     tmp_path: Path, workers: int
 ) -> None:
     (tmp_path / "a").mkdir()

@@ -1,4 +1,4 @@
-"""Images that a dataset's own code saves again, or closes: as Pillow's of the same file."""
+"""Images that a dataset's own code saves or closes behave as Pillow's of the same file."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ WORKERS = pytest.mark.parametrize("workers", [0, 1])
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """JPEGs of tables and samplings of their own, a grey one, and a TIFF with tags."""
+    """JPEGs with their own tables and samplings, a grey one, and a TIFF with tags."""
     place, made = tmp_path_factory.mktemp("saved"), []
     for name in ("quality30-420", "quality100-444", "grey"):
         made.append(str(place / f"{name}.jpg"))
@@ -33,7 +33,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 
 
 def saved(image: Any, **how: Any) -> Any:
-    """The file, or what Pillow says against it."""
+    """The saved file, or Pillow's error."""
     buffer, kind = io.BytesIO(), image.format or "JPEG"
     try:
         image.save(buffer, kind, **how)
@@ -69,7 +69,7 @@ SAVED: dict[str, Callable[[Any], Any]] = {
 
 @WORKERS
 @pytest.mark.parametrize("use", SAVED)
-def test_an_image_is_saved_with_what_its_file_has_besides_pixels(
+def test_an_image_is_saved_with_the_metadata_of_its_file(
     files: list[str], use: str, workers: int
 ) -> None:
     dataset = Opens(files, lambda path, _: SAVED[use](Image.open(path)))
@@ -88,7 +88,7 @@ CLOSED: dict[str, Callable[[Any], Any]] = {
 
 @WORKERS
 @pytest.mark.parametrize("of", ["as opened", "loaded", "a copy"])
-def test_a_closed_image_is_closed_and_what_was_made_of_it_is_not(
+def test_closing_an_image_leaves_images_made_of_it_open(
     files: list[str], of: str, workers: int
 ) -> None:
     def made(path: str, index: int) -> Any:
@@ -133,7 +133,7 @@ def left_with_pixels(path: str) -> Any:
 
 @WORKERS
 @pytest.mark.parametrize("opens", [closed_file, closed_bytes, left, left_with_pixels])
-def test_an_image_whose_file_is_closed_says_what_pillow_says(
+def test_an_image_whose_file_is_closed_behaves_as_with_pillow(
     files: list[str], opens: Any, workers: int
 ) -> None:
     def made(path: str, index: int) -> Any:
@@ -143,7 +143,7 @@ def test_an_image_whose_file_is_closed_says_what_pillow_says(
                 answers.append(use(opens(path)))
             except Exception as failure:
                 answers.append(f"{type(failure).__name__}: {failure}")
-        # What load() gives does not go from process to process.
+        # The result of load() cannot be sent between processes.
         return [one for one in answers if isinstance(one, str | list | torch.Tensor)]
 
     found = compared(Opens(files, made), strict=False, batch_size=None, num_workers=workers)
@@ -151,7 +151,7 @@ def test_an_image_whose_file_is_closed_says_what_pillow_says(
 
 
 @WORKERS
-def test_a_palettes_image_is_made_smaller_as_pillow_makes_it(tmp_path: Any, workers: int) -> None:
+def test_a_palette_image_is_reduced_as_by_pillow(tmp_path: Any, workers: int) -> None:
     path = str(tmp_path / "palette.png")
     Image.fromarray(images.pixels(90, 70)).convert("P").save(path)
 

@@ -1,4 +1,4 @@
-"""A random transform of an image that another one gave: the engine draws for both."""
+"""A random transform after another random transform: the engine draws for both."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def one_behind_another(path: str, index: int) -> Any:
 
 
 def many(path: str, index: int) -> Any:
-    """With work that draws nothing in between, of v1 and v2, and what is given as it is."""
+    """With ops in between that draw nothing, of v1 and v2, and one without them."""
     image = RESIZED(opened(path)).resize((36, 36))
     return TENSOR(image), TENSOR(TURN(v2.RandomCrop(24)(image))), TENSOR(FLIP(CROP(image)))
 
@@ -49,7 +49,7 @@ def epoch(dataset: Any, torchs_seed: int, **options: Any) -> list[Any]:
 
 
 @PROGRAMS
-def test_a_seed_alone_decides_the_draws_of_both_on_any_number_of_workers(
+def test_a_seed_alone_decides_the_draws_of_both_transforms_with_any_number_of_workers(
     paths: list[str], make: Any
 ) -> None:
     dataset = Opens(paths, make)
@@ -60,7 +60,7 @@ def test_a_seed_alone_decides_the_draws_of_both_on_any_number_of_workers(
 
 @PROGRAMS
 @pytest.mark.parametrize("workers", [0, 2])
-def test_an_epoch_goes_on_in_its_midst_whatever_torchs_generator_is(
+def test_an_epoch_resumes_mid_epoch_whatever_the_state_of_torchs_generator(
     paths: list[str], make: Any, workers: int
 ) -> None:
     dataset = Opens(paths, make)
@@ -81,7 +81,7 @@ class CropsInCollate:
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_a_collate_function_that_transforms_images_behind_others_has_the_seeds_draws(
+def test_a_second_random_transform_in_the_collate_function_is_drawn_by_the_seed(
     paths: list[str], workers: int
 ) -> None:
     dataset = Opens(paths, lambda path, index: (FLIP(opened(path)), index))
@@ -89,7 +89,7 @@ def test_a_collate_function_that_transforms_images_behind_others_has_the_seeds_d
     assert equal(epoch(dataset, 1, **options), epoch(dataset, 2, **options))
 
 
-def test_what_is_made_of_one_image_has_draws_of_its_own_and_the_images_in_common(
+def test_several_crops_of_one_flipped_image_share_its_flip_and_have_their_own_draws(
     paths: list[str],
 ) -> None:
     crop = tv.RandomCrop((1, 1))
@@ -110,7 +110,7 @@ def test_what_is_made_of_one_image_has_draws_of_its_own_and_the_images_in_common
 
 
 @pytest.mark.parametrize("workers", [0, 1])
-def test_an_image_that_is_needed_in_python_behind_both_is_one_in_all_that_is_made_of_it(
+def test_everything_made_of_an_image_after_both_transforms_has_the_same_draws(
     paths: list[str], workers: int
 ) -> None:
     def make(path: str, index: int) -> Any:
@@ -125,7 +125,7 @@ def test_an_image_that_is_needed_in_python_behind_both_is_one_in_all_that_is_mad
             assert behind.equal(array)
 
 
-def test_an_image_that_is_kept_is_cropped_anew_in_every_epoch(paths: list[str]) -> None:
+def test_a_cached_image_is_cropped_anew_in_every_epoch(paths: list[str]) -> None:
     kept: dict[int, Any] = {}
     crop = tv.RandomCrop(8)
 
@@ -138,7 +138,7 @@ def test_an_image_that_is_kept_is_cropped_anew_in_every_epoch(paths: list[str]) 
     assert not equal(epochs[1], epochs[2])
 
 
-def test_more_draws_than_the_engine_has_places_for_are_torchvisions(paths: list[str]) -> None:
+def test_draws_beyond_the_engines_limit_are_torchvisions(paths: list[str]) -> None:
     def make(path: str, index: int) -> Any:
         image = opened(path).resize((24, 25))
         for _ in range(40):

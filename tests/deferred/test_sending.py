@@ -1,4 +1,4 @@
-"""What worker processes send: batches that do not pickle are errors, and need no shared memory."""
+"""Batches that workers send: one that does not pickle is an error; no shared memory is needed."""
 
 from __future__ import annotations
 
@@ -57,7 +57,8 @@ class Streams(data.IterableDataset[Any]):
 
 
 def failure_of(batches: Iterator[Any]) -> Exception | None:
-    """What ends an iteration, without its traceback, which holds the worker processes."""
+    """The exception that ends an iteration, without its traceback, which holds the worker
+    processes."""
     try:
         list(batches)
     except Exception as failure:
@@ -70,7 +71,7 @@ UNSENDABLE = [with_a_lambda, with_an_open_file, without_images, with_an_object_t
 
 @pytest.mark.parametrize("make", UNSENDABLE)
 @pytest.mark.parametrize("kind", [Opens, Streams])
-def test_a_batch_that_does_not_pickle_is_an_error_and_not_a_wait_without_end(
+def test_a_batch_that_does_not_pickle_is_an_error_and_no_hang(
     paths: list[str], kind: Any, make: Any
 ) -> None:
     loader = hr.DataLoader(kind(paths, make), 4, num_workers=2, collate_fn=as_they_are)
@@ -89,7 +90,7 @@ def raises_its_own(path: str, index: int) -> Any:
     return F.to_tensor(Image.open(path).convert("RGB").resize((20, 20)))
 
 
-def test_an_error_whose_class_does_not_pickle_is_told_all_the_same(paths: list[str]) -> None:
+def test_an_error_whose_class_does_not_pickle_is_reported(paths: list[str]) -> None:
     loader = hr.DataLoader(Opens(paths, raises_its_own), 4, num_workers=2)
     batches = iter(loader)
     assert next(batches).shape == (4, 3, 20, 20)
@@ -120,7 +121,7 @@ def first(samples: list[Any]) -> Any:
     return samples[0]
 
 
-def test_a_loader_without_processes_sends_nothing_within_a_worker_of_another(
+def test_a_loader_without_workers_inside_a_worker_need_not_pickle_its_batches(
     paths: list[str],
 ) -> None:
     with_two = list(hr.DataLoader(LoadsItself(paths), None, num_workers=2))
@@ -158,7 +159,7 @@ def enlarged(path: str, index: int) -> Any:
 def test_batches_larger_than_shared_memory_come_from_worker_processes(
     paths: list[str], tmp_path: Path
 ) -> None:
-    """In 64 MB of /dev/shm; a batch has 96. torch's loader reserves it there, and fails."""
+    """/dev/shm has 64 MB and a batch 96. torch's loader takes memory there, and fails."""
     program = tmp_path / "large.py"
     program.write_text(SMALL)
     alone = ["unshare", "-m", "sh", "-c", MOUNTED, "sh"]

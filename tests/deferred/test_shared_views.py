@@ -1,4 +1,4 @@
-"""Several views of an image in a sample: its file is read once for all, and decoded once."""
+"""Several views of an image in a sample: its file is read once and decoded once for all of them."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ FILES, SIDE = 12, 400
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = images.plain_tree(tmp_path_factory.mktemp("views") / "photos", FILES, 2, SIDE)
     for path in made.rglob("*.jpg"):
-        os.utime(path, (1e9, 1e9))  # what is new is read when it is opened
+        os.utime(path, (1e9, 1e9))  # a file that was just written is read when it is opened
     return made
 
 
 class TwoCrops:
-    """Two views by one transform, as MoCo's and SimSiam's loaders make them."""
+    """Two views by one transform, as in MoCo's and SimSiam's loaders."""
 
     def __init__(self) -> None:
         self.crop = tv.Compose([tv.RandomResizedCrop(32), tv.ToTensor()])
@@ -41,7 +41,7 @@ class TwoCrops:
 
 
 class MultiCrop:
-    """Two large and many small views, as DINO and SwAV make them."""
+    """Two large and many small views, as in DINO and SwAV."""
 
     def __init__(self) -> None:
         small = tv.Compose([tv.RandomResizedCrop(16, (0.05, 0.4)), tv.ToTensor()])
@@ -53,7 +53,7 @@ class MultiCrop:
 
 
 class WithPlain:
-    """A view that leaves nothing to chance between two that do, in a dict."""
+    """A dict with a view without random draws between two with them."""
 
     def __init__(self) -> None:
         self.crop = tv.Compose([tv.RandomResizedCrop(32), tv.ToTensor()])
@@ -88,7 +88,7 @@ def _dataset(root: Path, kind: str) -> Any:
 
 @pytest.fixture
 def submitted(monkeypatch: pytest.MonkeyPatch) -> list[list[Task]]:
-    """What the engine is told of each batch."""
+    """What the engine is given for each batch."""
     found: list[list[Task]] = []
     submit = Decoder.submit
 
@@ -101,7 +101,7 @@ def submitted(monkeypatch: pytest.MonkeyPatch) -> list[list[Task]]:
 
 
 def _units(tasks: list[Task]) -> Iterator[list[Task]]:
-    """The tasks that are one image's for the engine, which reads it for the first of them."""
+    """The tasks that are one image to the engine, which reads it for the first of them."""
     unit: list[Task] = []
     for task in tasks:
         if unit and not task.same_image:
@@ -123,7 +123,7 @@ def test_all_views_of_a_sample_are_one_read_and_one_decode(
     assert len(units) == FILES
     assert len({unit[0].source.path for unit in units}) == FILES
     for unit in units:
-        # Those whose keys count up are decoded together: internal/decoder/worker.go.
+        # Tasks whose keys count up are decoded together: internal/decoder/worker.go.
         views = [task.key for task in unit]
         first = views[0]
         assert views == [(*first[:4], first[4] + number) for number in range(len(views))]
@@ -131,7 +131,7 @@ def test_all_views_of_a_sample_are_one_read_and_one_decode(
 
 
 def _read_bytes() -> int:
-    """What this process has read through system calls, in all threads."""
+    """The bytes that this process has read through system calls, in all threads."""
     told = dict(line.split(": ") for line in Path("/proc/self/io").read_text().splitlines())
     return int(told["rchar"])
 
@@ -152,7 +152,7 @@ def test_the_engine_reads_no_file_again_for_another_view(root: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", VIEWS)
-def test_views_decoded_together_have_the_bytes_that_each_has_alone(
+def test_views_decoded_together_have_the_same_bytes_as_each_alone(
     root: Path, kind: str, at_once: AtOnce
 ) -> None:
     with contextlib.closing(hr.DataLoader(_dataset(root, kind), 5, strict=True, seed=1)) as loader:
@@ -160,7 +160,7 @@ def test_views_decoded_together_have_the_bytes_that_each_has_alone(
     assert at_once.compared >= 2 * FILES
 
 
-def test_the_samples_of_one_file_are_work_for_all_threads(
+def test_several_samples_of_one_file_are_decoded_by_all_threads(
     root: Path, submitted: list[list[Task]]
 ) -> None:
     view = tv.Compose([tv.RandomResizedCrop(32), tv.ToTensor()])
@@ -178,7 +178,7 @@ def test_the_samples_of_one_file_are_work_for_all_threads(
     assert [len(list(_units(tasks))) for tasks in submitted] == [8]
 
 
-def test_a_damaged_file_with_several_views_is_pillows_error_for_the_sample(
+def test_a_damaged_file_with_several_views_raises_pillows_error_for_its_sample(
     root: Path, tmp_path: Path
 ) -> None:
     for number, path in enumerate(sorted(root.rglob("*.jpg"))[:4]):

@@ -1,4 +1,4 @@
-"""Images that Pillow makes smaller before it resizes them: by libjpeg, and by means of boxes."""
+"""Images that Pillow reduces before it resizes them: by libjpeg's draft, and by averaging boxes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NEAREST = Image.Resampling.NEAREST
 
 
 def in_place(name: str, *arguments: Any, **named: Any) -> Op:
-    """A method that changes the image itself."""
+    """A method that changes the image in place."""
 
     def of(image: Any) -> Any:
         getattr(image, name)(*arguments, **named)
@@ -40,7 +40,7 @@ def draft(mode: Any, size: Any) -> Op:
 
 
 def answered(image: Any) -> Any:
-    """The answers of two drafts, of which the second comes too late, and the image's facts."""
+    """The results of two drafts, the second of which comes too late, and the image's attributes."""
     first, second = image.draft("RGB", (20, 20)), image.draft("L", (9, 9))
     return str((first, second, image.mode, image.size)), F.to_tensor(image)
 
@@ -81,7 +81,7 @@ REDUCTIONS: dict[str, Op] = {
 
 
 class Smaller(data.Dataset[Any]):
-    """Every operation on every picture."""
+    """Applies every operation to every picture."""
 
     def __init__(self, pictures: list[bytes], ops: dict[str, Op], end: Op = F.to_tensor) -> None:
         self.work = [(picture, op) for picture in pictures for op in ops.values()]
@@ -105,22 +105,22 @@ def jpegs() -> Iterator[bytes]:
         yield images.jpeg(width, height)
 
 
-def test_a_draft_is_pillows() -> None:
+def test_a_draft_gives_pillows_pixels() -> None:
     compared(Smaller(list(jpegs()), DRAFTS), batch_size=None)
 
 
-def test_reductions_by_whole_factors_are_pillows() -> None:
+def test_reductions_by_whole_factors_give_pillows_pixels() -> None:
     compared(Smaller([images.jpeg(97, 71), images.png(97, 71, 2)], REDUCTIONS), batch_size=None)
 
 
-def test_worker_processes_make_the_same_of_both() -> None:
+def test_drafts_and_reductions_in_worker_processes_give_pillows_pixels() -> None:
     both = {key: op for key, op in (DRAFTS | REDUCTIONS).items() if not key.startswith("thumb")}
     compared(Smaller([images.jpeg(97, 71)], both), batch_size=None, num_workers=1)
     arrays = Smaller([images.jpeg(97, 71)], both, np.asarray)
     compared(arrays, strict=False, batch_size=None, num_workers=1)
 
 
-def test_a_draft_answers_as_pillows_and_only_before_the_image_is_loaded() -> None:
+def test_a_draft_returns_what_pillows_does_and_works_only_before_the_image_is_loaded() -> None:
     ops = {"twice": answered, "late": too_late}
     compared(Smaller([images.jpeg(97, 71)], ops, lambda made: made), batch_size=None)
     png = Smaller([images.png(97, 71, 2)], {"none": lambda image: image.draft("L", None)})
@@ -128,7 +128,7 @@ def test_a_draft_answers_as_pillows_and_only_before_the_image_is_loaded() -> Non
     compared(png, strict=False, batch_size=None)
 
 
-def test_reduce_is_pillows_for_any_factors() -> None:
+def test_reduce_gives_pillows_pixels_for_any_factors() -> None:
     random = np.random.default_rng(5)
     for _ in range(300):
         width, height = (int(side) for side in random.integers(1, 90, 2))
@@ -145,7 +145,7 @@ def test_reduce_is_pillows_for_any_factors() -> None:
 
 
 class Read(data.Dataset[Any]):
-    """torchvision's grey of JPEG files."""
+    """Reads JPEG files as torchvision's grey."""
 
     def __init__(self, pictures: list[bytes]) -> None:
         self.pictures = pictures
@@ -158,11 +158,11 @@ class Read(data.Dataset[Any]):
         return tv_io.decode_image(encoded, tv_io.ImageReadMode.GRAY)
 
 
-def test_torchvisions_grey_of_a_jpeg_is_the_files_luminance() -> None:
+def test_torchvisions_grey_decode_of_a_jpeg_is_the_files_luminance() -> None:
     compared(Read(list(jpegs())), batch_size=None)
 
 
-def test_a_draft_of_half_a_file_raises_what_pillow_raises() -> None:
+def test_a_draft_of_a_truncated_file_raises_pillows_error() -> None:
     picture = images.jpeg(97, 71)
     cut = Smaller([picture[: len(picture) // 2]], {"draft": draft(None, (20, 20))})
     loader = hr.DataLoader(cut, batch_size=None)

@@ -1,4 +1,4 @@
-"""Transforms of the program's own that say what they equal, which its dataset calls itself."""
+"""A program's own transforms that declare their equivalent, as its dataset calls them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TENSOR = tv.ToTensor()
 
 
 class Inverts:
-    """Needs pixels, and says that it does not."""
+    """Its call needs pixels; what it declares does not."""
 
     def __call__(self, image: Any) -> Any:
         return Image.fromarray(255 - np.asarray(image))
@@ -87,7 +87,7 @@ def of_attribute(kind: Any) -> Any:
 
 @WORKERS
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_a_dataset_calls_is_native_as_what_it_is_said_to_equal(
+def test_a_transform_that_declares_its_equivalent_runs_natively_when_a_dataset_calls_it(
     paths: list[str], kind: Any, workers: int
 ) -> None:
     compared(of_attribute(kind)(paths), num_workers=workers)
@@ -97,7 +97,7 @@ def opened(path: str) -> Any:
     return Image.open(path).convert("RGB").resize((40, 30))
 
 
-def test_it_is_found_where_functions_refer_to_it(paths: list[str]) -> None:
+def test_a_declared_transform_is_found_in_closures_defaults_and_globals(paths: list[str]) -> None:
     inside, default = Inverts(), BySuper()
 
     def cell(path: str, index: int) -> Any:
@@ -152,7 +152,7 @@ class Crops:
 
 
 @WORKERS
-def test_what_it_equals_is_drawn_by_the_engine_with_the_seed(
+def test_a_declared_random_transform_is_drawn_by_the_engine_with_the_seed(
     paths: list[str], workers: int
 ) -> None:
     def passed(dataset: Any) -> list[Any]:
@@ -163,12 +163,12 @@ def test_what_it_equals_is_drawn_by_the_engine_with_the_seed(
     own, crop = Crops(), tv.RandomCrop(20)
     said = Opens(paths, lambda path, index: TENSOR(own(opened(path))))
     known = Opens(paths, lambda path, index: TENSOR(crop(opened(path))))
-    if workers:  # what draws is sent, and a lambda is not
+    if workers:  # a random transform is sent between processes, and a lambda cannot be
         said, known = of_attribute(Crops)(paths), of_attribute(lambda: tv.RandomCrop(20))(paths)
     assert equal(passed(said), passed(known))
 
 
-def test_behind_a_function_of_a_compose_it_is_native(tmp_path: Any) -> None:
+def test_a_declared_transform_after_a_function_in_a_compose_is_native(tmp_path: Any) -> None:
     root = images.plain_tree(tmp_path / "photos", 6, 2)
     darker = tv.Lambda(lambda image: image.point(lambda value: value // 2))
     steps = [tv.CenterCrop(30), darker, Inverts(), TENSOR]
@@ -184,7 +184,9 @@ class Child(Inverts):
         return image.rotate(90)
 
 
-def test_of_a_child_that_does_not_say_it_itself_the_call_runs(paths: list[str]) -> None:
+def test_a_subclass_that_overrides_call_without_declaring_an_equivalent_runs_its_own_call(
+    paths: list[str],
+) -> None:
     compared(of_attribute(Child)(paths))
 
 
@@ -198,7 +200,7 @@ class Counts(Inverts):
     __headrace__ = Inverts.__headrace__
 
 
-def test_outside_of_a_loader_the_call_is_the_programs_own(paths: list[str]) -> None:
+def test_outside_of_a_loader_the_transforms_own_call_runs(paths: list[str]) -> None:
     dataset, before = of_attribute(Counts)(paths), Counts.__call__
     with contextlib.closing(hr.DataLoader(dataset, 3, strict=True)) as loader:
         for _ in loader:
@@ -218,7 +220,7 @@ def test_outside_of_a_loader_the_call_is_the_programs_own(paths: list[str]) -> N
 
 
 class Turned(tv.Resize):
-    """A class of torchvision's whose method does more, and says so."""
+    """A subclass of torchvision's whose forward does more, and declares it."""
 
     def forward(self, image: Any) -> Any:
         return super().forward(image.convert("RGB")).transpose(Image.Transpose.FLIP_LEFT_RIGHT)
@@ -240,10 +242,10 @@ class ByForward:
 
 @WORKERS
 @pytest.mark.parametrize("kind", [lambda: Turned((20, 24)), ByForward])
-def test_what_its_own_code_calls_of_it_is_a_part_of_it(
+def test_calls_within_a_declared_transforms_own_code_run_as_written(
     tmp_path: Path, kind: Any, workers: int
 ) -> None:
-    for number in range(3):  # palettes: the engine does not take the whole of them
+    for number in range(3):  # palettes, for which the engine does not run the whole transform
         image = Image.fromarray(np.arange(1200, dtype=np.uint8).reshape(30, 40) + number)
         image.convert("P").save(tmp_path / f"{number}.png")
     op = kind()

@@ -1,4 +1,4 @@
-"""What a collate function does to a stack of images: recorded where each value keeps its place."""
+"""Operations of a collate function on a stack of images: recorded if each value keeps its place."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from headrace._deferred.tensor import PendingTensor
 __all__ = ["paths"]  # a fixture
 
 
-CALLS: list[int] = []  # of collate functions, by their samples; nobody puts it back
+CALLS: list[int] = []  # lengths of the collate functions' calls; never reset by a restored state
 
 
 def stacked(function: Callable[[Any], Any]) -> Collates:
@@ -28,7 +28,7 @@ def stacked(function: Callable[[Any], Any]) -> Collates:
 
 
 def counted(function: Callable[[list[Any]], Any]) -> Collates:
-    """Says beside what it makes whether that is where the samples are."""
+    """Adds to the result whether it was made in the training process."""
 
     def collate(samples: list[Any]) -> Any:
         CALLS.append(len(samples))
@@ -38,7 +38,7 @@ def counted(function: Callable[[list[Any]], Any]) -> Collates:
 
 
 def natively(dataset: Any, collate: Collates, workers: int) -> list[Any]:
-    """All batches, which are torch's, and for which the function was called once each."""
+    """All batches, which must be torch's, with one call of the function for each."""
     expected = batches(
         data.DataLoader, dataset, batch_size=3, collate_fn=collate, num_workers=workers
     )
@@ -118,13 +118,13 @@ JOINED: dict[str, Callable[[list[Any]], Any]] = {
 
 @WORKERS
 @pytest.mark.parametrize("what", JOINED)
-def test_images_joined_along_an_axis_of_one_are_a_stack(
+def test_images_concatenated_along_an_axis_of_length_one_are_a_stack(
     paths: list[str], what: str, workers: int
 ) -> None:
     natively(Opens(paths[:7], image_of("floats")), counted(JOINED[what]), workers)
 
 
-def test_a_stack_of_bytes_divided_by_255_is_the_engines(paths: list[str]) -> None:
+def test_a_stack_of_bytes_divided_by_255_is_made_by_the_engine(paths: list[str]) -> None:
     seen = []
 
     def divided(x: Any) -> Any:
@@ -137,7 +137,7 @@ def test_a_stack_of_bytes_divided_by_255_is_the_engines(paths: list[str]) -> Non
     assert {*seen} == {parts.Part}
 
 
-def test_what_default_collate_gave_is_a_stack_as_well(paths: list[str]) -> None:
+def test_the_result_of_default_collate_is_a_stack_too(paths: list[str]) -> None:
     def collate(samples: list[Any]) -> Any:
         batch = default_collate(samples)
         batch["image"] = (batch["image"] - MEAN) / STD
@@ -149,7 +149,7 @@ def test_what_default_collate_gave_is_a_stack_as_well(paths: list[str]) -> None:
 
 
 @WORKERS
-def test_tensors_of_the_program_among_them_are_treated_alike(
+def test_the_programs_own_tensors_in_a_stack_are_treated_like_images(
     paths: list[str], workers: int
 ) -> None:
     made = image_of("floats")
@@ -179,7 +179,9 @@ NEEDING: dict[str, Callable[[list[Any]], Any]] = {
 
 
 @pytest.mark.parametrize("what", NEEDING)
-def test_what_needs_values_has_torchs_bytes(paths: list[str], what: str) -> None:
+def test_operations_on_a_stack_that_need_values_give_torchs_bytes(
+    paths: list[str], what: str
+) -> None:
     dataset = Opens(paths[:6], image_of("floats"))
     collate = Collates(NEEDING[what])
     compared(dataset, strict=False, batch_size=3, collate_fn=collate)
@@ -195,7 +197,7 @@ WRONG: dict[str, Callable[[Any], Any]] = {
 
 
 @pytest.mark.parametrize("what", WRONG)
-def test_an_error_is_torchs(paths: list[str], what: str) -> None:
+def test_an_error_of_an_operation_on_a_stack_is_torchs(paths: list[str], what: str) -> None:
     def tried(samples: list[Any]) -> Any:
         try:
             return WRONG[what](torch.stack(samples)), "no error"
@@ -207,7 +209,7 @@ def test_an_error_is_torchs(paths: list[str], what: str) -> None:
 
 
 @WORKERS
-def test_a_function_that_is_called_again_finds_what_it_changed_in_place_as_it_was(
+def test_a_collate_function_that_is_called_again_finds_samples_that_it_changed_restored(
     paths: list[str], workers: int
 ) -> None:
     def collate(samples: list[Any]) -> Any:
@@ -249,17 +251,17 @@ def of_gradients(kind: Any, paths: list[str], collate: Any, workers: int) -> Any
         *((what, 0) for what in BEHIND),
     ],
 )
-def test_gradients_are_torchs(paths: list[str], what: str, workers: int) -> None:
+def test_gradients_of_a_stack_equal_torchs(paths: list[str], what: str, workers: int) -> None:
     collate = (GRADIENTS | BEHIND)[what]
     expected = of_gradients(data.DataLoader, paths, collate, workers)
     assert same(of_gradients(hr.DataLoader, paths, collate, workers), expected)
 
 
 @pytest.mark.parametrize("what", BEHIND)
-def test_a_stack_that_no_worker_could_send_for_its_gradients_is_made_in_the_training_process(
+def test_a_stack_with_gradients_which_workers_cannot_send_is_made_in_the_training_process(
     paths: list[str], what: str
 ) -> None:
-    """torch's own loader waits for ever: the worker's error is only printed."""
+    """torch's own loader waits for ever, because the worker's error is only printed."""
     expected = of_gradients(data.DataLoader, paths, BEHIND[what], 0)
     assert same(of_gradients(hr.DataLoader, paths, BEHIND[what], 1), expected)
 
@@ -271,14 +273,14 @@ def turned_and_changed(samples: list[Any]) -> Any:
 
 
 @WORKERS
-def test_a_stack_of_turned_images_is_contiguous_and_so_itself(
+def test_a_stack_of_transposed_images_is_contiguous_and_contiguous_returns_itself(
     paths: list[str], workers: int
 ) -> None:
     natively(Opens(paths[:7], image_of("floats")), counted(turned_and_changed), workers)
 
 
 @pytest.mark.parametrize("axis", [0, 1, -1])
-def test_a_stack_may_have_numpys_name_of_its_axis(paths: list[str], axis: int) -> None:
+def test_stack_accepts_numpys_axis_argument(paths: list[str], axis: int) -> None:
     collate = Collates(lambda samples: torch.stack(samples, axis=axis))
     dataset = Opens(paths[:4], image_of("floats"))
     compared(dataset, strict=False, batch_size=2, collate_fn=collate)

@@ -1,4 +1,4 @@
-"""What tensors to come share: memory, strides, and the moment in which they get their values."""
+"""What pending tensors share: memory, strides, and the moment at which they get their values."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_an_index_out_of_bounds_is_an_error_in_the_datasets_own_line(
 
 
 @WORKERS
-def test_arithmetic_of_one_channel_behind_the_others_has_torchs_strides(
+def test_arithmetic_on_one_channel_in_channels_last_order_has_torchs_strides(
     paths: list[str], workers: int
 ) -> None:
     def of(path: str, index: int) -> Any:
@@ -46,7 +46,7 @@ def test_arithmetic_of_one_channel_behind_the_others_has_torchs_strides(
 
 
 @WORKERS
-def test_an_image_of_tv_tensors_and_the_tensor_that_it_was_made_of_are_one_memory(
+def test_a_tv_tensor_image_and_the_tensor_it_was_made_of_share_memory(
     paths: list[str], workers: int
 ) -> None:
     def of(path: str, index: int) -> Any:
@@ -60,7 +60,9 @@ def test_an_image_of_tv_tensors_and_the_tensor_that_it_was_made_of_are_one_memor
         assert not any(part.any() for part in batch)
 
 
-def test_a_stack_of_layouts_of_which_some_have_values_has_torchs_strides(paths: list[str]) -> None:
+def test_a_stack_of_permuted_tensors_some_of_which_have_values_has_torchs_strides(
+    paths: list[str],
+) -> None:
     def of(path: str, index: int) -> Any:
         x = floats(path)[None].permute(0, 2, 3, 1).contiguous().permute(0, 3, 1, 2)
         if index % 2:
@@ -70,7 +72,7 @@ def test_a_stack_of_layouts_of_which_some_have_values_has_torchs_strides(paths: 
     compared(Opens(paths[:4], of), batch_size=2, strict=False)
 
 
-def test_views_that_threads_ask_for_at_once_are_one_memory(paths: list[str]) -> None:
+def test_views_whose_values_threads_need_at_the_same_time_share_memory(paths: list[str]) -> None:
     def of(path: str, index: int) -> Any:
         x = floats(path)
         tensors = [x, x[0], x * 2, x[1:]]
@@ -92,7 +94,7 @@ def test_views_that_threads_ask_for_at_once_are_one_memory(paths: list[str]) -> 
         compared(Opens(paths, of), batch_size=None, strict=False)
 
 
-def test_an_exception_between_two_of_them_leaves_them_one_memory(
+def test_an_exception_between_two_views_getting_their_values_leaves_their_memory_shared(
     paths: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def of(path: str, index: int) -> Any:

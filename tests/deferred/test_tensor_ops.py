@@ -1,4 +1,4 @@
-"""Views, dtypes and arithmetic with numbers wait for a tensor's values, and have torch's bytes."""
+"""Views, dtypes and arithmetic of pending tensors stay pending, and give torch's bytes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from headrace._deferred.tensor import PendingTensor
 __all__ = ["paths"]  # a fixture
 
 WORKERS = pytest.mark.parametrize("workers", [0, 1])
-# Of more values than torch makes in one thread.
+# More values than torch handles in one thread.
 SMALL, LARGE = tv.Resize((17, 20)), tv.Resize((181, 203))
 MEAN, STD = torch.tensor([0.5, 0.4, 0.3])[:, None, None], torch.tensor([[[0.2]], [[0.3]], [[0.4]]])
 
@@ -75,7 +75,7 @@ def batches(kind: Any, dataset: Any, **options: Any) -> list[Any]:
 
 
 def compared(dataset: Any, strict: bool = True, **options: Any) -> list[Any]:
-    """All batches, which are torch's; with ``strict`` no pixels were made in Python."""
+    """All batches, which must be torch's; with ``strict`` no pixels may be made in Python."""
     expected = batches(data.DataLoader, dataset, **options)
     with warnings.catch_warnings():
         if not strict:
@@ -87,7 +87,7 @@ def compared(dataset: Any, strict: bool = True, **options: Any) -> list[Any]:
 
 NORMALIZED = tv.Normalize([0.5, 0.4, 0.3], [0.2, 0.3, 0.4])
 
-# What becomes of a tensor of floats, and of one of bytes.
+# Operations on a tensor of floats, and on one of bytes.
 FLOATS: dict[str, Callable[[Any], Any]] = {
     "from -1 to 1": lambda x: x * 2 - 1,
     "numbers first": lambda x: (2 * x - 1, 1 - x, 0.5 + x),
@@ -182,7 +182,7 @@ FLOATS: dict[str, Callable[[Any], Any]] = {
 
 
 def erased(x: Any) -> Any:
-    """As programs write it that were there before torchvision's RandomErasing."""
+    """As programs erased before torchvision had RandomErasing."""
     x[0, 3:9, 2:7] = 0.4914
     x[1, 3:9, 2:7] = 0
     x[2, np.int64(3) : np.int64(9), 2:7] = torch.tensor(0.25)
@@ -235,7 +235,9 @@ def test_views_and_arithmetic_with_numbers_are_native_with_torchs_bytes(
 
 
 @pytest.mark.parametrize("what", MADE)
-def test_without_a_batch_they_have_torchs_strides(paths: list[str], what: str) -> None:
+def test_views_and_arithmetic_on_a_single_sample_have_torchs_strides(
+    paths: list[str], what: str
+) -> None:
     made, of = MADE[what]
     compared(Opens(paths[:2], lambda path, index: made(path, of, SMALL)), batch_size=None)
 
@@ -252,7 +254,7 @@ ARRAYS: dict[str, Callable[[Any], Any]] = {
 
 
 @pytest.mark.parametrize("what", ARRAYS)
-def test_an_index_may_be_anything_that_torch_takes(paths: list[str], what: str) -> None:
+def test_an_index_may_be_of_any_type_that_torch_takes(paths: list[str], what: str) -> None:
     of = ARRAYS[what]
     dataset = Opens(paths[:4], lambda path, index: of_tensor(path, of, SMALL))
     compared(dataset, strict=False, batch_size=2)
@@ -260,9 +262,9 @@ def test_an_index_may_be_anything_that_torch_takes(paths: list[str], what: str) 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["forkserver", "spawn"])
-def test_processes_that_import_torch_anew_send_them(paths: list[str], method: str) -> None:
+def test_spawned_workers_send_derived_pending_tensors(paths: list[str], method: str) -> None:
     compared(Centred(paths), batch_size=3, num_workers=2, multiprocessing_context=method)
-    if method == "forkserver":  # it would stay for the next processes
+    if method == "forkserver":  # it would stay alive for the next processes
         multiprocessing.forkserver._forkserver._stop()  # type: ignore[attr-defined]
 
 
@@ -279,14 +281,14 @@ class Centred(data.Dataset[Any]):
 
 
 @WORKERS
-def test_the_functions_of_a_compose_wait_as_well(paths: list[str], workers: int) -> None:
+def test_functions_in_a_compose_keep_tensors_pending(paths: list[str], workers: int) -> None:
     compose = tv.Compose([LARGE, tv.ToTensor(), tv.Lambda(lambda x: x * 2 - 1)])
     dataset = Opens(paths, lambda path, index: compose(Image.open(path).convert("RGB")))
     compared(dataset, batch_size=4, num_workers=workers)
 
 
 @WORKERS
-def test_bytes_divided_by_255_are_the_engines_and_may_be_normalised(
+def test_bytes_divided_by_255_are_made_by_the_engine_and_can_be_normalised(
     paths: list[str], workers: int
 ) -> None:
     seen = []
@@ -303,14 +305,14 @@ def test_bytes_divided_by_255_are_the_engines_and_may_be_normalised(
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_numbers_that_a_program_draws_are_each_samples_own(paths: list[str], workers: int) -> None:
+def test_numbers_in_arithmetic_are_each_samples_own(paths: list[str], workers: int) -> None:
     def drawn(path: str, index: int) -> Any:
         return F.to_tensor(opened(path)) * (index / 7) + (index - 3)
 
     compared(Opens(paths, drawn), batch_size=4, num_workers=workers)
 
 
-def test_zeros_of_both_signs_are_two_numbers(paths: list[str]) -> None:
+def test_positive_and_negative_zero_are_told_apart(paths: list[str]) -> None:
     def added(path: str, index: int) -> Any:
         return (F.to_tensor(opened(path)) * -0.0) + (0.0 if index % 2 else -0.0)
 
@@ -330,7 +332,7 @@ def test_a_constant_has_the_values_that_it_had_when_it_was_used(paths: list[str]
 
 
 @WORKERS
-def test_samples_of_which_some_are_made_in_python_are_one_batch(
+def test_a_batch_may_mix_pending_tensors_with_tensors_made_in_python(
     paths: list[str], workers: int
 ) -> None:
     def made(path: str, index: int) -> Any:
@@ -375,9 +377,7 @@ SHARING: dict[str, Callable[[Any], Any]] = {
 
 @WORKERS
 @pytest.mark.parametrize("what", SHARING)
-def test_a_write_is_seen_in_all_views_and_in_no_copy(
-    paths: list[str], what: str, workers: int
-) -> None:
+def test_a_write_changes_all_views_and_no_copy(paths: list[str], what: str, workers: int) -> None:
     dataset = Opens(paths[:2], lambda path, index: SHARING[what](F.to_tensor(opened(path))))
     compared(dataset, strict=False, batch_size=None, num_workers=workers)
 
@@ -394,7 +394,7 @@ VIEWED: dict[str, Callable[[Any], Any]] = {
 
 @WORKERS
 @pytest.mark.parametrize("what", VIEWED)
-def test_what_shares_memory_in_torch_shares_it_in_the_batch(
+def test_tensors_that_share_memory_in_torch_share_it_in_the_batch(
     paths: list[str], what: str, workers: int
 ) -> None:
     def changed(kind: Any) -> list[Any]:
@@ -410,7 +410,7 @@ def test_what_shares_memory_in_torch_shares_it_in_the_batch(
 
 
 @WORKERS
-def test_all_views_of_an_image_are_one_decode_into_one_memory(
+def test_all_views_of_an_image_are_decoded_once_into_shared_memory(
     paths: list[str], workers: int, at_once: AtOnce
 ) -> None:
     def channels(path: str, index: int) -> Any:
@@ -424,13 +424,13 @@ def test_all_views_of_an_image_are_one_decode_into_one_memory(
         assert sample[0].untyped_storage().nbytes() == 3 * 181 * 203 * 4
 
 
-def test_a_batch_of_parts_has_memory_for_these_alone(paths: list[str]) -> None:
+def test_a_batch_of_parts_of_images_takes_memory_for_these_parts_only(paths: list[str]) -> None:
     dataset = Opens(paths[:4], lambda path, index: F.to_tensor(opened(path, LARGE))[0:1])
     (batch,) = compared(dataset, batch_size=4)
     assert batch.untyped_storage().nbytes() == batch.nbytes
 
 
-def test_what_a_worker_sends_of_many_views_is_the_image_once(paths: list[str]) -> None:
+def test_a_worker_sends_an_image_with_many_views_once(paths: list[str]) -> None:
     sent = []
 
     def parted(count: int) -> Callable[[list[Any]], Any]:
@@ -483,7 +483,7 @@ WRONG: dict[str, Callable[[Any], Any]] = {
 
 @WORKERS
 @pytest.mark.parametrize("what", WRONG)
-def test_an_error_is_torchs_and_met_in_the_datasets_own_code(
+def test_an_operations_error_is_torchs_and_is_raised_in_the_datasets_own_code(
     paths: list[str], what: str, workers: int
 ) -> None:
     def tried(path: str, index: int) -> Any:
@@ -528,7 +528,7 @@ KEPT = ("a dtype", "the same dtype", "a copy", "wrapped again")
 @pytest.mark.parametrize("kept", [False, True])
 @pytest.mark.parametrize("what", OF_TV_TENSORS)
 @WORKERS
-def test_an_image_of_tv_tensors_stays_one_where_torchvision_keeps_it(
+def test_a_tv_tensor_image_keeps_its_class_where_torchvision_keeps_it(
     paths: list[str], what: str, kept: bool, workers: int
 ) -> None:
     def made(path: str, index: int) -> Any:
@@ -541,7 +541,7 @@ def test_an_image_of_tv_tensors_stays_one_where_torchvision_keeps_it(
     assert isinstance(found[0][0], tv_tensors.Image) == is_image
 
 
-def test_a_tensor_that_is_kept_beyond_its_batch_has_values(paths: list[str]) -> None:
+def test_a_tensor_that_outlives_its_batch_has_values(paths: list[str]) -> None:
     kept: list[Any] = []
 
     def keeping(path: str, index: int) -> Any:
@@ -560,7 +560,7 @@ def test_a_tensor_that_is_kept_beyond_its_batch_has_values(paths: list[str]) -> 
 
 
 class Collates:
-    """A collate function of the program's own."""
+    """A program's own collate function."""
 
     def __init__(self, made: Callable[[list[Any]], Any]) -> None:
         self.made = made
@@ -580,14 +580,16 @@ COLLATED: dict[str, Callable[[list[Any]], Any]] = {
 
 @WORKERS
 @pytest.mark.parametrize("what", COLLATED)
-def test_a_collate_function_may_do_the_same(paths: list[str], what: str, workers: int) -> None:
+def test_a_collate_function_may_use_views_and_arithmetic(
+    paths: list[str], what: str, workers: int
+) -> None:
     dataset = Opens(paths[:6], lambda path, index: F.to_tensor(opened(path)) * 2)
     collate = Collates(COLLATED[what])
     compared(dataset, strict=False, batch_size=3, collate_fn=collate, num_workers=workers)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="pinned memory needs a device")
-def test_pinned_batches_of_them_are_pinned(paths: list[str]) -> None:
+def test_batches_of_derived_tensors_are_pinned(paths: list[str]) -> None:
     def made(path: str, index: int) -> Any:
         tensor = F.to_tensor(opened(path))
         return tensor * 2, tensor[0]
@@ -596,14 +598,16 @@ def test_pinned_batches_of_them_are_pinned(paths: list[str]) -> None:
         assert all(tensor.is_pinned() for tensor in batch)
 
 
-def test_torchs_threads_are_as_many_as_before(paths: list[str]) -> None:
+def test_the_number_of_torchs_threads_stays_unchanged(paths: list[str]) -> None:
     before = torch.get_num_threads()
     dataset = Opens(paths, lambda path, index: F.to_tensor(opened(path, LARGE)) * 2 - 1)
     for _ in batches(hr.DataLoader, dataset, batch_size=4):
         assert torch.get_num_threads() == before
 
 
-def test_a_file_that_is_bad_is_found_behind_them(paths: list[str], tmp_path: Any) -> None:
+def test_a_bad_file_is_found_where_the_program_catches_its_error_also_after_arithmetic(
+    paths: list[str], tmp_path: Any
+) -> None:
     cut = tmp_path / "cut.jpg"
     content = Path(paths[0]).read_bytes()
     cut.write_bytes(content[: len(content) // 2])
@@ -617,7 +621,7 @@ def test_a_file_that_is_bad_is_found_behind_them(paths: list[str], tmp_path: Any
     compared(Opens([*paths[:3], str(cut)], made), strict=False, batch_size=4)
 
 
-def test_explain_names_no_line_for_them(paths: list[str]) -> None:
+def test_explain_calls_views_and_arithmetic_native(paths: list[str]) -> None:
     dataset = Opens(paths, lambda path, index: (F.to_tensor(opened(path)) * 2 - 1)[None])
     with contextlib.closing(hr.DataLoader(dataset, 2)) as loader:
         assert loader.explain().native
@@ -676,8 +680,8 @@ WRITES: dict[str, Callable[[Any], Any]] = {
 
 
 class Chained(data.Dataset[Any]):
-    """Makes tensors of one another: each op takes one of those made so far; then some are written
-    to, in between as well."""
+    """Makes tensors of one another: each op takes one of those made so far, and some are written to
+    in between or at the end."""
 
     def __init__(self, paths: list[str], steps: list[tuple[str, int]], wanted: list[int]) -> None:
         self.paths, self.steps, self.wanted = paths, steps, wanted
@@ -713,7 +717,7 @@ class Chained(data.Dataset[Any]):
     st.sampled_from([None, 2]),
     st.sampled_from([0, 0, 0, 1]),
 )
-def test_any_chain_of_them_with_writes_in_between_has_torchs_bytes(
+def test_any_chain_of_ops_and_writes_gives_torchs_bytes(
     paths: list[str],
     steps: list[tuple[str, int]],
     wanted: list[int],
@@ -748,12 +752,14 @@ LONG: dict[str, Callable[[Any], Any]] = {
 
 @WORKERS
 @pytest.mark.parametrize("what", LONG)
-def test_fifteen_hundred_of_one_another_are_made(paths: list[str], what: str, workers: int) -> None:
+def test_a_chain_of_fifteen_hundred_ops_gives_torchs_bytes(
+    paths: list[str], what: str, workers: int
+) -> None:
     dataset = Opens(paths[:1], lambda path, index: LONG[what](F.to_tensor(opened(path))))
     compared(dataset, strict=False, batch_size=None, num_workers=workers)
 
 
-def test_results_that_only_others_are_made_of_are_let_go_with_their_sample(
+def test_intermediate_results_are_freed_with_their_sample(
     paths: list[str],
 ) -> None:
     made: list[Any] = []
@@ -775,7 +781,7 @@ def test_results_that_only_others_are_made_of_are_let_go_with_their_sample(
     st.sampled_from([(3, 181, 203), (7, 1, 33000), (40000, 1, 1), (2, 130, 129)]),
     st.integers(0, 3),
 )
-def test_some_values_at_a_time_have_the_bytes_of_all_at_once(
+def test_ops_applied_block_by_block_give_the_bytes_of_the_whole(
     order: list[int], shape: tuple[int, ...], step: int
 ) -> None:
     whole = torch.from_numpy(np.random.default_rng(1).random(shape, np.float32)).permute(*order)
@@ -788,6 +794,6 @@ def test_some_values_at_a_time_have_the_bytes_of_all_at_once(
     assert made.numpy().tobytes() == expected.numpy().tobytes()
 
 
-def test_records_of_them_are_plain_data() -> None:
+def test_recorded_tensor_ops_can_be_pickled() -> None:
     op = parts.TensorOp("mul", (2,), (), False, True, (1,), torch.float32, (1,), True)
     assert pickle.loads(pickle.dumps(op)) == op

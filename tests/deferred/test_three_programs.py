@@ -1,6 +1,6 @@
-"""Three programs in the style of public ones: every batch is torch's, seeds included.
+"""Three programs in the style of public ones: every batch equals torch's, seeds included.
 
-Their own code draws what is random, so nothing is left to the engine's draws.
+Their own code makes all random draws, so the engine draws nothing.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Captions(data.Dataset[Any]):
 
 
 class Segmentation(data.Dataset[Any]):
-    """Images and masks that are cropped and mirrored together, by Python's and torch's draws."""
+    """Images and masks that are cropped and mirrored together by draws of Python and torch."""
 
     def __init__(self, root: Path) -> None:
         self.images = sorted((root / "images").iterdir())
@@ -165,7 +165,7 @@ def epochs(kind: Any, dataset: Any, workers: int) -> Any:
 
 @pytest.mark.parametrize("program", [Captions, Segmentation, Clips])
 @pytest.mark.parametrize("workers", [0, 2])
-def test_every_batch_of_a_program_is_torchs(root: Path, program: Any, workers: int) -> None:
+def test_every_batch_of_a_program_equals_torchs(root: Path, program: Any, workers: int) -> None:
     dataset = program(root)
     expected = epochs(data.DataLoader, dataset, workers)
     with warnings.catch_warnings():

@@ -26,7 +26,7 @@ __all__ = ["paths"]  # a fixture
 
 
 class Longer(data.IterableDataset[int]):
-    """A stream that says less than it has."""
+    """A stream with more samples than its length says."""
 
     def __iter__(self) -> Iterator[int]:
         return iter(range(60))
@@ -50,14 +50,14 @@ def warnings_of(kind: Any, workers: int, asked: bool) -> list[str]:
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_a_stream_that_is_longer_than_len_has_said_is_warned_of_as_torch_does(workers: int) -> None:
+def test_a_stream_longer_than_its_len_is_warned_of_as_by_torch(workers: int) -> None:
     expected = warnings_of(data.DataLoader, workers, asked=True)
     assert "a stream of numbers" in expected[0]
     assert warnings_of(hr.DataLoader, workers, asked=True) == expected
     assert not warnings_of(hr.DataLoader, workers, asked=False)
 
 
-def test_the_iterator_shows_the_worker_processes_of_torchs() -> None:
+def test_the_iterator_shows_its_worker_processes_as_torchs_does() -> None:
     with contextlib.closing(hr.DataLoader(Longer(), num_workers=2, batch_size=None)) as loader:
         batches = iter(loader)
         assert [worker.is_alive() for worker in batches._workers] == [True, True]
@@ -93,10 +93,10 @@ class Opening(data.Dataset[Any]):
 
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("kind", ["of a sample", "of a strict loader"])
-def test_an_error_that_ends_an_iteration_leaves_its_iterator_in_no_cycle_of_references(
+def test_an_error_that_ends_an_iteration_leaves_no_reference_cycle_with_the_iterator(
     folder: Path, kind: str, workers: int
 ) -> None:
-    """Torch's worker processes end at once when the last reference goes, and late as garbage."""
+    """torch's worker processes end when the last reference goes; as garbage they end late."""
     dataset: Any = Refusing() if kind == "of a sample" else Opening(next(folder.rglob("*.jpg")))
     loader = hr.DataLoader(dataset, 2, num_workers=workers, strict=kind != "of a sample")
     watched: list[weakref.ref[Any]] = []
@@ -123,7 +123,7 @@ def test_an_error_that_ends_an_iteration_leaves_its_iterator_in_no_cycle_of_refe
 
 
 class Drawn(data.Dataset[Any]):
-    """An image as a tensor, its number, the worker that made it and what its code drew."""
+    """An image as a tensor, its number, its worker, and what its code drew."""
 
     def __init__(self, folder: Path) -> None:
         self.paths = sorted(folder.rglob("*.jpg"))[:8]
@@ -153,7 +153,7 @@ def epochs_with_changes(kind: Any, folder: Path, persistent: bool) -> list[list[
     found = []
     with contextlib.closing(loader) if kind is hr.DataLoader else contextlib.nullcontext():
         for name, value in (
-            ("collate_fn", data.default_collate),  # as it was
+            ("collate_fn", data.default_collate),  # restores the old value
             ("collate_fn", reversed_pairs),
             ("generator", torch.Generator().manual_seed(5)),
             ("num_workers", 2),
@@ -179,7 +179,7 @@ def epochs_with_changes(kind: Any, folder: Path, persistent: bool) -> list[list[
 # torch's iterator of workers without a prefetch_factor is garbage that cannot end.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("persistent", [False, True])
-def test_what_is_set_between_two_iterations_counts_as_in_torchs_loader(
+def test_attributes_set_between_two_iterations_take_effect_as_in_torchs_loader(
     folder: Path, persistent: bool
 ) -> None:
     torch.manual_seed(1)
@@ -190,7 +190,7 @@ def test_what_is_set_between_two_iterations_counts_as_in_torchs_loader(
 
 
 @pytest.mark.parametrize("kind", [Drawn, Longer])
-def test_the_end_of_a_loader_ends_its_persistent_workers(folder: Path, kind: Any) -> None:
+def test_closing_a_loader_ends_its_persistent_workers(folder: Path, kind: Any) -> None:
     dataset = kind(folder) if kind is Drawn else kind()
     loader = hr.DataLoader(dataset, num_workers=1, persistent_workers=True)
     assert loader._iterator is None
@@ -205,8 +205,8 @@ def test_the_end_of_a_loader_ends_its_persistent_workers(folder: Path, kind: Any
 
 
 @pytest.mark.parametrize("options", [{}, {"num_workers": 1}, {"batch_size": None}])
-def test_a_dataset_goes_with_its_loader(paths: list[str], options: dict[str, Any]) -> None:
-    """At once, as with torch's: an LMDB is not opened twice in one process."""
+def test_a_dataset_is_freed_with_its_loader(paths: list[str], options: dict[str, Any]) -> None:
+    """At once, as with torch's loader, because an LMDB cannot be opened twice in one process."""
 
     def made(path: str, index: int) -> Any:
         return F.to_tensor(Image.open(path).convert("RGB").resize((9, 9)))

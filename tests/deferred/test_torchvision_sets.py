@@ -51,7 +51,7 @@ def sun(root: Path) -> Any:
     base = root / "SUN397"
     for number, name in enumerate(["a/abbey", "a/abbey", "b/bar/indoor"]):
         photograph(base / name[0] / name[2:] / f"sun_{number}.jpg", number)
-    # Of a path torchvision takes what is behind the letter.
+    # torchvision takes the part of a path after the letter.
     (base / "ClassName.txt").write_text("/a/abbey\n/b/bar/indoor\n")
     return datasets.SUN397(root, transform=STEPS)
 

@@ -1,4 +1,4 @@
-"""EXIF and transparency where a dataset's own code opens images: as Pillow, natively or not."""
+"""EXIF and transparency of images that a dataset's own code opens: as by Pillow, native or not."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ WORKERS = pytest.mark.parametrize("workers", [0, 1])
 
 @pytest.fixture(scope="module")
 def turned(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """A JPEG of each orientation."""
+    """One JPEG of each orientation."""
     made = []
     for number in range(9):
         path = tmp_path_factory.mktemp("turned") / f"{number}.jpg"
@@ -43,7 +43,7 @@ def turned(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 
 
 @WORKERS
-def test_an_image_is_turned_where_the_program_turns_it_and_exif_is_the_files(
+def test_an_image_is_turned_only_where_the_program_turns_it_and_keeps_its_files_exif(
     turned: list[str], workers: int
 ) -> None:
     def made(path: str, index: int) -> Any:
@@ -58,7 +58,8 @@ def test_an_image_is_turned_where_the_program_turns_it_and_exif_is_the_files(
 
 @pytest.fixture(scope="module")
 def transparent(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """PNG files with alpha: of colours, of grey, of a palette and of one colour of three kinds."""
+    """PNG files with alpha: in colour, grey, with a palette, and with one transparent colour of
+    three kinds."""
     place, made = tmp_path_factory.mktemp("transparent"), []
     colours = np.concatenate([images.pixels(40, 30), images.pixels(40, 30, 1, seed=4)], axis=2)
     photograph = Image.fromarray(colours, "RGBA")
@@ -79,7 +80,7 @@ def transparent(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 
 @WORKERS
 @pytest.mark.filterwarnings("ignore:Palette images with Transparency")
-def test_transparent_pixels_keep_the_colour_below_and_are_native_without_their_alpha(
+def test_transparent_pixels_keep_their_colour_and_are_native_without_alpha(
     transparent: list[str], workers: int
 ) -> None:
     dataset = Opens(transparent, lambda path, _: F.to_tensor(Image.open(path).convert("RGB")))
@@ -106,13 +107,13 @@ USES: dict[str, Callable[[Any], Any]] = {
 @WORKERS
 @pytest.mark.parametrize("use", USES)
 @pytest.mark.filterwarnings("ignore:Palette images with Transparency")
-def test_what_uses_transparency_has_pillows_pixels_in_python_and_the_cure_is_said(
+def test_an_operation_with_transparency_gives_pillows_pixels_in_python_and_explain_says_the_cure(
     transparent: list[str], use: str, workers: int
 ) -> None:
     def made(path: str, index: int) -> Any:
         return F.pil_to_tensor(USES[use](Image.open(path)))
 
-    dataset = Opens(transparent[:3], made)  # what is RGB as it is is native
+    dataset = Opens(transparent[:3], made)  # an image that is RGB already is native
     compared(dataset, strict=False, batch_size=None, num_workers=workers)
     with contextlib.closing(hr.DataLoader(dataset, batch_size=None)) as loader:
         for index in range(3):
@@ -160,7 +161,7 @@ COLOURS: dict[str, Callable[[Any], Any]] = {
 
 @WORKERS
 @pytest.mark.filterwarnings("ignore:Palette images with Transparency")
-def test_a_colour_that_is_transparent_in_a_file_is_converted_with_the_image(
+def test_the_transparent_colour_of_a_file_is_converted_with_the_image(
     transparent: list[str], workers: int
 ) -> None:
     for use in COLOURS.values():
@@ -186,7 +187,7 @@ SENT: dict[str, Callable[[Any], Any]] = {
 
 
 def info_and_pixels(image: Any) -> Any:
-    """What the process that trains finds in an image that a worker process sent."""
+    """What the training process finds in an image that a worker process sent."""
     told = {key: image.info.get(key) for key in ("k", "transparency")}
     left = image.getexif().get(ORIENTATION)
     return repr(told), left, image.mode, F.pil_to_tensor(image.convert("RGBA"))
@@ -194,7 +195,7 @@ def info_and_pixels(image: Any) -> Any:
 
 @pytest.mark.parametrize("use", SENT)
 @pytest.mark.filterwarnings("ignore:Palette images with Transparency")
-def test_an_image_from_a_worker_process_says_of_itself_what_it_said_there(
+def test_an_image_from_a_worker_process_has_the_info_and_pixels_it_had_there(
     transparent: list[str], turned: list[str], use: str
 ) -> None:
     dataset = Opens(transparent + turned[1:3], lambda path, _: SENT[use](Image.open(path)))
@@ -237,7 +238,7 @@ ANEW: dict[str, Callable[[Any], Any]] = {
 
 @WORKERS
 @pytest.mark.parametrize("asked", [False, True])
-def test_what_a_function_makes_has_the_info_that_pillows_has_and_is_turned_by_that_alone(
+def test_the_result_of_a_function_has_pillows_info_and_is_turned_by_it_only(
     turned: list[str], asked: bool, workers: int
 ) -> None:
     def made(path: str, index: int) -> Any:
@@ -254,7 +255,7 @@ def test_what_a_function_makes_has_the_info_that_pillows_has_and_is_turned_by_th
     compared(Opens(turned[5:7], made), batch_size=None, num_workers=workers)
 
 
-def test_a_colour_that_the_program_took_out_of_info_is_not_transparent_behind_a_function(
+def test_a_transparent_colour_deleted_from_info_is_not_transparent_after_a_function(
     transparent: list[str],
 ) -> None:
     def made(path: str, index: int) -> Any:
@@ -264,14 +265,14 @@ def test_a_colour_that_the_program_took_out_of_info_is_not_transparent_behind_a_
     compared(Opens([transparent[3]], made), strict=False, batch_size=None)
 
 
-def test_an_image_of_a_worker_process_behind_a_border_is_not_turned(turned: list[str]) -> None:
+def test_an_image_with_a_border_from_a_worker_process_is_not_turned(turned: list[str]) -> None:
     dataset = Opens(turned[5:7], lambda path, _: F.pad(Image.open(path), [3]))
     with contextlib.closing(hr.DataLoader(dataset, batch_size=None, num_workers=1)) as loader:
         assert [image.getexif().get(ORIENTATION) for image in loader] == [None, None]
 
 
 @pytest.mark.filterwarnings("ignore:Palette images with Transparency")
-def test_a_folders_image_has_the_transparent_colour_that_pillow_converts(
+def test_an_image_of_a_folder_has_its_transparent_colour_converted_as_by_pillow(
     transparent: list[str], tmp_path: Path
 ) -> None:
     (tmp_path / "class").mkdir()
@@ -283,7 +284,7 @@ def test_a_folders_image_has_the_transparent_colour_that_pillow_converts(
         compared(ImageFolder(str(tmp_path), own), strict=False, batch_size=None)
 
 
-def test_a_folders_image_that_pillow_decodes_is_turned_by_its_exif(tmp_path: Path) -> None:
+def test_an_image_of_a_folder_that_pillow_decodes_is_turned_by_its_exif(tmp_path: Path) -> None:
     (tmp_path / "class").mkdir()
     exif = Image.Exif()
     exif[ORIENTATION] = 6
@@ -296,7 +297,9 @@ def test_a_folders_image_that_pillow_decodes_is_turned_by_its_exif(tmp_path: Pat
         compared(ImageFolder(str(tmp_path), own), strict=False, batch_size=None)
 
 
-def test_a_folders_image_behind_a_border_is_not_turned(turned: list[str], tmp_path: Path) -> None:
+def test_an_image_of_a_folder_with_a_border_is_not_turned(
+    turned: list[str], tmp_path: Path
+) -> None:
     (tmp_path / "class").mkdir()
     shutil.copy(turned[6], tmp_path / "class")
     own = tv.Compose([tv.Pad(4), ImageOps.exif_transpose, tv.ToTensor()])

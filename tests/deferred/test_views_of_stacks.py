@@ -1,4 +1,4 @@
-"""Stacks within samples, as the frames of a clip, stacks of these, and views of stacks."""
+"""Stacks within samples (the frames of a clip), stacks of such stacks, and views of stacks."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ JOINED: dict[str, Callable[[list[Any]], Any]] = {
 
 @WORKERS
 @pytest.mark.parametrize("what", JOINED)
-def test_stacks_joined_along_their_first_axis_are_one(
+def test_stacks_concatenated_along_their_first_axis_are_one_stack(
     paths: list[str], what: str, workers: int
 ) -> None:
     natively(Opens(paths[:6], image_of("floats")), counted(JOINED[what]), workers)
@@ -82,12 +82,12 @@ SPATIAL = tv.Compose([tv.CenterCrop(15), tv.ToTensor(), tv.Normalize(0.4, 0.2)])
 
 
 def frames(path: str) -> list[Any]:
-    """As of a clip: shifted by a pixel each."""
+    """The frames of a clip, each shifted by a pixel."""
     return [opened(path).crop((shift, 0, 16 + shift, 16)) for shift in range(4)]
 
 
 def clip(path: str) -> Any:
-    """As of programs for video: channels first, time second."""
+    """The layout of programs for video: channels first, then time."""
     return torch.stack([SPATIAL(frame) for frame in frames(path)], 0).permute(1, 0, 2, 3)
 
 
@@ -134,7 +134,9 @@ def test_stacks_within_samples_are_native_with_torchs_bytes(
 
 
 @pytest.mark.parametrize("what", SAMPLES)
-def test_without_a_batch_they_have_torchs_strides(paths: list[str], what: str) -> None:
+def test_views_and_arithmetic_on_a_single_sample_have_torchs_strides(
+    paths: list[str], what: str
+) -> None:
     compared(Opens(paths[:2], lambda path, index: SAMPLES[what](path)), batch_size=None)
 
 
@@ -180,7 +182,7 @@ SHARING: dict[str, Callable[[Any, Any], Any]] = {
 
 @WORKERS
 @pytest.mark.parametrize("what", SHARING)
-def test_a_write_to_a_stack_is_seen_where_torch_shows_it(
+def test_a_write_to_a_stack_is_visible_wherever_it_is_in_torch(
     paths: list[str], what: str, workers: int
 ) -> None:
     def made(path: str, index: int) -> Any:
@@ -211,7 +213,9 @@ WRONG: dict[str, Callable[[Any], Any]] = {
 
 
 @pytest.mark.parametrize("what", WRONG)
-def test_an_error_is_torchs_and_met_in_the_datasets_own_code(paths: list[str], what: str) -> None:
+def test_an_operations_error_is_torchs_and_is_raised_in_the_datasets_own_code(
+    paths: list[str], what: str
+) -> None:
     def tried(path: str, index: int) -> Any:
         try:
             return WRONG[what](clip_of_bytes(path)), "no error"
@@ -224,7 +228,7 @@ def test_an_error_is_torchs_and_met_in_the_datasets_own_code(paths: list[str], w
 
 
 @WORKERS
-def test_a_bad_frame_is_found_where_the_program_catches_it(
+def test_a_bad_frame_raises_where_the_program_catches_the_error(
     paths: list[str], tmp_path: Path, workers: int
 ) -> None:
     cut = tmp_path / "cut.jpg"
@@ -251,8 +255,8 @@ def test_the_frames_of_a_batch_are_decoded_into_one_memory(paths: list[str]) -> 
     assert batch.untyped_storage().nbytes() == batch.nbytes
 
 
-def test_explain_calls_them_native(paths: list[str]) -> None:
+def test_explain_calls_stacks_of_frames_native(paths: list[str]) -> None:
     loader = hr.DataLoader(Opens(paths, lambda path, index: (clip(path), TEN(opened(path)))), 2)
     assert loader.explain().native
     loader.close()
-    assert Image.open(paths[0]).size  # as ever
+    assert Image.open(paths[0]).size  # as it always was

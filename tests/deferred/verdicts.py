@@ -1,4 +1,4 @@
-"""What the table of docs/drop-in.md says of a program, asked of a loader over the same shape."""
+"""Checks what the table of docs/drop-in.md says of a program with a loader of the same shape."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class Chances(NamedTuple):
     """Arguments of a program's random transforms.
 
     Attributes:
-        p: the probability of what may or may not happen.
+        p: the probability of transforms that have one.
         scale: of RandomResizedCrop.
-        factor: what a colour is multiplied by.
+        factor: by what a colour is multiplied.
     """
 
     p: float
@@ -35,7 +35,7 @@ class Chances(NamedTuple):
 
 
 DRAWN = Chances(0.5, (0.3, 1.0), (0.6, 1.4))
-# Nothing is left to chance: a crop of four times the image is refused ten times, and then central.
+# Nothing random is left: a crop of four times the image is refused ten times, and then central.
 CERTAIN = Chances(1.0, (4.0, 4.0), (1.3, 1.3))
 
 
@@ -50,13 +50,13 @@ def table() -> dict[str, str]:
 
 
 def runs(program: str, dataset: Any, **options: Any) -> None:
-    """The program's loader, nothing of which is drawn: native as the table says, torch's bytes."""
+    """Checks the program's loader without random draws: native as the table says, torch's bytes."""
     native = _explained(program, dataset, **options)
     compared(dataset, strict=native, **options)
 
 
 def draws(program: str, dataset: Any, **options: Any) -> None:
-    """The program's loader whose transforms draw: torch's structure, and repeated by seeds."""
+    """Checks the program's loader with random draws: torch's structure, repeated by seeds."""
     native = _explained(program, dataset, **options)
     options = {"batch_size": 5} | options
     expected = list(data.DataLoader(dataset, **options))
@@ -66,7 +66,7 @@ def draws(program: str, dataset: Any, **options: Any) -> None:
 
 
 def _explained(program: str, dataset: Any, **options: Any) -> bool:
-    """Whether the table says native, and ``explain`` and ``strict`` the same."""
+    """Whether the table says native; checks that ``explain`` and ``strict`` agree."""
     word = table()[program]
     with contextlib.closing(hr.DataLoader(dataset, **options)) as loader:
         told = loader.explain()
@@ -92,7 +92,7 @@ def _seeded(dataset: Any, **options: Any) -> list[Any]:
 
 
 def _shaped(value: Any) -> Any:
-    """Types, shapes and dtypes at any depth; values of what is no image."""
+    """Types, shapes and dtypes at any depth; values of everything but images."""
     if isinstance(value, torch.Tensor | np.ndarray):
         small = value.ndim < 2 and value.dtype not in (torch.float32, np.float32)
         return type(value), tuple(value.shape), value.dtype, value.tolist() if small else None
