@@ -1,4 +1,4 @@
-"""The C ABI itself, called as another language would: lent memory, the event, strictness."""
+"""The C ABI itself, called as from another language: lent memory, the event, strictness."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_batches_are_written_into_lent_memory_first(dataset: int) -> None:
                 assert images.data == loans[batch.tag][1]
             tags.append(batch.tag)
             library.hr_release(batch.batch, None)
-        # A batch may have been begun in the ring's memory before the loans came.
+        # A batch may have been begun in the ring's own memory before the loans came.
         assert {tag for tag in tags if tag != -1} == {7, 8, 9}
         assert len([tag for tag in tags if tag != -1]) == 3
 
@@ -129,7 +129,7 @@ def native_op(function: Any) -> dict[str, Any]:
 
 
 @pytest.mark.slow
-def test_no_function_of_the_programs_runs_once_its_loader_is_closed(dataset: int) -> None:
+def test_no_function_of_the_program_runs_after_its_loader_is_closed(dataset: int) -> None:
     running, calls = threading.Event(), []
 
     @pixel_function
@@ -182,7 +182,7 @@ def test_close_waits_for_the_image_that_is_written_into_lent_memory(dataset: int
         assert [memory.raw for memory, _ in loans] == were
 
 
-def test_the_event_is_readable_just_while_a_batch_is_ready(dataset: int) -> None:
+def test_the_event_is_readable_exactly_while_a_batch_is_ready(dataset: int) -> None:
     library, batch, error = _lib.library(), abi.Batch(), abi.Error()
 
     def drained_and_unreadable() -> bool:
@@ -207,7 +207,7 @@ def readable(descriptor: ctypes.c_int32, seconds: float) -> bool:
     return bool(select.select([descriptor.value], [], [], seconds)[0])
 
 
-def test_next_with_no_time_only_looks(dataset: int) -> None:
+def test_next_with_a_timeout_of_zero_or_less_only_looks(dataset: int) -> None:
     library, batch, error = _lib.library(), abi.Batch(), abi.Error()
     with _opened("hr_loader_open", {**CONFIG, "read_delay_ms": 1500}, dataset) as loader:
 
@@ -220,7 +220,7 @@ def test_next_with_no_time_only_looks(dataset: int) -> None:
         within(0.1, look)
 
 
-def test_end_of_epoch_is_said_once_and_the_next_epoch_follows(dataset: int) -> None:
+def test_the_end_of_an_epoch_is_reported_once_and_the_next_epoch_follows(dataset: int) -> None:
     library, batch, error = _lib.library(), abi.Batch(), abi.Error()
     with _opened("hr_loader_open", CONFIG, dataset) as loader:
         places = []
@@ -288,7 +288,7 @@ def test_configurations_are_read_strictly(config: bytes, words: str) -> None:
     assert (code, words in text) == (5, True), text
 
 
-def test_memory_that_is_missing_is_refused_before_anything_is_done(dataset: int) -> None:
+def test_null_memory_is_refused_before_anything_is_done(dataset: int) -> None:
     loader_config = json.dumps(CONFIG).encode()
     config = (loader_config, len(loader_config))
     image = ctypes.create_string_buffer(images.jpeg(8, 8))
@@ -317,11 +317,11 @@ def test_memory_that_is_missing_is_refused_before_anything_is_done(dataset: int)
         assert failure("hr_loader_info", loader, answer, len(answer), None)[0] == 0
         batch = abi.Batch()
         assert _lib.library().hr_next(loader, 60_000, batch, None) == 0
-        assert batch.step == 0  # none was taken for the call that could not be told of it
+        assert batch.step == 0  # the refused call took no batch
         _lib.library().hr_release(batch.batch, None)
 
 
-def test_short_buffers_say_what_they_need_and_are_not_written(dataset: int) -> None:
+def test_a_short_buffer_is_not_written_and_the_needed_size_is_returned(dataset: int) -> None:
     need, buffer = ctypes.c_size_t(), ctypes.create_string_buffer(b"untouched", 64)
     code, text = failure("hr_dataset_info", dataset, -1, buffer, 10, byref(need))
     assert code == 3
@@ -332,8 +332,8 @@ def test_short_buffers_say_what_they_need_and_are_not_written(dataset: int) -> N
     assert json.loads(large.value)["rows"] == 24
 
 
-def test_memory_for_a_part_of_an_answer_in_place_of_pixels_is_refused() -> None:
-    """Every kind of answer that hr_decode has: pixels, what is drawn, a mask and boxes."""
+def test_hr_decode_refuses_memory_that_is_too_small_for_its_answer() -> None:
+    """For every kind of answer of hr_decode: pixels, drawn parameters, a mask and boxes."""
     image, made = images.png(8, 8, 2), abi.Image()
     mask, boxes = bytes(64), np.array([[0, 0, 4, 4]], np.float32).tobytes()
     flip = {"transform": [{"name": "RandomHorizontalFlip", "p": 1}]}
@@ -399,7 +399,7 @@ def test_loans_are_refused_by_a_closed_loader_and_end_with_it(dataset: int) -> N
         size = _lib.info("hr_loader_info", loader)["slot_bytes"]
         memory, address = aligned(size)
         assert library.hr_lend(loader, address, size, 1, error) == 0
-        for tag in (1, -1):  # lent already, and no tag
+        for tag in (1, -1):  # already lent, and a loan without a tag
             assert failure("hr_lend", loader, address, size, tag)[0] == 5
         assert library.hr_next(loader, 10_000, batch, error) == 0
         assert library.hr_release(batch.batch, error) == 0

@@ -1,4 +1,4 @@
-"""The C ABI's pointers: NULL in each place of each function, and buffers of every capacity."""
+"""The C ABI's pointers: NULL for each argument of each function, and buffers of every capacity."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ CONFIG = {
 
 
 class Objects:
-    """Handles and memory for calls that succeed, and all of it given back at the end."""
+    """Handles and memory for calls that succeed; all of it is given back at the end."""
 
     def __init__(self, packed: Path, directory: Path) -> None:
         self.packed, self._directory = packed, directory
@@ -64,13 +64,13 @@ class Objects:
         return out.value
 
     def writer(self) -> int:
-        """Of one sample."""
+        """A writer with one sample."""
         writer = self.opened("hr_writer_open", self.destination())
         assert _lib.library().hr_writer_add(writer, IMAGE, len(IMAGE), None, 0, None) == 0
         return writer
 
     def ready(self) -> int:
-        """The loader, standing in front of a batch."""
+        """The loader, with a batch ready."""
         assert _lib.library().hr_seek(self.loader, 0, 0, None) == 0
         return self.loader
 
@@ -80,7 +80,7 @@ class Objects:
         return self._handles[-1]
 
     def memory(self) -> tuple[int, int]:
-        """As much as a batch needs, from a multiple of 64."""
+        """As much memory as a batch needs, from a multiple of 64."""
         size = _lib.info("hr_loader_info", self.loader)["slot_bytes"]
         self._kept.append(ctypes.create_string_buffer(size + 64))
         return (ctypes.addressof(self._kept[-1]) + 63) & ~63, size
@@ -89,7 +89,7 @@ class Objects:
         return bytes(self._directory / "run.json")
 
     def keep(self, code: int) -> None:
-        """Remembers the handle or batch that a call made, to release it later."""
+        """Notes the handle or batch that a call made, to release it later."""
         for made in (self.out.value, self.held.batch):
             if made:
                 assert code == 0
@@ -115,11 +115,11 @@ def objects(packed: Path, tmp_path: Path) -> Iterator[Objects]:
 
 
 class Function(NamedTuple):
-    """Arguments that succeed, but for the error."""
+    """Arguments with which a call succeeds, without the error."""
 
     arguments: Callable[[Objects], tuple[Any, ...]]
     needed: tuple[int, ...] = ()  # pointers for which NULL is refused
-    spare: tuple[int, ...] = ()  # pointers for which NULL says that it is not wanted
+    spare: tuple[int, ...] = ()  # pointers for which NULL means: not wanted
     sizes: tuple[int, ...] = ()
 
 
@@ -140,7 +140,7 @@ def decode_arguments(_: Objects) -> tuple[Any, ...]:
 
 
 def decoder_task() -> Any:
-    """One that asks for a size."""
+    """A task that asks for a size."""
     return byref(abi.Task(bytes=ctypes.cast(IMAGE, ctypes.c_void_p), length=len(IMAGE)))
 
 
@@ -194,7 +194,7 @@ def called(o: Objects, name: str, arguments: tuple[Any, ...], error: Any) -> int
     return code
 
 
-def test_the_tables_here_have_every_function() -> None:
+def test_the_tables_of_this_file_have_every_function() -> None:
     assert {*FUNCTIONS, "hr_abi_version"} == set(abi.PROTOTYPES)
     for name, function in FUNCTIONS.items():
         pointers = {
@@ -206,7 +206,7 @@ def test_the_tables_here_have_every_function() -> None:
 
 
 @every_function
-def test_null_for_any_pointers_is_refused_or_says_that_it_is_not_wanted(
+def test_null_for_any_pointers_is_refused_or_means_that_the_value_is_not_wanted(
     objects: Objects, name: str
 ) -> None:
     function = FUNCTIONS[name]
@@ -221,7 +221,7 @@ def test_null_for_any_pointers_is_refused_or_says_that_it_is_not_wanted(
 
 
 @every_function
-def test_a_size_that_no_memory_has_is_refused(objects: Objects, name: str) -> None:
+def test_a_size_larger_than_any_memory_is_refused(objects: Objects, name: str) -> None:
     function = FUNCTIONS[name]
     for at, size in itertools.product(function.sizes, NO_SIZES):
         given = list(function.arguments(objects))
@@ -240,7 +240,7 @@ def test_a_size_that_no_memory_has_is_refused(objects: Objects, name: str) -> No
         ("hr_loader_open", (1,), ARGUMENT),
         ("hr_job_start", (0,), ARGUMENT),
         ("hr_writer_open", (0,), ARGUMENT),
-        ("hr_dataset_info", (2,), SHORT_BUFFER),  # which is how to ask for the size
+        ("hr_dataset_info", (2,), SHORT_BUFFER),  # the way to ask for the size
         ("hr_dataset_read", (2,), SHORT_BUFFER),
         ("hr_loader_info", (1,), SHORT_BUFFER),
         ("hr_job_result", (1,), SHORT_BUFFER),
@@ -249,16 +249,16 @@ def test_a_size_that_no_memory_has_is_refused(objects: Objects, name: str) -> No
         ("hr_decode", (4,), 0),
         ("hr_decode", (2, 4), 0),
         ("hr_decoder_open", (0,), ARGUMENT),
-        ("hr_decoder_submit", (1,), 0),  # a work of no tasks
+        ("hr_decoder_submit", (1,), 0),  # a work without tasks
         ("hr_submit", (1, 2), 0),  # the end of an epoch
         ("hr_writer_add", (1,), 0),
         ("hr_writer_add", (3,), 0),
         ("hr_writer_add", (1, 3), 0),
         ("hr_lend", (1,), ARGUMENT),
-        ("hr_trace", (1,), 0),  # which ends it
+        ("hr_trace", (1,), 0),  # ends the trace
     ],
 )
-def test_nothing_at_null_is_nothing(
+def test_null_with_length_zero_is_an_empty_value(
     objects: Objects, name: str, places: tuple[int, ...], expected: int
 ) -> None:
     given = list(FUNCTIONS[name].arguments(objects))
@@ -291,18 +291,18 @@ assert library.hr_decoder_submit(decoder, number, zero, ctypes.byref(work), None
 
 
 @pytest.mark.parametrize("address", [1, 8, 4095, 2**47])
-def test_the_address_of_nothing_may_be_any_number(objects: Objects, address: int) -> None:
+def test_with_length_zero_the_address_may_be_any_number(objects: Objects, address: int) -> None:
     processes.run(AT_ANY_ADDRESS, address, IMAGE.hex())
     number = ctypes.c_void_p(address)
     library, zero, error = _lib.library(), ctypes.c_size_t(0), abi.Error()
     indices = ctypes.cast(number, ctypes.POINTER(ctypes.c_int64))
     draws = ctypes.cast(number, ctypes.POINTER(ctypes.c_uint64))
-    # An empty batch, and no end of the epoch.
+    # This is an empty batch, and not the end of the epoch.
     assert library.hr_submit(objects.submitted, indices, draws, zero, byref(error)) == 0, error.text
     assert library.hr_next(objects.submitted, 60_000, objects.held, None) == 0
     assert objects.held.length == 0
     objects.keep(0)
-    # Nor the end of a trace.
+    # Nor does it end the trace.
     path = ctypes.cast(number, ctypes.c_char_p)
     assert library.hr_trace(objects.loader, path, zero, byref(error)) == ARGUMENT
     assert library.hr_writer_add(objects.writer(), path, zero, path, zero, None) == 0
@@ -318,7 +318,7 @@ def test_the_address_of_nothing_may_be_any_number(objects: Objects, address: int
     ],
     ids=["dataset", "sample", "bytes", "job"],
 )
-def test_an_answer_is_whole_where_its_buffer_is_large_enough_and_else_says_what_it_needs(
+def test_an_answer_is_written_whole_or_not_at_all_and_a_short_buffer_gets_the_needed_size(
     objects: Objects, name: str, before: Callable[[Objects], tuple[Any, ...]]
 ) -> None:
     first, need = before(objects), ctypes.c_size_t()
@@ -339,7 +339,7 @@ def test_an_answer_is_whole_where_its_buffer_is_large_enough_and_else_says_what_
         assert need.value == 7
 
 
-def test_a_batch_that_is_closed_by_mistake_stays_held(objects: Objects) -> None:
+def test_closing_a_batchs_handle_is_an_error_and_the_batch_stays_held(objects: Objects) -> None:
     library, batch, error = _lib.library(), abi.Batch(), abi.Error()
     assert library.hr_next(objects.loader, 60_000, batch, None) == 0
     held, pixels = batch.batch, batch.fields[0]

@@ -1,4 +1,4 @@
-"""``pack`` of a program's own datasets: every item once, in order, with exactly its pixels."""
+"""``pack`` of a program's own datasets: every item once, in order, with its exact pixels."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[2]
 
 
 class Own:
-    """A dataset that knows its items beforehand."""
+    """A dataset whose items are given beforehand."""
 
     def __init__(self, held: list[Any], classes: list[str] | None = None) -> None:
         self.held = held
@@ -49,7 +49,7 @@ def packed(source: Any, tmp_path: Path, **options: Any) -> hr.Dataset:
 
 
 @pytest.mark.parametrize("lossless", [None, "png"])
-def test_what_has_only_pixels_keeps_every_one(tmp_path: Path, lossless: str | None) -> None:
+def test_items_of_pixels_keep_every_pixel(tmp_path: Path, lossless: str | None) -> None:
     rgb, grey, rgba = noise(7, 5, 3), noise(6, 4, 1), noise(5, 9, 4)
     palette = Image.fromarray(rgb).convert("P")
     given = [
@@ -74,7 +74,7 @@ def test_what_has_only_pixels_keeps_every_one(tmp_path: Path, lossless: str | No
 
 
 @pytest.mark.parametrize("num_workers", [0, 2])
-def test_encoded_bytes_stay_as_they_are_and_in_order(tmp_path: Path, num_workers: int) -> None:
+def test_encoded_bytes_stay_unchanged_and_in_order(tmp_path: Path, num_workers: int) -> None:
     files = [jpeg(20 + number, 30, seed=number) for number in range(41)]
     source = Own([(data, number % 7) for number, data in enumerate(files)])
     seen: list[tuple[int, ...]] = []
@@ -115,7 +115,7 @@ def test_the_values_of_dicts_become_fields_of_their_types(tmp_path: Path) -> Non
         }
 
 
-def test_columns_are_said_as_for_containers(tmp_path: Path) -> None:
+def test_columns_are_named_as_for_containers(tmp_path: Path) -> None:
     one = {"left": jpeg(20, 20), "right": jpeg(30, 30), "y": 3, "label": 1, "n": 5, "m": 6}
     words: dict[str, Any] = {"image": "middle;right", "label": "y", "fields": ["n"]}
     with packed([one], tmp_path, **words) as dataset:
@@ -148,7 +148,7 @@ def test_labels_are_numbers_texts_or_a_field(
             assert found == field
 
 
-def test_names_of_classes_are_the_datasets_own_unless_others_are_said(tmp_path: Path) -> None:
+def test_class_names_are_the_datasets_own_unless_others_are_given(tmp_path: Path) -> None:
     source = Own([(jpeg(16, 16), "b"), (jpeg(16, 16), 0)], classes=["a", "b"])
     with packed(source, tmp_path) as dataset:
         assert (dataset.classes, [one.label for one in dataset]) == (["a", "b"], [1, 0])
@@ -176,14 +176,14 @@ def test_names_of_classes_are_the_datasets_own_unless_others_are_said(tmp_path: 
         ({"photo": jpeg(16, 16)}, r"no value is known as the image \(found \['photo'\]\)"),
     ],
 )
-def test_an_error_says_which_index_and_leaves_nothing(tmp_path: Path, bad: Any, words: str) -> None:
+def test_an_error_names_the_index_and_leaves_no_files(tmp_path: Path, bad: Any, words: str) -> None:
     with pytest.raises((errors.HeadraceError, RuntimeError), match=words) as caught:
         hr.pack(Own([(jpeg(16, 16), 0), bad]), tmp_path / "packed.hr")
     assert str(caught.value).startswith("source[1]: ")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_error_in_a_worker_says_which_index(tmp_path: Path) -> None:
+def test_an_error_in_a_worker_names_the_index(tmp_path: Path) -> None:
     source = Own([(jpeg(16, 16), 0)] * 20 + [ValueError("no such row")])
     with pytest.raises(RuntimeError, match=r"source\[20\]: ValueError: no such row"):
         hr.pack(source, tmp_path / "packed.hr", num_workers=1)
@@ -198,14 +198,14 @@ def test_a_mapping_of_splits_is_an_error_that_names_them(tmp_path: Path) -> None
         assert dataset[0].label == 1
 
 
-def test_images_may_be_encoded_anew_on_the_way(tmp_path: Path) -> None:
+def test_images_can_be_re_encoded_while_packing(tmp_path: Path) -> None:
     made = hr.pack(Own([(jpeg(64, 64), 0)]), tmp_path / "packed.hr", resize=32)
     assert (made["reencoded"], made["lossy"]) == (1, "resize 32, quality 90")
     with hr.Dataset(tmp_path / "packed.hr") as dataset:
         assert dataset[0].image.shape == (32, 32, 3)
 
 
-def test_any_dataset_of_headraces_is_packed_with_its_bytes(folder: Path, tmp_path: Path) -> None:
+def test_any_headrace_dataset_is_packed_with_its_bytes(folder: Path, tmp_path: Path) -> None:
     with hr.Dataset(folder) as listed, hr.Dataset.concat([listed, listed], classes=[]) as twice:
         hr.pack(twice, tmp_path / "packed.hr")
         with hr.Dataset(tmp_path / "packed.hr") as dataset:
@@ -214,7 +214,7 @@ def test_any_dataset_of_headraces_is_packed_with_its_bytes(folder: Path, tmp_pat
             assert dataset[-1].label == listed[-1].label
 
 
-def test_an_image_of_hugging_face_that_is_not_decoded_keeps_its_bytes(tmp_path: Path) -> None:
+def test_an_undecoded_hugging_face_image_keeps_its_bytes(tmp_path: Path) -> None:
     data = jpeg(20, 20)
     (tmp_path / "a.jpg").write_bytes(data)
     source = [
@@ -225,7 +225,7 @@ def test_an_image_of_hugging_face_that_is_not_decoded_keeps_its_bytes(tmp_path: 
         assert [bytes(dataset.read(number)) for number in range(2)] == [data, data]
 
 
-def test_the_usual_names_are_those_of_containers() -> None:
+def test_the_default_column_names_are_those_of_containers() -> None:
     source = (ROOT / "internal/scan/columns.go").read_text()
     for name, known in (("imageNames", items.IMAGE_NAMES), ("labelNames", items.LABEL_NAMES)):
         found = re.search(name + r"\s*= \[\]string{(.*)}", source)
@@ -233,7 +233,7 @@ def test_the_usual_names_are_those_of_containers() -> None:
         assert tuple(re.findall('"([^"]+)"', found[1])) == known
 
 
-def test_a_png_is_exact_for_pillow_too(tmp_path: Path) -> None:
+def test_a_packed_png_has_the_exact_pixels_in_pillow_too(tmp_path: Path) -> None:
     pixels = noise(9, 9, 3)
     with packed(Own([(pixels, 0)]), tmp_path, lossless="png") as dataset:
         assert np.array_equal(np.asarray(Image.open(io.BytesIO(dataset.read(0)))), pixels)

@@ -25,7 +25,7 @@ TAKE_ANY_ITERABLE = [("Dataset.from_files", "labels"), ("Loader", "sampler")]
 PATHS = ["", "a\0b", "\ud800", b"\xff\0", 3, None, ["a"]]
 SOURCES = [*PATHS[:-1], [""], [3], [["a"]], ("a\0b",)]
 NAMES = [b"x", 3, ["a"], "\ud800", "", "a\0b"]
-# The folder of the test is no container; what names a column is refused of it.
+# The test's folder is no container, so arguments that name columns are refused.
 CONTAINERS: dict[str, list[Any]] = {
     "format": [*NAMES, "pickle"],
     "image": [*NAMES, "jpg"],
@@ -38,7 +38,7 @@ CONTAINERS: dict[str, list[Any]] = {
 FLAGS = ["yes", 1, None, [], 0.0]
 COUNTS = [0, -1, 2**63, 2**70, "2", 1.0, [1], math.nan]
 RATES = [0, -1, math.nan, math.inf, "2", [1], True]
-# Of these 1.5 is a value.
+# Arguments for which 1.5 is a valid value.
 FRACTIONS = {"timeout", "rate", "seconds", "step_seconds", "image_bytes", "images_per_core"}
 TEXTS = [b"x", 3, None, ["a"], "\ud800"]
 
@@ -252,7 +252,7 @@ CASES: dict[str, dict[str, list[Any]]] = {
 
 
 def good(call: str, folder: Path, tmp_path: Path) -> tuple[Callable[..., Any], dict[str, Any]]:
-    """A public callable, and arguments that it takes."""
+    """A public callable, and valid arguments for it."""
     files = [str(path) for path in sorted(folder.rglob("*.jpg"))[:2]]
     return {
         "Dataset": (hr.Dataset, {"path": folder}),
@@ -276,14 +276,14 @@ def good(call: str, folder: Path, tmp_path: Path) -> tuple[Callable[..., Any], d
 
 
 def traced(path: Any) -> None:
-    """``Loader.trace`` of a loader over arrays, in memory."""
+    """``Loader.trace`` of a loader over arrays in memory."""
     images = hr.Dataset.from_arrays(np.zeros((2, 8, 8, 3), np.uint8), [0, 1])
     with images, hr.Loader(images, output="numpy") as loader:
         loader.trace(path)
 
 
 def own_parameters(function: Callable[..., Any]) -> set[str]:
-    """All but those that torch's own class checks."""
+    """All parameters but those that torch's own class checks."""
     found = inspect.signature(function).parameters.values()
     if function is hr.DataLoader:
         found = [parameter for parameter in found if parameter.kind is parameter.KEYWORD_ONLY]
@@ -298,7 +298,7 @@ def refused(function: Callable[..., Any], arguments: dict[str, Any], name: str) 
     assert len(str(caught.value)) < 400
 
 
-def test_every_argument_of_the_public_functions_has_wrong_values_here(
+def test_this_file_has_wrong_values_for_every_argument_of_the_public_functions(
     folder: Path, tmp_path: Path
 ) -> None:
     for call, cases in CASES.items():
@@ -320,7 +320,7 @@ def test_a_wrong_value_is_refused_with_the_arguments_name(
         if name in ("on_progress", "batch_fn", "sampler", "step", "transform") and callable(value):
             continue
         if (call, name) in TAKE_ANY_ITERABLE and isinstance(value, set | dict):
-            continue  # any iterable will do that has the right parts
+            continue  # any iterable with the right parts is accepted
         if name in FRACTIONS and value == 1.5:
             continue
         refused(function, {**arguments, name: value}, name)
@@ -344,11 +344,11 @@ ANYTHING = st.one_of(
 
 @pytest.fixture(scope="module")
 def writer(tmp_path_factory: pytest.TempPathFactory) -> hr.Writer:
-    """One for all examples: a refused sample leaves it as it was."""
+    """One writer for all examples: a refused sample leaves it unchanged."""
     folder = tmp_path_factory.mktemp("fuzz")
     made = hr.Writer(folder / "out", classes=["a", "b"])
     made.add(jpeg(8, 8), 0, key="first", n=1)
-    # Its files are opened behind the caller's back, and have to be there before a test begins.
+    # Its files are opened in the background, and must be there before a test begins.
     assert eventually(lambda: [*folder.glob(".out*/headrace-seek-*")])
     return made
 
@@ -356,7 +356,7 @@ def writer(tmp_path_factory: pytest.TempPathFactory) -> hr.Writer:
 @pytest.mark.slow
 @settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
 @given(image=ANYTHING, label=ANYTHING, key=ANYTHING, n=ANYTHING)
-def test_whatever_a_sample_is_given_as_it_is_taken_or_refused_by_name(
+def test_a_writer_takes_any_value_of_a_sample_or_refuses_it_by_name(
     writer: hr.Writer, image: Any, label: Any, key: Any, n: Any
 ) -> None:
     good: dict[str, Any] = {"image": b"", "label": 0, "key": None, "n": 1}
@@ -372,7 +372,7 @@ def test_whatever_a_sample_is_given_as_it_is_taken_or_refused_by_name(
 
 @settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
 @given(value=ANYTHING)
-def test_whatever_is_given_for_an_index_is_a_sample_or_refused(packed: Path, value: Any) -> None:
+def test_any_value_as_an_index_gives_a_sample_or_is_refused(packed: Path, value: Any) -> None:
     with hr.Dataset(packed) as dataset:
         for ask in (dataset.__getitem__, dataset.facts, dataset.read):
             try:
@@ -395,7 +395,7 @@ WRONG_STATES: dict[str, list[Any]] = {
 
 
 @pytest.mark.parametrize("kind", ["Loader", "IterableDataset", "DataLoader"])
-def test_a_wrong_state_is_refused_and_leaves_the_loader_where_it_was(
+def test_a_wrong_state_is_refused_and_leaves_the_loaders_position_unchanged(
     folder: Path, kind: str
 ) -> None:
     crop = [hr.transforms.CenterCrop(8)]
@@ -409,21 +409,23 @@ def test_a_wrong_state_is_refused_and_leaves_the_loader_where_it_was(
             continue
         for value in values:
             if (name, kind, value) == ("epoch", "DataLoader", 2**63):
-                continue  # it is of torch's seeds, which have 64 bits
+                continue  # in range: torch's seeds have 64 bits
             wrong = value if name == "state" else {**state, name: value}
             refused(loader.load_state_dict, {"state": wrong}, name)
             assert loader.state_dict() == state
 
 
 @pytest.mark.parametrize("kind", ["Loader", "IterableDataset"])
-def test_an_epoch_is_a_whole_number_from_0(folder: Path, kind: str) -> None:
+def test_an_epoch_that_is_not_a_whole_number_from_0_is_refused(folder: Path, kind: str) -> None:
     loader = getattr(hr, kind)(folder, 2, transform=[hr.transforms.CenterCrop(8)])
     for value in [-1, "x", 1.5, None, True, 2**63, [1]]:
         refused(loader.set_epoch, {"epoch": value}, "epoch")
 
 
 @pytest.mark.parametrize("name", CASES["Loader"])
-def test_an_iterable_dataset_refuses_as_a_loader_does_at_first_use(folder: Path, name: str) -> None:
+def test_an_iterable_dataset_refuses_arguments_as_a_loader_does_at_first_use(
+    folder: Path, name: str
+) -> None:
     arguments = {"dataset": folder, "transform": [hr.transforms.CenterCrop(8)]}
     for value in CASES["Loader"][name]:
         dataset = hr.IterableDataset(**{**arguments, name: value})
@@ -432,7 +434,7 @@ def test_an_iterable_dataset_refuses_as_a_loader_does_at_first_use(folder: Path,
 
 IMAGE = np.arange(16 * 16 * 3, dtype=np.uint8).reshape(16, 16, 3)
 CORNERS = [(0, 0), (15, 0), (15, 15), (0, 15)]
-# Every function on single images, and arguments after the first that it takes.
+# Every function on single images, with valid values of its arguments after the first.
 FUNCTIONS: dict[str, dict[str, Any]] = {
     "adjust_brightness": {"brightness_factor": 1.5, "tensor": False},
     "adjust_contrast": {"contrast_factor": 1.5, "tensor": False},
@@ -538,7 +540,7 @@ FUNCTIONS: dict[str, dict[str, Any]] = {
     "to_grayscale": {"num_output_channels": 1},
     "vflip": {},
 }
-# Values that no argument of any function accepts; below, those that one argument refuses.
+# Values that no argument of any function accepts; below, values that one argument refuses.
 WRONG = [
     object(),
     {1, 2},
@@ -611,7 +613,7 @@ def parameters(function: str) -> list[str]:
     return list(inspect.signature(getattr(hr.functional, function)).parameters)
 
 
-def test_every_function_on_an_image_is_called_here_with_all_its_arguments() -> None:
+def test_this_file_calls_every_function_on_an_image_with_all_its_arguments() -> None:
     assert set(FUNCTIONS) == set(hr.functional.__all__)
     for function, good in FUNCTIONS.items():
         assert parameters(function)[1:] == list(good)
@@ -625,13 +627,13 @@ def test_every_function_on_an_image_is_called_here_with_all_its_arguments() -> N
 def test_a_wrong_argument_of_a_function_is_refused_with_its_name(function: str, name: str) -> None:
     for value in [*WRONG, *ALSO_WRONG.get(name, [])]:
         if name == "data" and isinstance(value, bytes):
-            continue  # of the right type; what is wrong with it is in tests/faults
+            continue  # of the right type; tests/faults tests its content
         if function == "resize" and name == "size" and isinstance(value, tuple):
             continue
         refused(call, {"function": function, name: value}, name)
 
 
-# A number between would be a size that takes gigabytes, and is no mistake.
+# A number in between would be a valid size that takes gigabytes.
 SMALL_OR_ABSURD = st.one_of(st.integers(-(2**70), 64), st.integers(2**16, 2**70))
 WHATEVER = st.one_of(
     st.none(),
@@ -650,7 +652,7 @@ WHATEVER = st.one_of(
 
 @settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data(), value=WHATEVER)
-def test_whatever_a_function_is_given_it_takes_or_refuses_by_name(
+def test_a_function_takes_any_value_of_an_argument_or_refuses_it_by_name(
     data: st.DataObject, value: Any
 ) -> None:
     function = data.draw(st.sampled_from(sorted(FUNCTIONS)))
@@ -668,7 +670,7 @@ def test_whatever_a_function_is_given_it_takes_or_refuses_by_name(
 
 @settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
 @given(name=st.sampled_from(sorted(set(CASES["Loader"]) - {"dataset"})), value=WHATEVER)
-def test_whatever_a_loader_is_given_it_takes_or_refuses_by_name(
+def test_a_loader_takes_any_value_of_an_argument_or_refuses_it_by_name(
     packed: Path, name: str, value: Any
 ) -> None:
     arguments = {"transform": [hr.transforms.CenterCrop(8)], "output": "numpy", "num_threads": 1}
@@ -681,7 +683,7 @@ def test_whatever_a_loader_is_given_it_takes_or_refuses_by_name(
         assert name in ("device", "batch_size")
 
 
-def test_a_name_with_a_nul_is_in_the_sentence_whole(folder: Path) -> None:
+def test_an_error_message_has_the_whole_name_also_if_it_contains_a_nul(folder: Path) -> None:
     for wrong in ({"name": "\0Crop"}, {"name": "CenterCrop", "size": 8, "\0size": 8}):
         with pytest.raises(errors.ArgumentError, match=r"\\x00|\\u0000") as caught:
             hr.Loader(folder, transform=[wrong])

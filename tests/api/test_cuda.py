@@ -1,4 +1,4 @@
-"""Batches for a CUDA device, on one: what the loader copies itself, and what its user copies."""
+"""Batches for a CUDA device, tested with one: copied by the loader itself, and by its user."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def busy(milliseconds: int) -> None:
 @pytest.mark.parametrize("dtype", ["uint8", "float16", "float32"])
 @pytest.mark.parametrize("layout", ["NCHW", "channels_last"])
 @pytest.mark.parametrize("shuffle", [True, False])
-def test_batches_on_the_device_are_those_of_the_cpu(
+def test_batches_on_the_device_equal_those_of_the_cpu(
     packed: Path, dtype: str, layout: str, shuffle: bool
 ) -> None:
     form = {"dtype": dtype, "layout": layout, "fields": ["index", "key"], "shuffle": shuffle}
@@ -73,7 +73,7 @@ def test_mixed_batches_and_views_come_to_the_device_whole(packed: Path) -> None:
             assert all(torch.equal(a[name], c[name].cpu()) for name in ("large", "small"))
 
 
-def test_held_batches_on_the_device_never_change_also_where_another_stream_reads_them(
+def test_held_batches_on_the_device_never_change_also_if_another_stream_reads_them(
     many: Path,
 ) -> None:
     crop = [{"name": "CenterCrop", "size": 32}]
@@ -91,7 +91,7 @@ def test_held_batches_on_the_device_never_change_also_where_another_stream_reads
                 side.wait_stream(torch.cuda.current_stream())
                 with torch.cuda.stream(side):
                     busy(2)
-                    # Read long after the batch was dropped by everybody but this stream.
+                    # Read long after everybody but this stream has dropped the batch.
                     dropped = images.clone()
                     images.record_stream(side)
                     sums.append((dropped.long().sum((1, 2, 3)), more["index"]))
@@ -120,14 +120,16 @@ def test_no_batch_is_overwritten_while_its_copy_or_a_kernel_still_runs(
             for images, _, more in loader:
                 index = more["index"].to("cuda", non_blocking=True)
                 if epoch % 3 == 0:
-                    busy(1)  # so that copies wait behind kernels, and batches outrun them
+                    busy(1)  # so copies wait behind kernels, and batches outrun them
                 moved = images.to("cuda", non_blocking=True)
                 del images, more
                 wrong += (moved.long().sum((1, 2, 3)) != expected[index]).any()
     assert int(wrong) == 0
 
 
-def test_pinned_batches_are_pinned_as_pytorch_says_and_equal_to_ordinary_ones(packed: Path) -> None:
+def test_pinned_batches_are_pinned_according_to_pytorch_and_equal_ordinary_ones(
+    packed: Path,
+) -> None:
     with loader_of(packed, pin_memory=True) as pinned, loader_of(packed) as own:
         for (a, b), (c, d) in zip(pinned, own, strict=True):
             assert a.is_pinned()
@@ -136,7 +138,7 @@ def test_pinned_batches_are_pinned_as_pytorch_says_and_equal_to_ordinary_ones(pa
             assert torch.equal(b, d)
 
 
-def test_the_drop_ins_batches_are_pinned_and_equal_to_torchs(folder: Path) -> None:
+def test_pinned_batches_of_dataloader_are_pinned_and_equal_torchs(folder: Path) -> None:
     vision = pytest.importorskip("torchvision")
     transform = vision.transforms.Compose(
         [
@@ -156,7 +158,9 @@ def test_the_drop_ins_batches_are_pinned_and_equal_to_torchs(folder: Path) -> No
     ours.close()
 
 
-def test_a_state_counts_what_was_handed_out_and_not_what_was_copied_ahead(packed: Path) -> None:
+def test_a_state_counts_batches_that_were_handed_out_and_not_those_copied_ahead(
+    packed: Path,
+) -> None:
     class Own:
         def __iter__(self) -> Iterator[int]:
             yield from reversed(range(24))
@@ -180,7 +184,7 @@ def test_a_state_counts_what_was_handed_out_and_not_what_was_copied_ahead(packed
             assert seen == all_of_it
 
 
-def test_a_damaged_image_is_an_error_in_its_own_place_and_the_batches_behind_it_come(
+def test_a_damaged_image_is_an_error_at_its_batch_and_later_batches_come(
     tmp_path: Path,
 ) -> None:
     root = plain_tree(tmp_path / "tree", 24, 1)
@@ -196,7 +200,7 @@ def test_a_damaged_image_is_an_error_in_its_own_place_and_the_batches_behind_it_
         with pytest.raises((errors.BadImageError, errors.TruncatedError), match=bad.name):
             next(batches)
         assert loader.state_dict()["position"] == 10
-        assert len(list(batches)) == 7  # those behind it
+        assert len(list(batches)) == 7  # the later batches
 
 
 def test_an_early_break_and_close_leave_nothing_and_batches_outlive_the_loader(

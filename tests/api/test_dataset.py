@@ -1,4 +1,4 @@
-"""Datasets: samples by number, however they lie on disk."""
+"""Datasets: samples by number, whatever their form on disk."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_negative_numbers_count_from_the_end(dataset: hr.Dataset) -> None:
 
 
 @pytest.mark.parametrize("index", [24, -25, 2**40])
-def test_there_is_no_sample_outside(dataset: hr.Dataset, index: int) -> None:
+def test_an_index_out_of_range_raises_an_index_error(dataset: hr.Dataset, index: int) -> None:
     with pytest.raises(IndexError, match="24") as caught:
         dataset[index]
     assert isinstance(caught.value, errors.NoSampleError)
@@ -72,18 +72,18 @@ def test_a_slice_is_a_list_of_samples(dataset: hr.Dataset) -> None:
 
 
 @pytest.mark.parametrize("index", ["class0/image0000", 1.0, None, (1, 2), slice("a", None)])
-def test_what_is_no_number_is_refused_as_an_index(dataset: hr.Dataset, index: object) -> None:
+def test_an_index_that_is_not_a_whole_number_is_refused(dataset: hr.Dataset, index: object) -> None:
     for ask in (dataset.__getitem__, dataset.facts, dataset.read):
         with pytest.raises(TypeError, match="index=") as caught:
             ask(index)  # type: ignore[arg-type]
         assert isinstance(caught.value, errors.ArgumentError)
 
 
-def test_iterating_ends(dataset: hr.Dataset) -> None:
+def test_iterating_over_a_dataset_ends(dataset: hr.Dataset) -> None:
     assert [label for _, label in dataset] == [0] * 8 + [1] * 8 + [2] * 8
 
 
-def test_pickling_carries_the_configuration_only(dataset: hr.Dataset) -> None:
+def test_a_pickle_holds_only_the_configuration(dataset: hr.Dataset) -> None:
     text = pickle.dumps(dataset)
     assert len(text) < 1000
     again = pickle.loads(text)
@@ -96,14 +96,14 @@ def _key(dataset: hr.Dataset, index: int) -> str:
     return dataset[index].key
 
 
-def test_a_spawned_worker_opens_it_anew(folder: Path) -> None:
+def test_a_spawned_worker_opens_the_dataset_anew(folder: Path) -> None:
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         assert pool.apply(_key, (hr.Dataset(folder), 2)) == "class0/image0006"
         pool.close()
         pool.join()
 
 
-def test_files_anywhere_make_a_dataset(folder: Path) -> None:
+def test_any_list_of_files_can_be_a_dataset(folder: Path) -> None:
     paths = files(folder)[::5]
     with hr.Dataset.from_files(paths, range(len(paths)), list("abcde")) as dataset:
         assert dataset.classes == list("abcde")
@@ -126,7 +126,7 @@ def test_labels_are_numbers_or_names_of_the_classes(folder: Path) -> None:
             hr.Dataset.from_files(paths, labels, classes)
 
 
-def test_what_cannot_be_a_dataset_is_refused_by_its_kind(tmp_path: Path) -> None:
+def test_each_source_that_is_no_dataset_is_refused_with_its_own_error(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="nowhere") as missing:
         hr.Dataset(tmp_path / "nowhere")
     assert isinstance(missing.value, errors.MissingFileError)
@@ -140,7 +140,7 @@ def test_what_cannot_be_a_dataset_is_refused_by_its_kind(tmp_path: Path) -> None
         hr.Dataset(tmp_path, backend="carrier pigeon")
 
 
-def test_a_bad_sample_says_which_file_and_which_record(tmp_path: Path) -> None:
+def test_an_error_of_a_bad_sample_names_its_file_and_record(tmp_path: Path) -> None:
     good = jpeg(40, 30)
     bad = {"a/0.jpg": good, "a/1.jpg": good[:200], "a/2.jpg": b"no image at all, this"}
     dataset = hr.Dataset(write_tree(tmp_path, bad))
@@ -171,7 +171,7 @@ def test_a_changed_byte_in_a_shard_is_a_checksum_error(folder: Path, tmp_path: P
         assert dataset[1].key == "class0/image0003"
 
 
-def test_a_closed_dataset_says_so(folder: Path) -> None:
+def test_use_of_a_closed_dataset_is_an_error_that_says_so(folder: Path) -> None:
     dataset = hr.Dataset(folder)
     dataset.close()
     dataset.close()
@@ -179,14 +179,14 @@ def test_a_closed_dataset_says_so(folder: Path) -> None:
         dataset[0]
 
 
-def test_errors_cross_a_pickle_whole() -> None:
+def test_errors_keep_all_their_attributes_when_pickled() -> None:
     failure = errors.TruncatedError("a.tar: cut", file="a.tar", record=3, offset=99)
     again = pickle.loads(pickle.dumps(failure))
     assert type(again) is errors.TruncatedError
     assert (str(again), again.file, again.record, again.offset) == ("a.tar: cut", "a.tar", 3, 99)
 
 
-def test_any_bytes_pillow_reads_in_memory_match(folder: Path) -> None:
+def test_read_gives_the_files_bytes_and_the_image_has_pillows_size(folder: Path) -> None:
     data = files(folder)[0].read_bytes()
     with hr.Dataset(folder) as dataset:
         assert bytes(dataset.read(0)) == data

@@ -1,4 +1,4 @@
-"""Many images at once: the decoder behind deferred images, by its Python face and by the C ABI."""
+"""Many images at once: the decoder behind recorded images, through Python and through the C ABI."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def text(config: dict[str, Any]) -> bytes:
 
 
 def alone(encoded: bytes, config: dict[str, Any], key: Key = NO_KEY) -> Pixels:
-    """What hr_decode makes of it, as bytes."""
+    """The result of hr_decode for it alone, as bytes."""
     names = ("seed", "epoch", "sample", "draw", "view")
 
     def make(image: abi.Image) -> tuple[Pixels, int]:
@@ -120,7 +120,7 @@ CONFIGS = [
 
 
 @pytest.mark.parametrize("config", CONFIGS, ids=range(len(CONFIGS)))
-def test_pixels_are_those_of_one_image_decoded_alone_from_bytes_and_from_files(
+def test_pixels_equal_those_of_each_image_decoded_alone_from_bytes_and_from_files(
     decoder: Decoder, tmp_path: Path, config: dict[str, Any]
 ) -> None:
     tasks, rooms, expected = [], [], []
@@ -148,8 +148,10 @@ def test_pixels_are_those_of_one_image_decoded_alone_from_bytes_and_from_files(
 
 
 @pytest.mark.parametrize("mode", ["exact", "fast"])
-def test_several_results_of_one_image_are_those_of_each_alone(decoder: Decoder, mode: str) -> None:
-    """Keys that count up by views, others, and another plan and size each."""
+def test_several_results_of_one_image_equal_those_of_each_alone(
+    decoder: Decoder, mode: str
+) -> None:
+    """With keys that count up by views, with others, and with a different plan and size each."""
     small = {"transform": [{"name": "RandomResizedCrop", "size": 8}], "mode": mode}
     large = {**CROP, "mode": mode}
     tasks, rooms, expected = [], [], []
@@ -165,7 +167,7 @@ def test_several_results_of_one_image_are_those_of_each_alone(decoder: Decoder, 
         np.testing.assert_array_equal(made, wanted)
 
 
-def test_the_size_of_a_result_can_be_asked_for_without_making_it(decoder: Decoder) -> None:
+def test_the_size_of_a_result_is_known_without_making_it(decoder: Decoder) -> None:
     turned = {"transform": [{"name": "Resize", "size": 20}], "dtype": "float32"}
     work = finished(
         decoder,
@@ -184,7 +186,7 @@ def test_the_size_of_a_result_can_be_asked_for_without_making_it(decoder: Decode
         work.size(3)
 
 
-def test_each_task_has_its_own_error_and_the_others_their_pixels(
+def test_a_failed_task_has_its_own_error_and_the_other_tasks_have_their_pixels(
     decoder: Decoder, tmp_path: Path
 ) -> None:
     good, cut, missing, fifo = (tmp_path / name for name in ("good", "cut", "missing", "fifo"))
@@ -227,7 +229,9 @@ def test_each_task_has_its_own_error_and_the_others_their_pixels(
 CROP_BYTES = 24 * 24 * 3 * 4
 
 
-def test_an_image_in_memory_has_the_sentence_that_it_has_alone(decoder: Decoder) -> None:
+def test_an_error_of_an_image_in_memory_has_the_same_message_as_by_hr_decode(
+    decoder: Decoder,
+) -> None:
     damaged = [data[:cut] for data in IMAGES for cut in (0, 1, 2, 9, 40, len(data) // 2)]
     damaged += [b"BM" + bytes(60), b"\x89PNG\r\n\x1a\n" + bytes(60), b"P6 0 0 255\n", b"P6 9 9 "]
     fits = {"transform": [{"name": "RandomCrop", "size": 60}]}
@@ -245,7 +249,7 @@ def test_an_image_in_memory_has_the_sentence_that_it_has_alone(decoder: Decoder)
     assert str(error) == str(why_alone(PPM, fits))
 
 
-def test_a_result_that_fails_leaves_the_others_of_its_image(decoder: Decoder) -> None:
+def test_a_failed_result_leaves_the_other_results_of_its_image_intact(decoder: Decoder) -> None:
     fits = {"transform": [{"name": "RandomCrop", "size": 60}]}
     rooms = [np.zeros(60 * 60 * 3, np.uint8) for _ in range(3)]
     big = {"transform": [{"name": "RandomCrop", "size": 71}]}
@@ -260,7 +264,9 @@ def test_a_result_that_fails_leaves_the_others_of_its_image(decoder: Decoder) ->
         np.testing.assert_array_equal(rooms[view], alone(IMAGES[0], fits, (0, 0, 0, 0, view)))
 
 
-def test_a_file_must_be_the_one_that_was_seen(decoder: Decoder, tmp_path: Path) -> None:
+def test_a_file_that_changed_since_it_was_seen_is_an_error(
+    decoder: Decoder, tmp_path: Path
+) -> None:
     path, other = tmp_path / "seen", tmp_path / "other"
     path.write_bytes(IMAGES[0])
     other.write_bytes(IMAGES[0])
@@ -283,7 +289,7 @@ def test_a_file_must_be_the_one_that_was_seen(decoder: Decoder, tmp_path: Path) 
     assert "no such file" in error()
 
 
-def test_an_open_file_is_read_from_its_beginning_whatever_became_of_its_name(
+def test_an_open_file_is_read_from_its_beginning_also_if_it_was_renamed_or_deleted(
     decoder: Decoder, tmp_path: Path
 ) -> None:
     path = tmp_path / "gone"
@@ -302,7 +308,7 @@ def test_an_open_file_is_read_from_its_beginning_whatever_became_of_its_name(
     np.testing.assert_array_equal(room, alone(IMAGES[0], CROP))
 
 
-def test_works_are_done_in_the_order_in_which_they_were_submitted(decoder: Decoder) -> None:
+def test_works_are_done_in_the_order_of_submission(decoder: Decoder) -> None:
     works = []
     for number in range(50):
         room = np.zeros(CROP_BYTES * 8, np.uint8)
@@ -319,7 +325,8 @@ def test_works_are_done_in_the_order_in_which_they_were_submitted(decoder: Decod
         works.append((decoder.submit(tasks, room), room))
     assert works[-1][0].wait(60)
     for number, (work, room) in enumerate(works):
-        # Of those before the last at most what other threads had in hand was behind it.
+        # When the last work finished, at most the tasks that other threads were busy with came
+        # after it.
         assert work.wait(60)
         assert work.failures() == {}
         for i in range(8):
@@ -327,7 +334,7 @@ def test_works_are_done_in_the_order_in_which_they_were_submitted(decoder: Decod
             np.testing.assert_array_equal(made, alone(IMAGES[i % 4], CROP, (number, 0, i, 0, 0)))
 
 
-def test_another_text_for_every_task_is_compiled_and_let_go(decoder: Decoder) -> None:
+def test_a_different_configuration_for_every_task_is_compiled_and_freed(decoder: Decoder) -> None:
     rooms, tasks, expected = [], [], []
     for number in range(1200):
         config = {
@@ -344,7 +351,7 @@ def test_another_text_for_every_task_is_compiled_and_let_go(decoder: Decoder) ->
         np.testing.assert_array_equal(made.reshape(4, 5, 3), wanted)
 
 
-def test_a_size_that_follows_a_schedule_is_that_of_the_keys_epoch(decoder: Decoder) -> None:
+def test_a_scheduled_size_is_that_of_the_keys_epoch(decoder: Decoder) -> None:
     sizes = {"by": "epoch", "at": [[0, 8], [3, 16]]}
     config = text({"transform": [{"name": "RandomResizedCrop", "size": sizes}]})
     tasks = [Task(PPM, config, (0, epoch, 0, 0, 0), 0, 0) for epoch in (0, 2, 3, 2, 9)]
@@ -377,7 +384,7 @@ def test_wait_keeps_its_timeout_and_says_whether_all_is_finished(tmp_path: Path)
 
 @pytest.mark.slow
 @pytest.mark.parametrize("whole", [False, True], ids=["work", "decoder"])
-def test_nothing_is_written_after_a_close_though_a_read_hangs(tmp_path: Path, whole: bool) -> None:
+def test_nothing_is_written_after_close_also_if_a_read_hangs(tmp_path: Path, whole: bool) -> None:
     decoder, room = Decoder(2, read_delay_ms=2500), np.zeros(CROP_BYTES, np.uint8)
     work = decoder.submit(slow(6, room, tmp_path / "a"), room)
     time.sleep(0.1)
@@ -399,7 +406,7 @@ def test_nothing_is_written_after_a_close_though_a_read_hangs(tmp_path: Path, wh
         decoder.submit([])
 
 
-def test_closing_at_any_moment_leaves_memory_alone_afterwards() -> None:
+def test_after_closing_at_any_moment_memory_is_not_written() -> None:
     large = images.jpeg(600, 500)
     size = 224 * 224 * 3
     config = text({"transform": [{"name": "RandomResizedCrop", "size": 224}]})
@@ -423,10 +430,10 @@ def test_closing_at_any_moment_leaves_memory_alone_afterwards() -> None:
 
 
 class Owner:
-    """Something that can be seen to go."""
+    """An object whose end can be observed."""
 
 
-def test_sources_and_memory_are_kept_until_the_engine_has_let_go(tmp_path: Path) -> None:
+def test_sources_and_memory_are_kept_alive_until_the_engine_releases_them(tmp_path: Path) -> None:
     decoder, room = Decoder(1, read_delay_ms=300), np.zeros(CROP_BYTES, np.uint8)
     owners = [Owner(), Owner(), Owner()]
     gone = [weakref.ref(owner) for owner in owners]
@@ -451,13 +458,13 @@ def test_sources_and_memory_are_kept_until_the_engine_has_let_go(tmp_path: Path)
     decoder.close()
 
 
-def test_a_decoder_and_its_works_are_closed_by_the_collector(tmp_path: Path) -> None:
+def test_a_decoder_and_its_works_are_closed_by_garbage_collection(tmp_path: Path) -> None:
     room = np.zeros(CROP_BYTES, np.uint8)
     work = Decoder(1, read_delay_ms=100).submit(slow(3, room, tmp_path / "a"), room)
     gc.collect()
     assert not work.wait(0), "the work holds its decoder"
     del work
-    gc.collect()  # the world is looked at behind this test
+    gc.collect()  # the check after this test sees what is left
 
 
 def test_ctrl_c_interrupts_a_wait(tmp_path: Path) -> None:
@@ -519,7 +526,7 @@ def test_a_wait_in_another_thread_ends_when_the_work_is_closed(tmp_path: Path) -
         (Task(File(b"a", -1, (1, 2, 3)), b"", NO_KEY, 0, 0), "task 1: "),  # type: ignore[arg-type]
     ],
 )
-def test_a_task_that_cannot_be_is_refused_and_none_is_begun(
+def test_an_impossible_task_is_refused_and_no_task_is_begun(
     decoder: Decoder, given: Task, sentence: str
 ) -> None:
     room = np.zeros(CROP_BYTES, np.uint8)
@@ -529,7 +536,7 @@ def test_a_task_that_cannot_be_is_refused_and_none_is_begun(
     assert not room.any()
 
 
-def test_a_first_task_has_an_image_of_its_own(decoder: Decoder) -> None:
+def test_a_first_task_must_have_an_image_of_its_own(decoder: Decoder) -> None:
     with pytest.raises(ArgumentError, match="no task before it"):
         decoder.submit([Task(None, b"", NO_KEY, 0, 0, True)])
 
@@ -544,7 +551,7 @@ def submitted(decoder: int, tasks: Any, count: int) -> tuple[int, str]:
     return code, error.text.decode()
 
 
-def test_hostile_tasks_of_c_are_an_error_and_never_a_crash(decoder: Decoder) -> None:
+def test_hostile_tasks_through_the_c_abi_are_an_error_and_never_a_crash(decoder: Decoder) -> None:
     handle = decoder._handle.value
     image = np.frombuffer(IMAGES[0], np.uint8)
     good = {"bytes": image.ctypes.data, "length": image.size}
@@ -563,9 +570,9 @@ def test_hostile_tasks_of_c_are_an_error_and_never_a_crash(decoder: Decoder) -> 
         ({**good, "reserved": 1}, 5),
         ({**good, "flags": 1, "descriptor": -1}, 5),
         ({**good, "capacity": 8, "data": room.ctypes.data}, 5),
-        ({**good, "data": 1, "config": 1, "path": 1}, 0),  # addresses of nothing
+        ({**good, "data": 1, "config": 1, "path": 1}, 0),  # addresses with length zero
         ({"bytes": 1}, 8),
-        ({**good, "flags": 5, "descriptor": 2**31 - 1}, 0),  # of bytes that does not count
+        ({**good, "flags": 5, "descriptor": 2**31 - 1}, 0),  # bytes: the descriptor is ignored
     ):
         assert submitted(handle, byref(abi.Task(**members)), 1)[0] == code, members
     for count in (2**63, 2**64 - 1, 2**56):
@@ -606,7 +613,7 @@ def test_too_many_unfinished_works_are_refused(tmp_path: Path) -> None:
     tasks = slow(1, room, tmp_path / "a")
     works: list[Work] = []
     with pytest.raises(LimitError, match="4096 works wait"):
-        works.extend(decoder.submit(tasks) for _ in range(4500))  # some are finished meanwhile
+        works.extend(decoder.submit(tasks) for _ in range(4500))  # some may have finished
     assert len(works) >= 4096
     works.pop().close()
     decoder.submit(tasks).close()

@@ -1,4 +1,4 @@
-"""Anything that refers to a batch's memory keeps it: nobody writes there while it lives."""
+"""Any object that refers to a batch's memory keeps the memory from being written again."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import headrace as hr
 
 CROP = [{"name": "RandomResizedCrop", "size": [20, 24]}]
 
-# From images to something else that shows their memory.
+# Ways from images to another object that shows their memory.
 FROM_TORCH: dict[str, Callable[[Any], Any]] = {
     "itself": lambda images: images,
     "slice": lambda images: images[1:3, :, 2:9:2],
@@ -50,7 +50,7 @@ def content(view: Any) -> bytes:
 
 
 @pytest.mark.parametrize(("output", "way"), WAYS, ids=[": ".join(way) for way in WAYS])
-def test_a_view_of_a_batch_keeps_it_unchanged_and_gives_it_back_when_it_dies(
+def test_a_view_keeps_its_batch_unchanged_and_returns_the_memory_when_it_is_freed(
     packed: Path, output: str, way: str
 ) -> None:
     look = (FROM_TORCH if output == "torch" else FROM_NUMPY)[way]
@@ -79,7 +79,7 @@ def test_kept_labels_keep_no_images(packed: Path, output: str) -> None:
         kept = [labels for _, labels in made]
         again = [labels for _, labels in made]
         gc.collect()
-        # The iterator's own are given back at the next epoch, so that there are fewer than batches.
+        # The iterator's own slots come back at the next epoch, so there are fewer than batches.
         assert slots() < len(kept)
     gc.collect()
     assert slots() == 0
@@ -90,7 +90,7 @@ def test_kept_labels_keep_no_images(packed: Path, output: str) -> None:
 
 @pytest.mark.parametrize("dtype", ["uint8", "float16", "float32"])
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC", "channels_last"])
-def test_dlpack_hands_over_pointers_and_no_copies(packed: Path, dtype: str, layout: str) -> None:
+def test_dlpack_hands_over_pointers_without_copying(packed: Path, dtype: str, layout: str) -> None:
     form = {"transform": CROP, "dtype": dtype, "layout": layout}
     with (
         hr.Loader(packed, 5, **form) as tensors,
@@ -102,7 +102,7 @@ def test_dlpack_hands_over_pointers_and_no_copies(packed: Path, dtype: str, layo
         assert torch.from_dlpack(others).data_ptr() == others.ctypes.data
         assert torch.from_dlpack(numbers).data_ptr() == numbers.ctypes.data
         assert np.array_equal(np.from_dlpack(images), others)
-        # What XLA and others ask of memory that they take without a copy.
+        # The alignment that XLA and others need to take memory without a copy.
         assert images.data_ptr() % 64 == labels.data_ptr() % 64 == 0
         del images, labels, others, numbers
 
@@ -114,7 +114,7 @@ def test_bfloat16_goes_through_dlpack_within_torch(packed: Path) -> None:
         del images
 
 
-def test_a_capsule_that_nobody_takes_gives_the_batch_back(packed: Path) -> None:
+def test_an_unused_capsule_gives_the_batch_back(packed: Path) -> None:
     for output in ("torch", "numpy"):
         made = hr.Loader(packed, 5, transform=CROP, output=output)
         images, labels = next(iter(made))

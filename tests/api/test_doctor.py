@@ -1,4 +1,4 @@
-"""``headrace.doctor``: verdicts and arithmetic. What a machine measures is in no test."""
+"""``headrace.doctor``: verdicts and arithmetic. No test checks what a machine measures."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ def test_the_limit_is_the_slowest_stage() -> None:
     assert verdict.limit({**stages, "training": 99.0}, 5885) == ("training", 99)
 
 
-def test_nothing_is_the_limit_where_the_slowest_stage_gives_what_is_asked_for() -> None:
+def test_there_is_no_limit_if_the_slowest_stage_reaches_the_requested_rate() -> None:
     stages = {"storage": 4000.0, "decoding": 3250.0, **NOT_MEASURED}
     assert verdict.limit(stages, 3250) == ("none", 3250)
 
 
-def test_of_stages_as_slow_the_one_nearest_to_the_training_is_named() -> None:
+def test_of_equally_slow_stages_the_one_nearest_to_the_training_is_the_limit() -> None:
     assert verdict.limit({"storage": 5.0, "decoding": 5.0}, None)[0] == "decoding"
 
 
@@ -51,15 +51,15 @@ def test_a_remedy_gains_no_more_than_the_next_slowest_stage_allows() -> None:
     assert verdict.remedy("a faster disk", stages, {"storage": 9000.0}, False) is None
 
 
-def test_storage_that_is_half_in_memory_gives_the_harmonic_mean_of_both_rates() -> None:
+def test_storage_half_in_memory_has_the_harmonic_mean_of_both_rates() -> None:
     assert verdict.from_storage(0.5, 100, 300) == pytest.approx(150)
     assert verdict.from_storage(0.0, 100, 300) == 100
     assert verdict.from_storage(1.0, 100, 300) == 300
-    assert verdict.from_storage(None, 100, 300) == 100  # nobody says what is in memory
+    assert verdict.from_storage(None, 100, 300) == 100  # the cached share is unknown
     assert verdict.from_storage(0.5, None, 300) == 300
 
 
-def test_reads_of_fewer_bytes_still_wait_as_long_as_the_first_of_them_takes() -> None:
+def test_smaller_reads_still_wait_as_long_for_their_first_byte() -> None:
     assert verdict.smaller_reads(100, 1000, 1.0) == pytest.approx(100)
     assert verdict.smaller_reads(100, 1000, 0.0) == pytest.approx(1000)
     assert verdict.smaller_reads(100, 1000, 0.5) == pytest.approx(1 / (0.001 + 0.0045))
@@ -68,7 +68,7 @@ def test_reads_of_fewer_bytes_still_wait_as_long_as_the_first_of_them_takes() ->
 
 def test_files_of_a_tenth_of_the_bytes_are_read_ten_times_as_fast_from_memory() -> None:
     warm, cold = {"images_per_second": 100.0}, {"images_per_second": 10.0}
-    cold["head_images_per_second"] = 10.0  # all of a read is its wait
+    cold["head_images_per_second"] = 10.0  # a read is nothing but waiting
     facts = {"storage": {"cached_share": 1.0, "cold": cold, "warm": warm}}
     assert remedies._read(facts, 0.1) == pytest.approx(1000)
     facts["storage"]["cached_share"] = 0.0
@@ -86,11 +86,11 @@ def test_files_of_a_tenth_of_the_bytes_are_read_ten_times_as_fast_from_memory() 
         (b"", ("unknown", "unknown", 0, 0)),
     ],
 )
-def test_what_an_image_is_is_read_from_its_first_bytes(data: bytes, said: Any) -> None:
+def test_the_kind_of_an_image_is_read_from_its_first_bytes(data: bytes, said: Any) -> None:
     assert images.header(data) == said
 
 
-def test_shares_of_costly_images_are_those_of_the_folder(tmp_path: Path) -> None:
+def test_the_shares_of_costly_images_are_those_of_the_folder(tmp_path: Path) -> None:
     files = {f"a/{n}.jpg": jpeg(64, 48, flags=("progressive",) * (n < 3)) for n in range(6)}
     files |= {f"a/{n}.png": png(64, 48, 2) for n in range(6, 8)}
     with hr.Dataset(write_tree(tmp_path / "photos", files)) as dataset:
@@ -98,14 +98,14 @@ def test_shares_of_costly_images_are_those_of_the_folder(tmp_path: Path) -> None
     assert (found["progressive"], found["png"], found["shorter_side"]) == (3 / 8, 2 / 8, 48)
 
 
-def test_samples_are_chosen_from_all_of_the_dataset() -> None:
+def test_samples_are_chosen_from_the_whole_dataset() -> None:
     assert choosing.numbers(3, 8) == [0, 1, 2]
     chosen = choosing.numbers(1_000_000, 100)
     assert chosen == choosing.numbers(1_000_000, 100)
     assert [number // 10_000 for number in chosen] == list(range(100))
 
 
-def test_a_folder_is_diagnosed_in_words_json_and_attributes(
+def test_a_folders_diagnosis_comes_as_text_json_and_attributes(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     asked = ["doctor", str(folder), "--seconds", "1", "--size", "32", "--rate"]
@@ -123,7 +123,7 @@ def test_a_folder_is_diagnosed_in_words_json_and_attributes(
 
 @pytest.fixture(scope="module")
 def two_columns(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A WebDataset tar whose samples have two images, and labels of an unusual name."""
+    """A WebDataset tar whose samples have two images, and labels with an unusual name."""
     path = tmp_path_factory.mktemp("columns") / "train.tar"
     with tarfile.open(path, "w") as tar:
         for number in range(12):
@@ -147,7 +147,7 @@ WORDS = ["--format", "webdataset", "--image", "right.jpg", "--label", "kind"]
         ("view", ["{tmp}/sheet.png", "--size", "16"]),
     ],
 )
-def test_a_container_opens_in_every_command_with_the_words_that_it_needs(
+def test_every_command_opens_a_container_with_the_arguments_that_it_needs(
     two_columns: Path,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
@@ -165,7 +165,7 @@ def test_a_container_opens_in_every_command_with_the_words_that_it_needs(
         assert json.loads(told)["asked"]["images"] == 12
 
 
-def test_a_dataset_that_is_open_is_diagnosed_and_planned_for_and_stays_open(
+def test_doctor_and_plan_take_an_open_dataset_and_leave_it_open(
     two_columns: Path,
 ) -> None:
     words: dict[str, Any] = {"image": "right.jpg", "label": "kind"}
@@ -181,7 +181,7 @@ def test_a_dataset_that_is_open_is_diagnosed_and_planned_for_and_stays_open(
     assert dict(plan) == dict(hr.plan([two_columns], rate=100, **words)) | {"asked": plan.asked}
 
 
-def test_words_of_a_dataset_beside_a_loader_are_refused() -> None:
+def test_arguments_for_a_dataset_are_refused_beside_a_loader() -> None:
     with pytest.raises(
         errors.ArgumentError, match=r"image='jpg' .* a loader, whose dataset is open"
     ):
@@ -190,7 +190,7 @@ def test_words_of_a_dataset_beside_a_loader_are_refused() -> None:
         hr.plan(rate=1, images=1, image_bytes=1, root="/")
 
 
-def test_under_a_quota_that_is_used_up_nobody_is_told_to_end_other_programs() -> None:
+def test_ending_other_programs_is_not_advised_if_a_cpu_quota_is_the_limit() -> None:
     found: dict[str, Any] = {"cores_allowed": 2, "cores_of_machine": 2, "cores_others": 1.0}
     found |= {"physical_cores_allowed": 2, "physical_cores": 2, "core_share": 0.5}
     stages: dict[str, float | None] = {"decoding": 1000.0, **NOT_MEASURED}
@@ -209,7 +209,7 @@ def test_under_a_quota_that_is_used_up_nobody_is_told_to_end_other_programs() ->
     ]
 
 
-def test_ending_other_programs_brings_what_threads_waited_for_a_core() -> None:
+def test_ending_other_programs_gains_the_time_that_threads_waited_for_a_core() -> None:
     found: dict[str, Any] = {"cores_allowed": 2, "cores_of_machine": 2, "cores_others": 1.0}
     found |= {"physical_cores_allowed": 2, "physical_cores": 2, "cores_idle": 0.0}
     found |= {"cpu_quota": None, "cores_usable": 2, "cores_own": 0.5, "core_share": 0.8}
@@ -217,10 +217,10 @@ def test_ending_other_programs_brings_what_threads_waited_for_a_core() -> None:
     stages: dict[str, float | None] = {"decoding": 1000.0, **NOT_MEASURED}
     [remedy] = remedies._of_cores(facts, stages)
     assert remedy is not None
-    assert remedy["images_per_second"] == 1250  # and not four times as much
+    assert remedy["images_per_second"] == 1250  # and not four times as many
 
 
-def test_a_report_is_a_mapping_with_attributes_and_survives_pickling(folder: Path) -> None:
+def test_a_report_is_a_mapping_with_attributes_and_can_be_pickled(folder: Path) -> None:
     found = hr.doctor(folder, rate=0.001, seconds=1, size=32, transform="eval")
     assert found.limit == found["limit"] == dict(found)["limit"]
     assert str(pickle.loads(pickle.dumps(found))) == str(found)
@@ -229,7 +229,7 @@ def test_a_report_is_a_mapping_with_attributes_and_survives_pickling(folder: Pat
         found.limits  # noqa: B018
 
 
-def test_a_step_that_sleeps_is_the_limit_and_the_loader_goes_on_where_it_stood(
+def test_a_step_that_sleeps_is_the_limit_and_the_loaders_position_is_restored(
     packed: Path,
 ) -> None:
     with hr.Loader(packed, 8, transform=CROP, output="numpy") as loader:
@@ -242,7 +242,7 @@ def test_a_step_that_sleeps_is_the_limit_and_the_loader_goes_on_where_it_stood(
     assert found.measured["waiting_share"] < 0.05
 
 
-def test_a_loader_goes_on_where_it_stood_also_where_the_step_fails(packed: Path) -> None:
+def test_a_loaders_position_is_restored_also_if_the_step_fails(packed: Path) -> None:
     def step(batch: Any) -> None:
         raise RuntimeError("the step's own")
 
@@ -255,7 +255,7 @@ def test_a_loader_goes_on_where_it_stood_also_where_the_step_fails(packed: Path)
 
 
 @pytest.mark.slow
-def test_a_loader_whose_own_code_sleeps_is_the_limit_and_the_rate_without_it_is_told(
+def test_a_loader_whose_batch_fn_sleeps_is_the_limit_and_the_rate_without_it_is_told(
     packed: Path,
 ) -> None:
     def late(batch: Any) -> Any:
@@ -271,7 +271,7 @@ def test_a_loader_whose_own_code_sleeps_is_the_limit_and_the_rate_without_it_is_
 
 
 @pytest.mark.slow
-def test_a_loader_all_of_whose_images_python_makes_says_so_and_counts_as_decoding() -> None:
+def test_a_loader_whose_images_python_makes_is_reported_and_counts_as_decoding() -> None:
     class Late(data.Dataset[Any]):
         def __len__(self) -> int:
             return 64
@@ -288,7 +288,7 @@ def test_a_loader_all_of_whose_images_python_makes_says_so_and_counts_as_decodin
 
 
 @pytest.mark.slow
-def test_the_share_of_time_that_is_for_data_is_parted_by_its_causes(packed: Path) -> None:
+def test_the_share_of_time_spent_waiting_for_data_is_divided_by_cause(packed: Path) -> None:
     with hr.Loader(packed, 8, transform=CROP, output="numpy") as loader:
         found = hr.doctor(loader, lambda batch: None, seconds=2)
     shares = found.measured["waiting_for"]
@@ -298,7 +298,7 @@ def test_the_share_of_time_that_is_for_data_is_parted_by_its_causes(packed: Path
 
 
 @pytest.mark.slow
-def test_with_a_step_what_helps_the_dataset_is_told_with_the_rate_that_the_step_leaves(
+def test_with_a_step_remedies_promise_no_more_than_the_steps_rate(
     tmp_path: Path,
 ) -> None:
     files = {f"a/{n}.jpg": jpeg(400, 300, flags=("progressive",)) for n in range(32)}
@@ -328,7 +328,7 @@ def test_batches_that_a_step_keeps_are_counted(packed: Path) -> None:
     assert any("keeps batches" in note for note in found.notes)
 
 
-def test_any_iterable_of_arrays_is_a_loader_to_the_doctor() -> None:
+def test_doctor_accepts_any_iterable_of_arrays_as_a_loader() -> None:
     batches = [{"image": np.zeros((4, 3, 8, 8)), "label": np.zeros(4)}] * 3
     found = hr.doctor(batches, lambda batch: time.sleep(0.05), seconds=1)
     assert found.limit == "training"
@@ -350,14 +350,14 @@ def test_any_iterable_of_arrays_is_a_loader_to_the_doctor() -> None:
         ({"source": [3], "step": lambda batch: None, "seconds": 1}, "no part has samples"),
     ],
 )
-def test_what_cannot_be_diagnosed_is_refused(
+def test_sources_that_cannot_be_diagnosed_are_refused(
     folder: Path, wrong: dict[str, Any], name: str
 ) -> None:
     with pytest.raises(errors.ArgumentError, match=name):
         hr.doctor(**({"source": folder} | wrong))
 
 
-def test_a_file_systems_kind_is_that_of_the_longest_mount_point() -> None:
+def test_the_file_system_of_a_path_is_that_of_the_longest_matching_mount_point() -> None:
     assert machine.file_system("/proc/self/status") == "proc"
     assert machine.is_remote("nfs4")
     assert machine.is_remote("fuse.sshfs")
@@ -366,7 +366,7 @@ def test_a_file_systems_kind_is_that_of_the_longest_mount_point() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("with_a_step", [False, True])
-def test_larger_batches_are_tried_where_batches_of_tiny_images_are_the_limit(
+def test_larger_batches_are_tried_if_delivery_of_tiny_images_is_the_limit(
     with_a_step: bool,
 ) -> None:
     crop = [hr.transforms.CenterCrop(8)]
@@ -379,4 +379,4 @@ def test_larger_batches_are_tried_where_batches_of_tiny_images_are_the_limit(
     assert found.limit == "delivery"
     (told,) = [one for one in found.remedies if one["text"].startswith("batch_size=64: ")]
     assert told["measured"]
-    assert told["gain"] > 4  # some 30; what a batch costs an image is shared by 64 of them
+    assert told["gain"] > 4  # some 30; a larger batch spreads its fixed cost over 64 images

@@ -1,4 +1,4 @@
-"""``headrace.doctor`` over datasets that are tiny, damaged or slow, and over what is no dataset."""
+"""``headrace.doctor`` over datasets that are tiny, damaged or slow, and over other sources."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from timing import within
 QUICK: dict[str, Any] = {"seconds": 1, "size": 16}
 
 
-def test_work_that_waits_ends_with_its_time_and_gives_what_was_come_to() -> None:
+def test_bounded_work_ends_in_time_and_returns_what_was_done() -> None:
     done: list[int] = []
 
     def wait(number: int) -> int:
@@ -31,18 +31,18 @@ def test_work_that_waits_ends_with_its_time_and_gives_what_was_come_to() -> None
 
     began = time.perf_counter()
     found = bounded.each(range(10_000), wait, 0.2, 4)
-    assert time.perf_counter() - began < 250  # all of them would take 125 s in four threads
+    assert time.perf_counter() - began < 250  # all items would take 125 s in four threads
     assert 0 < len(found) < 10_000
     assert sorted(item for item, _ in found) == sorted(done)
     assert all(answer == -item for item, answer in found)
 
 
-def test_work_without_any_time_is_done_once() -> None:
+def test_bounded_work_with_no_time_does_one_item() -> None:
     assert bounded.each([7, 8, 9], lambda item: item + 1, 0.0) == [(7, 8)]
     assert bounded.each([], abs, 1.0) == []
 
 
-def test_work_is_done_by_several_at_once() -> None:
+def test_bounded_work_runs_in_several_threads_at_once() -> None:
     both = threading.Barrier(2)
     found = bounded.each([1, 2], lambda item: both.wait(60) >= 0, 60.0)
     assert found == [(1, True), (2, True)]
@@ -60,11 +60,9 @@ def test_a_dataset_of_fewer_samples_than_a_batch_is_diagnosed(tmp_path: Path, co
 
 
 @pytest.mark.parametrize(("count", "batch_size"), [(1, 16), (3, 3), (600, 1000)])
-def test_a_batch_that_is_no_larger_is_not_tried_as_a_larger_one(
-    count: int, batch_size: int
-) -> None:
+def test_a_larger_batch_is_tried_only_if_it_really_is_larger(count: int, batch_size: int) -> None:
     crop = [{"name": "CenterCrop", "size": 8}]
-    stages: dict[str, float | None] = {"delivery": 1.0}  # any rate that comes would be a gain
+    stages: dict[str, float | None] = {"delivery": 1.0}  # any measured rate would be a gain
     clocks = bounded.Clock(60.0), bounded.Clock(60.0)
     with hr.Dataset.from_arrays(np.zeros((count, 8, 8, 3), np.uint8)) as dataset:
         chosen = list(range(count))
@@ -76,7 +74,7 @@ def test_a_batch_that_is_no_larger_is_not_tried_as_a_larger_one(
         assert (larger is None) == (count == 1)
 
 
-def test_of_samples_that_are_no_good_images_the_share_is_told(tmp_path: Path) -> None:
+def test_the_report_has_the_share_of_damaged_or_unsupported_images(tmp_path: Path) -> None:
     files = {f"a/{n}.jpg": jpeg(40, 30)[: 200 if n % 2 else None] for n in range(16)}
     found = hr.doctor(write_tree(tmp_path / "half", files), **QUICK)
     assert any("% of the samples are damaged or unsupported images" in note for note in found.notes)
@@ -90,7 +88,7 @@ def test_of_samples_that_are_no_good_images_the_share_is_told(tmp_path: Path) ->
         ({f"a/{n}.jpg": b"" for n in range(40)}, errors.HeadraceError, "it is empty"),
     ],
 )
-def test_what_has_no_good_image_is_an_error_of_one_sentence(
+def test_a_dataset_without_a_good_image_is_an_error_of_one_sentence(
     tmp_path: Path, files: dict[str, bytes], kind: type[Exception], words: str
 ) -> None:
     folder = tmp_path / "photos"
@@ -116,17 +114,17 @@ def sleeping(*_: Any) -> int:
 
 
 def slowly() -> list[Any]:
-    """A transform that takes no core and so long for each image that batches come late."""
+    """A transform that uses no CPU and takes so long for each image that batches come late."""
     return [hr.transforms.Resize((9, 7)), hr.transforms.Native(sleeping)]
 
 
 @pytest.mark.slow
-def test_a_diagnosis_ends_in_twice_its_time_though_a_batch_takes_longer(packed: Path) -> None:
+def test_a_diagnosis_ends_within_twice_its_time_although_a_batch_takes_longer(packed: Path) -> None:
     def attempt() -> float:
         began = time.perf_counter()
         found = hr.doctor(packed, transform=slowly(), batch_size=64, seconds=5.0)
         took = time.perf_counter() - began
-        # What threads that sleep give, though no batch of 64 came.
+        # The rate of sleeping threads is known although no batch of 64 came.
         threads = found.measured["threads"]
         assert found.limit == "decoding"
         assert 0.3 * threads / SLEEPS_S < found.measured["decoding"] < 1.1 * threads / SLEEPS_S
@@ -139,7 +137,7 @@ def test_a_diagnosis_ends_in_twice_its_time_though_a_batch_takes_longer(packed: 
 
 
 @pytest.mark.slow
-def test_a_diagnosis_of_a_step_ends_in_twice_its_time_though_a_batch_takes_long(
+def test_a_diagnosis_with_a_step_ends_within_twice_its_time_although_a_batch_takes_long(
     packed: Path,
 ) -> None:
     def attempt() -> float:
@@ -154,7 +152,7 @@ def test_a_diagnosis_of_a_step_ends_in_twice_its_time_though_a_batch_takes_long(
     within(10.0, attempt, tries=2)
 
 
-def test_a_pack_that_outlasts_the_time_is_ended_and_leaves_nothing(tmp_path: Path) -> None:
+def test_a_trial_pack_that_takes_too_long_is_ended_and_leaves_nothing(tmp_path: Path) -> None:
     write_tree(tmp_path / "files", {f"a/{n}.jpg": jpeg(40, 30) for n in range(8)})
     with pytest.raises(bounded.Over):
         choosing.packed(tmp_path, "late", bounded.Clock(0.0))
@@ -163,16 +161,16 @@ def test_a_pack_that_outlasts_the_time_is_ended_and_leaves_nothing(tmp_path: Pat
     assert len(hr.Dataset(made)) == 8
 
 
-def test_the_time_that_a_program_took_to_start_is_its_age() -> None:
+def test_the_start_time_of_a_program_is_the_age_of_its_process() -> None:
     code = (
         "import time; time.sleep(0.3); from headrace._doctor import machine; print(machine.age())"
     )
     began = time.monotonic()
     age = float(run(code))
-    assert 0.3 <= age <= time.monotonic() - began + 0.02  # a tick of the clock that it is told by
+    assert 0.3 <= age <= time.monotonic() - began + 0.02  # a tick of the clock that measures it
 
 
-def test_a_store_that_keeps_nothing_in_memory_is_decoded_from_copies(packed: Path) -> None:
+def test_images_of_a_slow_store_are_decoded_from_local_copies(packed: Path) -> None:
     slow = {"images_per_second": 10.0}
     facts = {"storage": {"warm": slow, "at_once": 4}, "images": {"seek_points": 1.0}}
     most = 60.0, bounded.Clock(600.0)
@@ -197,7 +195,7 @@ def test_a_store_that_keeps_nothing_in_memory_is_decoded_from_copies(packed: Pat
             assert numbers == list(range(24))
 
 
-def test_a_slow_disk_is_not_asked_for_more_at_once_where_that_brings_nothing() -> None:
+def test_more_simultaneous_reads_are_not_tried_if_they_bring_nothing() -> None:
     def parts(*rates: float) -> dict[int, dict[str, Any]]:
         return {
             depth: {"images_per_second": rate} for depth, rate in zip((1, 8), rates, strict=False)

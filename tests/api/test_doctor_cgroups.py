@@ -1,4 +1,4 @@
-"""What the doctor reads of the control groups above a process, from trees as the kernel shows."""
+"""What the doctor reads of the control groups above a process, from trees like the kernel's."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from headrace._doctor import cgroups
 
 GIB = 1 << 30
-UNLIMITED = str((1 << 63) - 4096)  # how version 1 says that there is no limit
+UNLIMITED = str((1 << 63) - 4096)  # the value by which version 1 says that there is no limit
 
 
 def tree(root: Path, membership: str, files: dict[str, Any]) -> str:
@@ -65,13 +65,13 @@ def tree(root: Path, membership: str, files: dict[str, Any]) -> str:
         ("no such line", {}, None),
     ],
 )
-def test_the_cores_are_the_least_quota_of_all_groups_above(
+def test_the_usable_cores_are_the_smallest_quota_of_all_groups_above(
     tmp_path: Path, membership: str, files: dict[str, Any], cores: float | None
 ) -> None:
     assert cgroups.cores(tree(tmp_path, membership, files)) == cores
 
 
-def test_memory_is_what_the_least_group_leaves_and_page_cache_counts_as_free(
+def test_memory_is_what_the_tightest_group_leaves_and_page_cache_counts_as_free(
     tmp_path: Path,
 ) -> None:
     root = tree(
@@ -88,7 +88,7 @@ def test_memory_is_what_the_least_group_leaves_and_page_cache_counts_as_free(
     assert cgroups.memory(root) == 3 * GIB
 
 
-def test_memory_of_the_first_version_is_read_and_without_a_limit_there_is_none(
+def test_cgroup_v1_memory_is_read_and_its_no_limit_value_is_understood(
     tmp_path: Path,
 ) -> None:
     place = "sys/fs/cgroup/memory/job/memory"

@@ -1,4 +1,4 @@
-"""What ``headrace.doctor`` says of GPUs, over a management library of the tests' own."""
+"""What ``headrace.doctor`` says of GPUs, with a stand-in for NVIDIA's management library."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import headrace as hr
 from headrace._doctor import copying, gpus, sentences, verdict
 
 # Two GPUs with nvml.h's functions and structs: one that a training keeps busy 40 and 80 % in turns,
-# on half of its lanes; and one that answers nothing but its name.
+# on half of its PCIe lanes; and one that answers only with its name.
 LIBRARY = r"""
 #include <string.h>
 typedef struct { unsigned gpu, memory; } utilization;
@@ -85,7 +85,7 @@ def library(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.
     return path
 
 
-def test_what_the_management_library_says_of_each_gpu_is_told(library: str) -> None:
+def test_the_report_has_what_the_management_library_says_of_each_gpu(library: str) -> None:
     first, second = gpus.look()
     assert first == {
         "name": "Test 100",
@@ -104,7 +104,7 @@ def test_what_the_management_library_says_of_each_gpu_is_told(library: str) -> N
     assert set(second.values()) == {None}
 
 
-def test_the_management_library_is_shut_down_as_often_as_it_is_begun(library: str) -> None:
+def test_the_management_library_is_shut_down_as_often_as_it_is_initialised(library: str) -> None:
     import ctypes
 
     gpus.look()
@@ -141,7 +141,7 @@ def test_a_gpu_is_watched_while_the_training_runs(library: str) -> None:
     assert any(note.startswith("GPU 0 (Test 100) was busy ") for note in found.notes)
 
 
-def test_a_gpu_that_a_dataset_is_measured_beside_may_be_idle_and_only_its_lanes_are_told(
+def test_without_a_step_a_gpu_may_be_idle_and_only_its_lanes_are_noted(
     library: str, folder: Path
 ) -> None:
     found = hr.doctor(folder, rate=0.001, seconds=1, size=16)
@@ -167,7 +167,7 @@ def test_the_copy_to_a_gpu_has_a_rate() -> None:
     assert why == ""
 
 
-def test_a_copy_that_is_slower_than_all_else_is_the_limit() -> None:
+def test_a_copy_that_is_the_slowest_stage_is_the_limit() -> None:
     stages = {"storage": 9e3, "decoding": 5e3, "delivery": 9e4, "copy": 1e3, "training": None}
     assert verdict.limit(stages, None) == ("copy", 1000)
     facts: dict[str, Any] = {"limit": "copy", "asked": {"rate": 5885.0}, "remedies": []}

@@ -1,4 +1,4 @@
-"""What ``headrace.doctor`` looks at that costs, each told in a note."""
+"""Costly things that ``headrace.doctor`` looks at, each reported in a note."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Sample:
     labels: Any
 
 
-def test_a_machine_that_costs_nothing_has_no_note() -> None:
+def test_a_machine_and_images_without_costly_facts_have_no_note() -> None:
     assert sentences.of_machine(MACHINE, 8) == []
     assert sentences._of_images(IMAGES, "ext4", 224) == []
 
@@ -74,7 +74,9 @@ def test_a_machine_that_costs_nothing_has_no_note() -> None:
         ({"cores_others": None}, 8, "the time was too short"),
     ],
 )
-def test_what_of_the_machine_costs_is_told(found: dict[str, Any], threads: int, words: str) -> None:
+def test_each_costly_fact_of_the_machine_has_a_note(
+    found: dict[str, Any], threads: int, words: str
+) -> None:
     notes = sentences.of_machine(MACHINE | found, threads)
     assert [words in note for note in notes].count(True) == 1
     assert len(notes) == 1 + (threads > 2 and "cpu_quota" in found)
@@ -90,7 +92,7 @@ def test_what_of_the_machine_costs_is_told(found: dict[str, Any], threads: int, 
         ({}, "nfs4", "the images are on nfs4, behind a network"),
     ],
 )
-def test_what_of_the_images_costs_is_told(
+def test_each_costly_fact_of_the_images_has_a_note(
     found: dict[str, Any], file_system: str, words: str
 ) -> None:
     notes = sentences._of_images(IMAGES | found, file_system, 224)
@@ -98,7 +100,7 @@ def test_what_of_the_images_costs_is_told(
     assert words in notes[0]
 
 
-def test_images_are_held_against_the_crop_that_comes_out_of_a_transform_of_ones_own(
+def test_image_sizes_are_compared_with_the_output_size_of_the_users_transform(
     tmp_path: Path,
 ) -> None:
     root = write_tree(tmp_path / "photos", {f"a/{n}.jpg": jpeg(400, 300) for n in range(4)})
@@ -110,7 +112,7 @@ def test_images_are_held_against_the_crop_that_comes_out_of_a_transform_of_ones_
         assert any(large in note for note in found.notes) == told
 
 
-def test_jpegs_packed_without_seek_points_are_told_of_and_those_with_them_are_not(
+def test_only_jpegs_packed_without_seek_points_have_a_note(
     tmp_path: Path,
 ) -> None:
     root = plain_tree(tmp_path / "photos")
@@ -146,13 +148,13 @@ def test_pngs_and_progressive_files_of_a_folder_are_counted_in_the_report(tmp_pa
         ({"SLURM_LOCALID": "x"}, None),
     ],
 )
-def test_ranks_that_local_world_size_does_not_tell_of_are_seen(
+def test_ranks_are_detected_without_local_world_size(
     environment: dict[str, str], said: str | None
 ) -> None:
     assert machine.ranks_unsaid(environment) == said
 
 
-def test_ranks_unsaid_are_told_of_in_the_report(
+def test_ranks_without_local_world_size_are_noted_in_the_report(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("LOCAL_WORLD_SIZE", raising=False)
@@ -161,7 +163,7 @@ def test_ranks_unsaid_are_told_of_in_the_report(
     assert any("LOCAL_RANK=3 tells of several ranks" in note for note in found.notes)
 
 
-def test_an_index_of_an_older_version_is_told_of(
+def test_an_index_of_an_older_version_has_a_note(
     packed: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with hr.Dataset(packed) as dataset:
@@ -173,7 +175,7 @@ def test_an_index_of_an_older_version_is_told_of(
     assert f"the index is of {writer}, an older version: pack it again" in found.notes
 
 
-def test_a_folder_that_changed_since_its_index_was_written_is_told_of(tmp_path: Path) -> None:
+def test_a_folder_that_changed_since_it_was_indexed_has_a_note(tmp_path: Path) -> None:
     root = plain_tree(tmp_path / "photos")
     hr.index(root)
     with hr.Dataset(root) as dataset:
@@ -186,7 +188,7 @@ def test_a_folder_that_changed_since_its_index_was_written_is_told_of(tmp_path: 
     assert any("class1 has changed since the index was written" in one for one in report.notes)
 
 
-def test_worker_processes_that_shared_memory_is_too_small_for_are_told_of() -> None:
+def test_shared_memory_too_small_for_the_worker_processes_has_a_note() -> None:
     small = MACHINE | {"shared_memory": 64 << 20}
     assert sentences.of_workers(MACHINE, 8, 1 << 20) == []
     assert sentences.of_workers(small, 0, 0) == []
@@ -199,7 +201,7 @@ def test_worker_processes_that_shared_memory_is_too_small_for_are_told_of() -> N
 
 
 @pytest.mark.slow
-def test_torchs_loader_is_looked_at_with_its_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_note_on_torchs_loader_counts_its_workers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine, "_shared_memory", lambda: 1000)
     data = TensorDataset(torch.zeros(64, 3, 8, 8), torch.zeros(64))
     found = hr.doctor(DataLoader(data, 8, num_workers=1), lambda batch: None, seconds=1)
@@ -210,7 +212,7 @@ def test_torchs_loader_is_looked_at_with_its_workers(monkeypatch: pytest.MonkeyP
     )
 
 
-def test_a_dataloader_of_headrace_says_what_it_waits_for(folder: Path) -> None:
+def test_headraces_dataloader_reports_what_it_waits_for(folder: Path) -> None:
     crop = [hr.transforms.RandomResizedCrop(32)]
     loader = hr.DataLoader(hr.Dataset(folder), 8, transform=crop)
     found = hr.doctor(loader, lambda batch: None, seconds=1)
@@ -218,7 +220,7 @@ def test_a_dataloader_of_headrace_says_what_it_waits_for(folder: Path) -> None:
     assert not any("does not say what it waits for" in note for note in found.notes)
 
 
-def test_threads_beyond_the_cores_are_told_of_and_fewer_are_tried(packed: Path) -> None:
+def test_more_threads_than_cores_have_a_note_and_fewer_are_tried(packed: Path) -> None:
     crop = [hr.transforms.RandomResizedCrop(32)]
     many = 4 * len(os.sched_getaffinity(0))
     with hr.Loader(packed, 8, transform=crop, output="numpy", num_threads=many) as loader:
@@ -227,7 +229,7 @@ def test_threads_beyond_the_cores_are_told_of_and_fewer_are_tried(packed: Path) 
     assert set(found.measured["machine"]) >= {"cores_usable", "cores_idle", "cores_own"}
 
 
-def test_a_loader_that_keeps_its_own_batches_is_no_step_that_does() -> None:
+def test_batches_that_the_loader_itself_keeps_are_not_blamed_on_the_step() -> None:
     batches = [np.zeros((4, 3, 8, 8)) for _ in range(9)]
     found = hr.doctor(batches, lambda batch: None, seconds=1)
     assert found.measured["batches_kept"] == 0
@@ -245,7 +247,7 @@ def test_a_loader_that_keeps_its_own_batches_is_no_step_that_does() -> None:
         (UserDict(ids=["a"], pixels=np.zeros((5, 3, 8, 8))), 5),
         (Sample(np.zeros((5, 3, 8, 8)), np.zeros(5)), 5),
         (Sample, 0),
-        # What a loader hands out that makes no batches:
+        # Samples from a loader that makes no batches:
         (np.zeros((3, 8, 9)), 1),
         ((np.zeros((3, 8, 9)), 1), 1),
         ([np.zeros((8, 9, 3)), torch.tensor(1)], 1),
@@ -257,20 +259,20 @@ def test_a_loader_that_keeps_its_own_batches_is_no_step_that_does() -> None:
         ((np.zeros((8, 9, 4)), np.zeros(8)), 8),
     ],
 )
-def test_samples_of_a_batch_are_counted_also_where_each_is_an_image_of_its_own(
+def test_samples_of_a_batch_are_counted_also_if_it_is_a_list_of_images(
     batch: Any, count: int
 ) -> None:
     assert phases.samples(batch) == count
 
 
 class Unknown:
-    """A batch of whose parts nobody can say which they are."""
+    """A batch whose parts cannot be told apart."""
 
     def __init__(self) -> None:
         self.images = np.zeros((4, 3, 8, 8))
 
 
-def test_batches_that_cannot_be_counted_are_refused_before_anything_is_trained_with_them() -> None:
+def test_batches_that_cannot_be_counted_are_refused_before_the_step_is_called() -> None:
     called: list[Any] = []
     words = "batches of type Unknown in which no part has samples .expected tensors or arrays, or a"
     with pytest.raises(errors.ArgumentError, match=words):
@@ -278,7 +280,7 @@ def test_batches_that_cannot_be_counted_are_refused_before_anything_is_trained_w
     assert called == []
 
 
-def test_a_batch_that_is_a_mapping_of_another_kind_is_trained_with() -> None:
+def test_a_batch_that_is_a_mapping_other_than_a_dict_is_accepted() -> None:
     batches = [UserDict(pixel_values=np.zeros((4, 3, 8, 8)), labels=np.zeros(4))] * 3
     found = hr.doctor(batches, lambda batch: time.sleep(0.05), seconds=1)
     assert found.limit == "training"
@@ -293,12 +295,12 @@ def test_a_batch_that_is_a_mapping_of_another_kind_is_trained_with() -> None:
         (3, "a loader, beside a step"),
     ],
 )
-def test_what_is_no_loader_beside_a_step_is_refused(loader: Any, words: str) -> None:
+def test_a_value_that_is_no_loader_is_refused_beside_a_step(loader: Any, words: str) -> None:
     with pytest.raises(errors.ArgumentError, match=words):
         hr.doctor(loader, lambda batch: None, seconds=60)
 
 
-def test_step_and_loader_share_the_cores_that_others_leave() -> None:
+def test_step_and_loader_share_the_cores_that_other_programs_leave() -> None:
     bound = cures.Bound(cores=2.0, step_s=0.001, loader_s=0.003)
     assert bound.of(100.0) == 100.0
     assert bound.of(10_000.0) == 500.0

@@ -1,4 +1,4 @@
-"""What a diagnosis prints, what it gives to programs, and what it leaves alone."""
+"""What a diagnosis prints, what it gives to programs, and what it leaves unchanged."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def documented(*kinds: str) -> set[str]:
 
 
 class Sorted(Dataset[Any]):
-    """Images whose pixels the program's own code needs."""
+    """Images whose pixels are needed by the program's own code."""
 
     def __len__(self) -> int:
         return 64
@@ -47,7 +47,7 @@ def no_number(text: str) -> Any:
     raise AssertionError(f"{text} is no JSON")
 
 
-def test_json_of_a_diagnosis_is_the_documented_one(
+def test_the_json_of_a_diagnosis_is_as_documented(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     asked = ["doctor", str(folder), "--seconds", "1", "--size", "32", "--rate", "1e12", "--json"]
@@ -68,7 +68,7 @@ def test_a_diagnosis_with_a_step_has_the_documented_measurements(packed: Path) -
     json.loads(found.to_json(), parse_constant=no_number)
 
 
-def test_the_report_says_what_more_reads_at_once_give() -> None:
+def test_the_report_says_what_more_simultaneous_reads_give() -> None:
     rates = {"1": 356.4, "8": 2411.0, "64": 9495.0}
     cold: dict[str, Any] = {"images_per_second": 9495.0, "megabytes_per_second": 1063.0}
     cold |= {"latency_p50_s": 0.0028, "how": "fadvise"}
@@ -92,14 +92,14 @@ def test_small_rates_and_short_times_are_not_rounded_to_nothing() -> None:
     assert "0.025 a second for 1 GPU" in str(hr.plan(rate=0.025, images=1, image_bytes=1))
 
 
-def test_a_diagnosis_in_which_nothing_could_be_measured_says_so() -> None:
+def test_a_diagnosis_that_could_measure_nothing_says_so() -> None:
     answer: dict[str, Any] = {"limit": "none", "asked": {"rate": None}, "remedies": [], "notes": []}
     answer["measured"] = {"images_per_second": 0.0}
     assert sentences.lines(answer)[0] == "none: no stage could be measured in this time"
 
 
 @pytest.mark.slow
-def test_a_diagnosis_writes_no_trace_and_a_loader_that_is_diagnosed_its_own(
+def test_a_diagnosis_writes_no_trace_but_a_diagnosed_loader_writes_its_own(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HEADRACE_TRACE", str(tmp_path / "run.json"))
@@ -110,7 +110,7 @@ def test_a_diagnosis_writes_no_trace_and_a_loader_that_is_diagnosed_its_own(
     assert [file.name for file in tmp_path.iterdir()] == ["run.json"]
 
 
-def test_a_recipe_is_read_from_a_file_and_a_wrong_one_is_named(
+def test_a_recipe_is_read_from_a_file_and_a_wrong_file_is_named(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     recipe = tmp_path / "recipe.json"
@@ -129,7 +129,7 @@ def test_a_recipe_is_read_from_a_file_and_a_wrong_one_is_named(
 
 
 @pytest.mark.slow
-def test_what_headraces_loader_warns_of_in_the_place_of_torchs_is_a_note() -> None:
+def test_a_warning_of_headraces_loader_when_tried_for_torchs_becomes_a_note() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         found = hr.doctor(DataLoader(Sorted(), 8), lambda batch: None, seconds=1)
@@ -137,13 +137,13 @@ def test_what_headraces_loader_warns_of_in_the_place_of_torchs_is_a_note() -> No
 
 
 @pytest.mark.slow
-def test_of_torchs_loader_it_is_told_what_changing_the_import_brings(tmp_path: Path) -> None:
+def test_the_report_on_torchs_loader_says_what_changing_the_import_gains(tmp_path: Path) -> None:
     files = {f"a/{n}.jpg": jpeg(500, 375) for n in range(64)}
     compose = Compose([RandomResizedCrop(224), ToTensor()])
     photos = ImageFolder(str(write_tree(tmp_path / "photos", files)), compose)
     loader = DataLoader(photos, 16)
     now = phases.alone(loader, phases.Batches(loader), 1.0).rate
-    # As a report has it on a machine with nobody else, whose cores these two do not share.
+    # As in a report from an otherwise idle machine, on whose cores these two do not compete.
     bound = cures.Bound(cores=1e9, step_s=0.0, loader_s=0.0)
     training = cures.Training(loader, "decoding", now, now, 1e9, now, 0, bound)
     told, why = cures.find(training, 4.0, bounded.Clock(20.0), {"cores_usable": 2})

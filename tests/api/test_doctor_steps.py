@@ -1,4 +1,4 @@
-"""``headrace.doctor`` with a step: which of the two, loader or step, it calls the limit."""
+"""``headrace.doctor`` with a step: whether it calls the loader or the step the limit."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from headrace._doctor import stepping
 
 
 class Late(data.Dataset[Any]):
-    """Samples that take some time each."""
+    """Samples that each take some time."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
@@ -31,13 +31,13 @@ class Late(data.Dataset[Any]):
 @pytest.mark.parametrize(
     ("loader", "share", "limit"),
     [
-        (900.0, 0.04, "training"),  # whoever is slower: nothing is waited for
+        (900.0, 0.04, "training"),  # whichever is slower: nothing is waited for
         (900.0, 0.06, "decoding"),  # the slower one sets the pace
-        (20_000.0, 0.06, "training"),  # in the step's own thread, of whose time it takes little
-        (5000.0, 0.17, "decoding"),  # there, too, but it takes more
+        (20_000.0, 0.06, "training"),  # loads in the step's thread, and takes little of its time
+        (5000.0, 0.17, "decoding"),  # loads there, too, but takes more
     ],
 )
-def test_the_limit_goes_by_what_is_waited_for_and_by_who_is_slower(
+def test_the_limit_depends_on_the_waiting_time_and_on_which_side_is_slower(
     loader: float, share: float, limit: str
 ) -> None:
     stages = {"decoding": loader, "training": 1000.0, "copy": None}
@@ -45,28 +45,28 @@ def test_the_limit_goes_by_what_is_waited_for_and_by_who_is_slower(
 
 
 @pytest.mark.slow
-def test_a_step_that_takes_nearly_all_of_the_time_is_the_limit_also_without_workers() -> None:
-    # 6 % of the time are for data: 3.2 ms of 53.2.
+def test_a_step_that_takes_nearly_all_time_is_the_limit_also_without_workers() -> None:
+    # Loading takes 6 % of the time: 3.2 ms of 53.2.
     loader = data.DataLoader(Late(3.2e-3), batch_size=1, num_workers=0)
     found = hr.doctor(loader, lambda batch: time.sleep(0.05), seconds=4)
     assert found.measured["decoding"] > 5 * found.measured["training"]
-    if found.measured["waiting_share"] < 0.1:  # on a machine that is very busy it may be more
+    if found.measured["waiting_share"] < 0.1:  # on a very busy machine it may be more
         assert found.limit == "training"
     assert any("without workers" in note for note in found.notes)
     most = 1 / (1 - found.measured["waiting_share"])
-    if found.limit == "training":  # what no loader brings is not promised
+    if found.limit == "training":  # a gain beyond any loader is not promised
         assert all(one["gain"] <= most + 0.001 for one in found.remedies)
 
 
 @pytest.mark.slow
-def test_without_workers_a_loader_of_more_than_a_tenth_of_the_time_is_the_limit() -> None:
+def test_a_loader_without_workers_that_takes_over_a_tenth_of_the_time_is_the_limit() -> None:
     loader = data.DataLoader(Late(0.02), batch_size=1, num_workers=0)
     found = hr.doctor(loader, lambda batch: time.sleep(0.05), seconds=2)
     assert found.limit == "decoding"
 
 
 @pytest.mark.slow
-def test_a_training_is_never_faster_than_its_step_with_the_data_always_there() -> None:
+def test_a_measured_training_rate_is_never_above_that_of_its_step_alone() -> None:
     batches = [np.zeros((4, 8))] * 8
     calls = iter(range(10**9))
 

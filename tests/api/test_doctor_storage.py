@@ -1,4 +1,4 @@
-"""How ``headrace.doctor`` measures storage, and in what state it leaves the page cache."""
+"""How ``headrace.doctor`` measures storage, and in which state it leaves the page cache."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ IN_MEMORY = "/dev/shm"
 
 
 def every_other_in_memory(folder: Path) -> list[choosing.Place]:
-    """Sixteen files of one record, of which the page cache holds the first, the third and so on."""
+    """Sixteen files of one record; the page cache holds the first, the third and so on."""
     places = []
     for number in range(16):
         path = folder / f"{number}"
@@ -38,11 +38,11 @@ def every_other_in_memory(folder: Path) -> list[choosing.Place]:
     return places
 
 
-def test_records_leave_the_page_cache_for_the_measurement_and_come_back_as_they_were(
+def test_the_page_cache_is_restored_after_a_measurement(
     tmp_path: Path,
 ) -> None:
-    # The kernel may drop a page at any time, as it does where others need the memory: then the
-    # measurement says so, rightly, and another try finds the state that the test has made.
+    # The kernel may drop a page at any time, as it does if others need the memory. Then the
+    # measurement rightly says so, and another attempt finds the state that the test has made.
     for attempt in range(5):
         (folder := tmp_path / f"{attempt}").mkdir()
         places = every_other_in_memory(folder)
@@ -54,11 +54,11 @@ def test_records_leave_the_page_cache_for_the_measurement_and_come_back_as_they_
             break
     assert share == 0.5
     assert set(found["cold"]["depths"]) == {"1", "8", "64"}
-    # What was in memory is asked for, and comes soon.
+    # Pages that were in memory are requested, and come soon.
     assert eventually(lambda: [storage.cached(place) for place in places] == [True, False] * 8)
 
 
-def test_records_that_are_read_past_the_page_cache_have_all_their_bytes(tmp_path: Path) -> None:
+def test_records_read_without_the_page_cache_have_all_their_bytes(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(os.urandom(50_000))
     place = choosing.Place(0, str(path), 5000, 30_000)
@@ -71,7 +71,7 @@ def test_records_that_are_read_past_the_page_cache_have_all_their_bytes(tmp_path
 
 
 def resident(path: Path) -> list[bool]:
-    """Which pages of a file are in the page cache, without asking for them as a read would."""
+    """Which pages of a file are in the page cache, without reading them in."""
     libc = ctypes.CDLL(None, use_errno=True)
     libc.mincore.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_char_p]
     pages = ctypes.create_string_buffer(-(-path.stat().st_size // mmap.PAGESIZE))
@@ -84,10 +84,10 @@ def resident(path: Path) -> list[bool]:
 
 
 @pytest.mark.parametrize("in_one_file", [False, True])
-def test_records_that_the_measurement_drops_and_does_not_read_again_come_back(
+def test_dropped_records_that_are_not_measured_come_back_to_the_page_cache(
     tmp_path: Path, in_one_file: bool
 ) -> None:
-    size = 1_200_001  # more than a kernel reads ahead at once, and records share pages
+    size = 1_200_001  # more than the kernel reads ahead at once; records share pages
     places = []
     for number in range(6):
         path = tmp_path / ("all" if in_one_file else f"{number}")
@@ -105,7 +105,7 @@ def test_records_that_the_measurement_drops_and_does_not_read_again_come_back(
         pytest.skip("this file system does not say what is in memory")
 
     def missing() -> int:
-        """Pages of those that were there."""
+        """Pages that were there and are not any more."""
         found = 0
         for place in were:
             first, end = place.offset // mmap.PAGESIZE, (place.offset + size - 1) // mmap.PAGESIZE
@@ -130,7 +130,7 @@ sys.stdin.read()
 """
 
 
-def test_what_another_process_maps_stays_in_memory(tmp_path: Path) -> None:
+def test_pages_that_another_process_maps_stay_in_memory(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(os.urandom(1 << 20))
     os.sync()
@@ -148,7 +148,7 @@ def test_what_another_process_maps_stays_in_memory(tmp_path: Path) -> None:
         pytest.skip("this file system forgets nothing")
 
 
-def test_a_file_system_in_memory_is_said_to_be_one_and_has_nothing_cold() -> None:
+def test_a_file_system_in_memory_is_reported_and_has_no_cold_rate() -> None:
     if machine.file_system(IN_MEMORY) != "tmpfs":
         pytest.skip("/dev/shm is no tmpfs here")
     with tempfile.TemporaryDirectory(dir=IN_MEMORY) as folder:
@@ -168,10 +168,10 @@ def test_a_file_system_in_memory_is_said_to_be_one_and_has_nothing_cold() -> Non
     ("one_by_one", "expected"),
     [pytest.param(False, 640, id="waits for no other"), pytest.param(True, 50, id="waits")],
 )
-def test_the_rate_of_reads_is_that_of_readers_which_all_have_work(
+def test_the_rate_of_reads_counts_only_the_time_in_which_all_readers_have_work(
     one_by_one: bool, expected: float, tmp_path: Path
 ) -> None:
-    """Of 90 reads by 64 readers at once the last 26 are read by 26, and the others wait."""
+    """Of 90 reads by 64 readers the last 26 keep only 26 of them busy, and the others wait."""
     disk = threading.Lock()
 
     def late(place: choosing.Place, most: int | None = None) -> int:

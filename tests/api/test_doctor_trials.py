@@ -1,4 +1,4 @@
-"""What ``headrace.doctor`` tries goes with the transforms and labels there are, or is not told."""
+"""Trials of ``headrace.doctor`` respect the given transforms and labels, or are not reported."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def boxed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("last", OF_FLOATS, ids=lambda step: type(step).__name__)
-def test_bytes_are_no_remedy_for_transforms_that_take_floats_alone(last: Any) -> None:
+def test_uint8_output_is_no_remedy_for_transforms_that_take_only_floats(last: Any) -> None:
     pixels = np.random.default_rng(0).integers(0, 256, (8, 90, 90, 3), np.uint8)
     clocks = bounded.Clock(60.0), bounded.Clock(60.0)
     machine = {"cores_allowed": 2, "cores_usable": 2, "cores_of_machine": 2}
@@ -54,7 +54,7 @@ def test_bytes_are_no_remedy_for_transforms_that_take_floats_alone(last: Any) ->
 
 
 @pytest.mark.parametrize("last", [None, *OF_FLOATS], ids=lambda step: type(step).__name__)
-def test_bytes_are_copied_faster_where_the_transforms_take_them(last: Any) -> None:
+def test_uint8_output_is_a_remedy_for_the_copy_if_the_transforms_take_bytes(last: Any) -> None:
     steps = [step.to_dict() for step in [*NORMALISED, last] if step is not None]
     clocks = bounded.Clock(60.0), bounded.Clock(60.0)
     with hr.Dataset.from_arrays(np.zeros((4, 90, 90, 3), np.uint8)) as dataset:
@@ -63,7 +63,7 @@ def test_bytes_are_copied_faster_where_the_transforms_take_them(last: Any) -> No
     assert (told and told["images_per_second"]) == (400 if last is None else None)
 
 
-def test_a_larger_batch_that_has_no_memory_is_no_remedy() -> None:
+def test_a_larger_batch_that_does_not_fit_in_memory_is_no_remedy() -> None:
     clocks = bounded.Clock(60.0), bounded.Clock(60.0)
     with hr.Dataset.from_arrays(np.zeros((4, 8, 8, 3), np.uint8)) as dataset:
         trials = remedies.Trials(dataset, [0, 1, 2, 3], 1, [], clocks, {})
@@ -75,7 +75,7 @@ def test_a_larger_batch_that_has_no_memory_is_no_remedy() -> None:
     assert trials.failed == []
 
 
-def test_a_trial_that_fails_for_its_images_fails_the_diagnosis(tmp_path: Path) -> None:
+def test_a_trial_that_fails_because_of_its_images_fails_the_diagnosis(tmp_path: Path) -> None:
     clocks = bounded.Clock(60.0), bounded.Clock(60.0)
     with hr.Dataset.from_arrays(np.zeros((4, 8, 8, 3), np.uint8)) as dataset:
         trials = remedies.Trials(dataset, [0, 1, 2, 3], 1, [], clocks, {})
@@ -88,7 +88,7 @@ def test_a_trial_that_fails_for_its_images_fails_the_diagnosis(tmp_path: Path) -
             trials.tried("a folder", missing)
 
 
-def test_a_loaders_labels_are_there_where_its_dataset_is_measured(boxed: Path) -> None:
+def test_a_loaders_dataset_is_measured_with_its_labels(boxed: Path) -> None:
     transform = [t.RandomIoUCrop(), t.Resize((32, 32)), t.Normalize((0.5,) * 3, (0.5,) * 3)]
     words: dict[str, Any] = {"labels": {"boxes": t.Boxes()}, "output": "numpy"}
     with hr.Loader(boxed, 8, transform=transform, **words) as loader:
@@ -101,7 +101,7 @@ def test_a_loaders_labels_are_there_where_its_dataset_is_measured(boxed: Path) -
     assert answer["measured"]["side"] == 32
 
 
-def test_forms_of_packing_are_not_tried_with_labels_for_copies_have_none(boxed: Path) -> None:
+def test_forms_of_packing_are_not_tried_with_labels_because_copies_have_none(boxed: Path) -> None:
     clocks = bounded.Clock(60.0), bounded.Clock(60.0)
     with hr.Dataset(boxed) as dataset:
         options = {"labels": {"boxes": t.Boxes()}}
@@ -113,14 +113,14 @@ def test_forms_of_packing_are_not_tried_with_labels_for_copies_have_none(boxed: 
     ]
 
 
-def test_images_that_are_packed_and_no_jpegs_are_not_told_to_be_packed() -> None:
+def test_packing_is_not_advised_for_packed_images_that_are_no_jpegs() -> None:
     for points, forms in ((1.0, {}), (None, {}), (0.0, {"pack": {}})):
         known = PACKED | {"seek_points": points, "shorter_side": 64}
         assert remedies._forms({"images": known, "side": 64}) == forms
 
 
 @pytest.mark.slow
-def test_a_trial_says_nothing_of_the_copies_that_it_packs(tmp_path: Path) -> None:
+def test_a_trial_warns_of_nothing_in_the_copies_that_it_packs(tmp_path: Path) -> None:
     files = {f"a/{n}.jpg": jpeg(64, 48) if n % 4 else b"no image" for n in range(40)}
     root = write_tree(tmp_path / "photos", files)
     with warnings.catch_warnings():
@@ -130,7 +130,7 @@ def test_a_trial_says_nothing_of_the_copies_that_it_packs(tmp_path: Path) -> Non
     assert any("damaged or unsupported images" in note for note in found.notes)
 
 
-def test_arrays_in_memory_are_not_told_to_be_packed_and_those_in_files_may_be() -> None:
+def test_packing_is_advised_for_arrays_in_files_but_not_for_arrays_in_memory() -> None:
     facts: dict[str, Any] = {"side": None}
     for kind, forms in (("memory", []), ("arrays", ["pack"]), ("listed", ["pack"])):
         facts["images"] = PACKED | {"kind": kind, "seek_points": None}

@@ -1,4 +1,4 @@
-"""``headrace.doctor`` counts what a program's own processes use of the cores as the program's."""
+"""``headrace.doctor`` counts the CPU time of a program's child processes as the program's own."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BUSY = "import time\nwhile time.process_time() < 0.5: pass\nprint('done', flush=
 
 
 class Busy(data.Dataset[Any]):
-    """Samples that take so much CPU time each."""
+    """Samples that each use some CPU time."""
 
     SECONDS = 0.004
 
@@ -40,7 +40,7 @@ class Busy(data.Dataset[Any]):
     ],
     ids=["child", "grandchild"],
 )
-def test_cpu_time_of_children_counts_while_they_live_and_when_they_have_ended(
+def test_cpu_time_of_child_processes_counts_while_they_run_and_after_they_end(
     command: list[str],
 ) -> None:
     before = machine.cpu_seconds()
@@ -56,9 +56,9 @@ def test_cpu_time_of_children_counts_while_they_live_and_when_they_have_ended(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", [data.DataLoader, hr.DataLoader])
-def test_worker_processes_of_a_loader_are_no_other_programs(kind: Any) -> None:
+def test_worker_processes_of_a_loader_do_not_count_as_other_programs(kind: Any) -> None:
     loader = kind(Busy(), batch_size=8, num_workers=1)
     found = hr.doctor(loader, lambda batch: None, seconds=2)
-    # A worker makes its samples at the rate that the loader alone has.
+    # A worker makes its samples at the rate of the loader alone.
     used = found.measured["loader"] * Busy.SECONDS
     assert found.measured["machine"]["cores_own"] > 0.7 * used

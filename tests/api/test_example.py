@@ -33,7 +33,7 @@ def checksum(data: bytes) -> int:
     return value
 
 
-def test_the_example_prints_pythons_batches(epoch: Path, packed: Path) -> None:
+def test_the_c_example_prints_the_same_batches_as_python(epoch: Path, packed: Path) -> None:
     lines = subprocess.run(
         [epoch, packed, "10"], capture_output=True, text=True, check=True, timeout=60
     ).stdout.splitlines()
@@ -47,12 +47,12 @@ def test_the_example_prints_pythons_batches(epoch: Path, packed: Path) -> None:
             assert found is not None, line
             assert int(found[2]) == len(labels)
             assert int(found[3]) == labels[0]
-            # FNV in Python is slow: one batch is proof enough.
+            # FNV in Python is slow: one batch is enough.
             if found[1] == "2":
                 assert int(found[4], 16) == checksum(images.tobytes())
 
 
-def test_the_example_says_what_is_wrong(epoch: Path, tmp_path: Path) -> None:
+def test_the_c_example_prints_what_is_wrong(epoch: Path, tmp_path: Path) -> None:
     done = subprocess.run(
         [epoch, tmp_path / "no such"], capture_output=True, text=True, check=False
     )
@@ -61,7 +61,7 @@ def test_the_example_says_what_is_wrong(epoch: Path, tmp_path: Path) -> None:
     assert "no such" in done.stderr
 
 
-def test_the_loop_that_changed_one_import_line_trains(folder: Path) -> None:
+def test_the_training_loop_with_one_changed_import_trains(folder: Path) -> None:
     program = SOURCE.with_name("one_import.py")
     command = [sys.executable, str(program), str(folder), "--batch-size", "6"]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
@@ -73,7 +73,7 @@ def test_the_loop_that_changed_one_import_line_trains(folder: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_detection_loop_trains_on_boxes_that_moved() -> None:
+def test_the_detection_loop_trains_on_boxes_that_moved_with_their_images() -> None:
     program = SOURCE.with_name("detection_training.py")
     # Threads that wait for each other in a loop take minutes where the cores are busy.
     single = {**os.environ, "OMP_NUM_THREADS": "1"}

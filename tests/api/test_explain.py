@@ -1,4 +1,4 @@
-"""``headrace.explain``: what of any loader's samples is native, and what to do about the rest."""
+"""``headrace.explain``: which samples of any loader are native, and what to do about the others."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class Listed(data.Dataset[Any]):
-    """Images of a list of paths, each made by a function."""
+    """Images from a list of paths, each made by a function."""
 
     def __init__(self, root: Path, make: Any) -> None:
         self.paths, self.make = sorted(root.rglob("*.jpg")), make
@@ -60,14 +60,14 @@ def masked(path: Path) -> Any:
 
 
 def line_of(text: str) -> str:
-    """Where a line of this file is that ends so."""
+    """The place of the line of this file that ends so."""
     lines = Path(__file__).read_text().splitlines()
     (number,) = [n for n, line in enumerate(lines, 1) if line.endswith(text)]
     return f"{__file__}:{number}"
 
 
 @pytest.mark.parametrize("kind", [data.DataLoader, hr.DataLoader])
-def test_each_image_of_a_sample_is_listed_with_the_line_that_has_it_in_python(
+def test_each_image_of_a_sample_is_listed_with_the_line_that_makes_it_run_in_python(
     root: Path, kind: Any
 ) -> None:
     found = hr.explain(kind(Listed(root, masked), 2, shuffle=True))
@@ -112,7 +112,7 @@ def of_several_lines(path: Path) -> Any:
         (lambda image: torch.unique(image), "torch.functional."),
     ],
 )
-def test_a_function_is_named_and_not_what_is_wrapped_around_it(
+def test_the_innermost_function_is_named_and_not_its_wrapper(
     root: Path, function: Any, name: str
 ) -> None:
     dataset = Listed(root, lambda path: function(F.to_tensor(opened(path))))
@@ -121,7 +121,7 @@ def test_a_function_is_named_and_not_what_is_wrapped_around_it(
     assert reason.text.startswith(name)
 
 
-def test_each_image_has_its_own_line_where_several_lines_needed_pixels(root: Path) -> None:
+def test_each_image_has_its_own_line_if_several_lines_need_pixels(root: Path) -> None:
     states = torch.get_rng_state(), random.getstate()
     found = hr.explain(data.DataLoader(Listed(root, of_several_lines)))
     one, another, third, again = (
@@ -145,7 +145,7 @@ def test_each_image_has_its_own_line_where_several_lines_needed_pixels(root: Pat
 
 
 class Features(UserDict[str, Any]):
-    """As Hugging Face's BatchFeature."""
+    """A batch like Hugging Face's BatchFeature."""
 
 
 class Plain:
@@ -185,7 +185,7 @@ def plain_object(path: Path) -> Any:
         (plain_object, ".image"),
     ],
 )
-def test_images_of_any_numbers_and_in_any_object_are_listed_with_their_line(
+def test_images_of_any_dtype_and_in_any_object_are_listed_with_their_line(
     root: Path, make: Any, where: str
 ) -> None:
     found = hr.explain(data.DataLoader(Listed(root, make), collate_fn=list))
@@ -197,7 +197,9 @@ def test_images_of_any_numbers_and_in_any_object_are_listed_with_their_line(
     assert found.cure in str(found)
 
 
-def test_native_images_are_found_in_any_object_and_tables_beside_them_are_none(root: Path) -> None:
+def test_native_images_are_found_in_any_object_and_tables_are_not_taken_for_images(
+    root: Path,
+) -> None:
     def make(path: Path) -> Any:
         table = np.ones((77, 768), np.float32)
         return Features(image=STEPS(opened(path)), table=table), Plain(other=STEPS(opened(path)))
@@ -207,7 +209,7 @@ def test_native_images_are_found_in_any_object_and_tables_beside_them_are_none(r
     assert found.native
 
 
-def test_where_pixels_were_needed_is_said_also_of_a_sample_without_an_image(root: Path) -> None:
+def test_the_line_that_needed_pixels_is_named_also_if_the_sample_has_no_image(root: Path) -> None:
     def make(path: Path) -> Any:
         return float(np.asarray(opened(path)).mean())  # to one mean
 
@@ -220,7 +222,7 @@ def test_where_pixels_were_needed_is_said_also_of_a_sample_without_an_image(root
 
 @pytest.mark.parametrize("kind", ["submit", "map", "named", "pool"])
 @pytest.mark.parametrize("workers", [0, 1])
-def test_images_that_a_dataset_opens_in_its_own_threads_are_pillows_and_have_their_line(
+def test_images_that_a_dataset_opens_in_its_own_threads_are_pillows_and_listed_with_their_line(
     root: Path, kind: str, workers: int
 ) -> None:
     class InThreads(Listed):
@@ -252,7 +254,7 @@ def test_images_that_a_dataset_opens_in_its_own_threads_are_pillows_and_have_the
         next(iter(loader))
 
 
-def test_tensors_that_numpy_has_no_kind_of_or_that_want_gradients_are_explained(root: Path) -> None:
+def test_tensors_of_bfloat16_and_tensors_with_gradients_are_explained(root: Path) -> None:
     def make(path: Path) -> Any:
         image = opened(path)
         half = F.to_tensor(image).sqrt().to(torch.bfloat16)  # to numbers of two bytes
@@ -264,7 +266,7 @@ def test_tensors_that_numpy_has_no_kind_of_or_that_want_gradients_are_explained(
     assert found.leaves[0].place == line_of("# to numbers of two bytes")
 
 
-def test_a_file_that_pillow_opens_has_its_line_among_others(root: Path, tmp_path: Path) -> None:
+def test_a_file_that_pillow_opens_is_listed_with_its_line(root: Path, tmp_path: Path) -> None:
     path = tmp_path / "palette.ppm"
     Image.fromarray(images.pixels(20, 20)).save(path)
 
@@ -284,7 +286,7 @@ def test_a_file_that_pillow_opens_has_its_line_among_others(root: Path, tmp_path
     ]
 
 
-def test_a_program_that_fails_with_other_pixels_is_explained_without_its_lines(root: Path) -> None:
+def test_a_program_that_checks_its_pixels_is_explained_without_lines(root: Path) -> None:
     def make(path: Path) -> Any:
         image = opened(path)
         corner = image.getpixel((0, 0))
@@ -299,7 +301,7 @@ def test_a_program_that_fails_with_other_pixels_is_explained_without_its_lines(r
 
 
 class KeepsAnIterator:
-    """As loaders whose worker processes stay from epoch to epoch: torch's iterator, asked once."""
+    """A loader that keeps torch's iterator, as those whose workers stay between epochs."""
 
     kept: Any = None
 
@@ -322,7 +324,7 @@ class Counts(hr.DataLoader[Any]):
         return enumerate(super().__iter__())
 
 
-def test_a_loader_whose_class_asks_torchs_iterator_says_so_and_the_cure(root: Path) -> None:
+def test_a_loader_whose_class_uses_torchs_iterator_is_explained_with_the_cure(root: Path) -> None:
     dataset = Listed(root, lambda path: STEPS(opened(path)))
     for kind in (OverTorchs, OverHeadraces):
         with pytest.raises(errors.UnsupportedError, match=r"torch's own.*leave __iter__"):
@@ -333,7 +335,7 @@ def test_a_loader_whose_class_asks_torchs_iterator_says_so_and_the_cure(root: Pa
 
 
 @pytest.mark.slow
-def test_a_loader_in_a_process_forked_beside_an_engine_says_so_and_the_cure(
+def test_a_loader_in_a_process_forked_from_one_with_an_engine_is_explained_with_the_cure(
     root: Path, forked: forking.Parent
 ) -> None:
     code = """
@@ -384,7 +386,9 @@ def test_a_loader_in_a_process_forked_beside_an_engine_says_so_and_the_cure(
     assert all(sentence in line for line in said)
 
 
-def test_a_loader_of_torchs_stays_what_it_was_and_nothing_is_drawn_or_said(root: Path) -> None:
+def test_explain_leaves_torchs_loader_unchanged_draws_nothing_and_warns_of_nothing(
+    root: Path,
+) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch's advice
         loader = data.DataLoader(
@@ -441,7 +445,7 @@ def pasted(path: Path) -> Any:
         (pasted, "PIL.Image.Image.paste needs the pixels", "PIL.ImageOps.pad"),
     ],
 )
-def test_what_no_translated_transform_would_cure_has_a_sentence_of_its_own(
+def test_causes_that_no_translated_transform_cures_have_their_own_advice(
     root: Path, make: Any, why: str, cure: str
 ) -> None:
     for path in root.rglob("*.jpg"):
@@ -469,7 +473,7 @@ def test_subclasses_streams_and_single_samples_are_explained(root: Path) -> None
     assert text == "the sample has no image"
 
 
-def test_what_is_no_loader_of_torchs_is_refused_in_a_sentence(root: Path) -> None:
+def test_an_object_that_is_not_torchs_loader_is_refused_in_a_sentence(root: Path) -> None:
     with pytest.raises(hr.errors.ArgumentError, match=r"builtins\.list: a torch\.utils\.data"):
         hr.explain([1])
     loader = hr.Loader(root, batch_size=2, transform=[hr.transforms.Resize((8, 8))])
@@ -482,7 +486,7 @@ def test_what_is_no_loader_of_torchs_is_refused_in_a_sentence(root: Path) -> Non
 
 
 class OpensAnother(Listed):
-    """Takes another file where one is bad."""
+    """Takes another file in place of a bad one."""
 
     def __getitem__(self, index: int) -> Any:
         try:
@@ -491,7 +495,7 @@ class OpensAnother(Listed):
             return STEPS(opened(self.paths[1]))
 
 
-def test_a_file_that_cannot_be_decoded_is_told_with_what_becomes_of_its_sample(
+def test_a_file_that_cannot_be_decoded_is_named_with_what_happens_to_its_sample(
     root: Path, tmp_path: Path
 ) -> None:
     whole = next(root.rglob("*.jpg")).read_bytes()
@@ -510,7 +514,7 @@ def test_a_file_that_cannot_be_decoded_is_told_with_what_becomes_of_its_sample(
     assert "meets Pillow's error where it opens the file" in told[3].cure
 
 
-def test_an_error_of_the_datasets_own_code_names_the_index_that_was_asked_for(root: Path) -> None:
+def test_an_error_in_the_datasets_own_code_names_the_index(root: Path) -> None:
     def refuses(path: Path) -> Any:
         raise KeyError(path.name)
 
@@ -521,7 +525,7 @@ def test_an_error_of_the_datasets_own_code_names_the_index_that_was_asked_for(ro
 
 
 def notes(failure: BaseException) -> list[str]:
-    """What was added to an error; before Python 3.11 that is in its sentence."""
+    """Notes that were added to an error; before Python 3.11 they are in its message."""
     return [*getattr(failure, "__notes__", ()), str(failure)]
 
 

@@ -1,4 +1,5 @@
-"""headrace.DataLoader where torch's own loader reads: what it has, what it says, and when."""
+"""headrace.DataLoader where torch's own loader reads: its attributes, and what it warns of and
+when."""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ STEPS = [tv.Resize((24, 24)), tv.CenterCrop(16), tv.ToTensor()]
 ADVICE = "This DataLoader will create"
 NOTICE = "in Python, one image at a time"
 
-# As of a program of its own, which has nothing to do with images.
+# A module of a program that has nothing to do with images.
 TEXT = """
 import torch
 
@@ -51,7 +52,8 @@ class Stream(torch.utils.data.IterableDataset):
 
 @runtime_checkable
 class Stateful(Protocol):
-    """As frameworks ask: hasattr until Python 3.11, inspect.getattr_static from 3.12 on."""
+    """Asks for a state as frameworks do: hasattr until Python 3.11, inspect.getattr_static from
+    3.12 on."""
 
     def state_dict(self) -> dict[str, Any]: ...
 
@@ -85,7 +87,7 @@ def text(tmp_path: Path) -> ModuleType:
 
 
 class Said:
-    """The warnings of a test, repeated ones too."""
+    """The warnings of a test, also repeated ones."""
 
     def __init__(self, caught: list[warnings.WarningMessage]) -> None:
         self._caught = caught
@@ -117,7 +119,7 @@ def has_state(loader: Any) -> bool:
     return answer
 
 
-def test_a_loader_has_a_state_where_it_is_native_and_none_where_torchs_loader_reads(
+def test_a_native_loader_has_a_state_and_one_that_torch_reads_for_has_none(
     photos: datasets.ImageFolder, folder: Path, text: ModuleType
 ) -> None:
     numbers = data.TensorDataset(torch.arange(9))
@@ -141,7 +143,7 @@ def test_a_loader_has_a_state_where_it_is_native_and_none_where_torchs_loader_re
     assert hr.DataLoader(photos, 5).state_dict()["batches"] == 0  # of one that nobody else holds
 
 
-def test_a_dataset_that_is_filled_behind_its_loader_is_no_error(folder: Path) -> None:
+def test_a_dataset_may_be_filled_after_its_loader_is_made(folder: Path) -> None:
     class Late(datasets.ImageFolder):
         def __init__(self) -> None:
             pass
@@ -158,7 +160,7 @@ def test_a_dataset_that_is_filled_behind_its_loader_is_no_error(folder: Path) ->
 @pytest.mark.parametrize(
     "duplicate", [copy.copy, copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))]
 )
-def test_a_copy_has_a_state_of_its_own_or_none_as_the_loader_has(
+def test_a_copy_of_a_loader_has_its_own_state_or_none_like_the_loader(
     photos: datasets.ImageFolder, duplicate: Any
 ) -> None:
     loader = hr.DataLoader(photos, 5, seed=7)
@@ -175,7 +177,7 @@ def test_a_copy_has_a_state_of_its_own_or_none_as_the_loader_has(
     assert not has_state(duplicate(hr.DataLoader(data.TensorDataset(torch.arange(9)))))
 
 
-def test_a_loader_goes_with_its_last_name_and_without_the_collector(
+def test_a_loader_is_freed_with_its_last_reference_without_garbage_collection(
     photos: datasets.ImageFolder,
 ) -> None:
     gc.disable()
@@ -189,7 +191,7 @@ def test_a_loader_goes_with_its_last_name_and_without_the_collector(
         gc.enable()
 
 
-def test_a_subclass_with_methods_of_these_names_keeps_them(photos: datasets.ImageFolder) -> None:
+def test_a_subclass_keeps_its_own_state_dict_method(photos: datasets.ImageFolder) -> None:
     class Counting(hr.DataLoader[Any]):
         def state_dict(self) -> dict[str, Any]:  # type: ignore[override]
             return {"mine": self.state.state_dict()}
@@ -200,7 +202,7 @@ def test_a_subclass_with_methods_of_these_names_keeps_them(photos: datasets.Imag
 
 
 @pytest.mark.skipif(importlib.util.find_spec("torchdata") is not None, reason="torchdata is here")
-def test_torchdatas_argument_is_unknown_where_torchdata_is_not(
+def test_torchdatas_argument_is_unknown_if_torchdata_is_not_installed(
     photos: datasets.ImageFolder,
 ) -> None:
     for kind in (data.DataLoader, hr.DataLoader):
@@ -208,10 +210,10 @@ def test_torchdatas_argument_is_unknown_where_torchdata_is_not(
             kind(photos, snapshot_every_n_steps=2)
 
 
-# ---- what it says ------------------------------------------------------------------------------
+# ---- what it warns of --------------------------------------------------------------------------
 
 
-def test_torchs_advice_on_workers_comes_once_when_the_loader_is_made_and_never_where_it_is_native(
+def test_torchs_advice_on_workers_comes_once_and_never_for_a_native_loader(
     photos: datasets.ImageFolder, said: Said
 ) -> None:
     many = 4 * (os.cpu_count() or 1)
@@ -226,13 +228,13 @@ def test_torchs_advice_on_workers_comes_once_when_the_loader_is_made_and_never_w
     loader = hr.DataLoader(photos, num_workers=many)
     iter(loader)
     assert said.of(ADVICE) == 2
-    photos.transform = identity  # now its processes are to come
+    photos.transform = identity  # from now on it needs processes
     iter(loader)
     iter(loader)
     assert said.of(ADVICE) == 3
 
 
-def test_the_fallback_is_not_mentioned_where_nothing_suggests_that_there_are_images(
+def test_no_warning_of_the_fallback_comes_if_nothing_suggests_images(
     text: ModuleType, said: Said
 ) -> None:
     numbers = data.TensorDataset(torch.arange(9))
@@ -254,7 +256,7 @@ def test_the_fallback_is_not_mentioned_where_nothing_suggests_that_there_are_ima
     assert said.of("headrace") == 0
 
 
-def test_the_fallback_is_mentioned_where_there_may_be_images(
+def test_a_warning_of_the_fallback_comes_if_there_may_be_images(
     text: ModuleType, folder: Path, said: Said
 ) -> None:
     transformed = text.Text()
@@ -265,7 +267,7 @@ def test_the_fallback_is_mentioned_where_there_may_be_images(
         list(hr.DataLoader(other))
         mentioned += 1
         assert said.of(NOTICE) == mentioned
-    # Pillow's images that a dataset makes itself are taken where known transforms follow.
+    # Pillow's images that a dataset makes itself are accepted if known transforms follow.
     for other in (
         fakes,
         data.Subset(fakes, [1, 2]),
@@ -280,7 +282,7 @@ def test_the_fallback_is_mentioned_where_there_may_be_images(
     assert said.of(NOTICE) == mentioned + 1
 
 
-def test_a_notice_is_never_an_error_and_goes_to_the_log_where_warnings_are_errors(
+def test_a_notice_is_never_an_error_and_is_logged_if_warnings_are_errors(
     photos: datasets.ImageFolder, folder: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     photos.transform = tv.Compose([*STEPS, identity])
@@ -296,7 +298,7 @@ def test_a_notice_is_never_an_error_and_goes_to_the_log_where_warnings_are_error
 
 
 @pytest.mark.slow
-def test_a_program_under_w_error_that_torchs_loader_serves_runs_to_its_end(folder: Path) -> None:
+def test_a_program_with_w_error_that_torchs_loader_reads_for_runs_to_its_end(folder: Path) -> None:
     program = f"""if True:
         from torchvision import datasets, transforms as tv
         import headrace
@@ -307,7 +309,7 @@ def test_a_program_under_w_error_that_torchs_loader_serves_runs_to_its_end(folde
         photos = Own({str(folder)!r}, tv.Compose([tv.Resize((8, 8)), tv.ToTensor()]))
         print(len(list(headrace.DataLoader(photos, 8))))
     """
-    # Of the modules that come with Python only those errors count that the program itself meets.
+    # Of errors in Python's own modules only those count that the program itself meets.
     ran = subprocess.run(
         [sys.executable, "-W", "error::UserWarning", "-c", program],
         capture_output=True,
@@ -339,7 +341,7 @@ class NumberedByTorch(data.DataLoader[Any]):
 
 
 @pytest.mark.parametrize("kind", [datasets.ImageFolder, OwnItems])
-def test_a_get_iterator_of_a_class_is_asked_as_in_torchs_loader(
+def test_an_overridden_get_iterator_is_used_as_in_torchs_loader(
     folder: Path, said: Said, kind: Any
 ) -> None:
     dataset = kind(str(folder), tv.Compose(STEPS))
@@ -357,7 +359,7 @@ def test_a_get_iterator_of_a_class_is_asked_as_in_torchs_loader(
         hr.explain(loader)
 
 
-def test_a_sentence_says_that_torchs_loader_reads_and_why_and_the_cure(
+def test_a_warning_says_that_torchs_loader_reads_why_and_the_cure(
     photos: datasets.ImageFolder, folder: Path, said: Said
 ) -> None:
     photos.transform = tv.Compose([*STEPS, identity])

@@ -1,4 +1,4 @@
-"""Files of an image folder that the engine does not read and Pillow does, and Pillow's switches."""
+"""Files of an image folder that Pillow reads and the engine does not, and Pillow's switches."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _no_warnings() -> Iterator[None]:
 
 
 def encoded(kind: str, seed: int = 0, mode: str = "RGB", **options: Any) -> bytes:
-    """One of many images that differ in size and pixels, in one of Pillow's formats."""
+    """One of many images of different sizes and pixels, in one of Pillow's formats."""
     rng = np.random.default_rng(seed)
     height, width = 30 + seed % 7, 40 + seed % 5
     image = Image.fromarray(rng.integers(0, 256, (height, width, 3), np.uint8)).convert(mode)
@@ -47,7 +47,7 @@ def encoded(kind: str, seed: int = 0, mode: str = "RGB", **options: Any) -> byte
 
 
 def mixed() -> dict[str, bytes]:
-    """A folder in which each of Pillow's formats comes, by its own name and by another one."""
+    """A folder with files of each of Pillow's formats, with their own extension and another one."""
     return {
         "a/00.jpg": encoded("JPEG", 0),
         "a/01.webp": encoded("AVIF", 1),
@@ -113,7 +113,9 @@ def doubled(image: torch.Tensor) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("steps", [[tv.Resize(20), tv.ToTensor()], [*STEPS, doubled], []])
-def test_so_it_does_where_samples_are_made_one_by_one(tmp_path: Path, steps: list[Any]) -> None:
+def test_samples_made_one_by_one_of_such_a_folder_equal_torchs(
+    tmp_path: Path, steps: list[Any]
+) -> None:
     photos = folder(tmp_path, mixed(), steps)
 
     def collate(samples: list[Any]) -> list[Any]:
@@ -128,7 +130,7 @@ def test_so_it_does_where_samples_are_made_one_by_one(tmp_path: Path, steps: lis
     assert loader.stats() == {"pillow_images": 2 * FOREIGN, "pillow_files": FOREIGN}
 
 
-def test_a_collate_of_ones_own_gets_pillows_samples_in_their_places(tmp_path: Path) -> None:
+def test_a_custom_collate_function_gets_pillows_samples_at_their_positions(tmp_path: Path) -> None:
     photos = folder(tmp_path, mixed(), STEPS)
 
     def collate(samples: list[Any]) -> list[Any]:
@@ -142,7 +144,8 @@ def test_a_collate_of_ones_own_gets_pillows_samples_in_their_places(tmp_path: Pa
 
 
 def twins(tmp_path: Path) -> tuple[datasets.ImageFolder, datasets.ImageFolder]:
-    """Folders of the same pixels: PNGs and, every third, a lossless JPEG 2000 in place of one."""
+    """Folders with the same pixels: PNGs, and every third a lossless JPEG 2000 in place of a
+    PNG."""
     for n in range(20):
         (tmp_path / "png/a").mkdir(parents=True, exist_ok=True)
         (tmp_path / "others/a").mkdir(parents=True, exist_ok=True)
@@ -158,7 +161,9 @@ def twins(tmp_path: Path) -> tuple[datasets.ImageFolder, datasets.ImageFolder]:
 
 
 @pytest.mark.parametrize("workers", [0, 1, 3])
-def test_who_decodes_changes_no_draw_no_order_and_no_state(tmp_path: Path, workers: int) -> None:
+def test_draws_order_and_state_do_not_depend_on_which_decoder_is_used(
+    tmp_path: Path, workers: int
+) -> None:
     native, others = twins(tmp_path)
 
     def loader(photos: Any) -> Any:
@@ -179,7 +184,9 @@ def test_who_decodes_changes_no_draw_no_order_and_no_state(tmp_path: Path, worke
     assert same([*itertools.islice(loader(others), 2)], expected[:2])
 
 
-def test_shuffled_epochs_leave_torchs_generator_as_native_ones_do(tmp_path: Path) -> None:
+def test_shuffled_epochs_leave_torchs_generator_in_the_same_state_as_native_ones(
+    tmp_path: Path,
+) -> None:
     native, others = twins(tmp_path)
     found = []
     for photos in (native, others):
@@ -189,7 +196,7 @@ def test_shuffled_epochs_leave_torchs_generator_as_native_ones_do(tmp_path: Path
     assert same(found[1], found[0])
 
 
-def test_several_iterators_at_once_have_pillows_samples_each(tmp_path: Path) -> None:
+def test_each_of_several_simultaneous_iterators_has_pillows_samples(tmp_path: Path) -> None:
     photos = folder(tmp_path, mixed(), STEPS)
     loader, expected = hr.DataLoader(photos, 4), torchs(photos, 4)
     first, second = zip(*zip(loader, loader, strict=True), strict=True)
@@ -197,7 +204,7 @@ def test_several_iterators_at_once_have_pillows_samples_each(tmp_path: Path) -> 
     assert same([*second], expected)
 
 
-def test_a_set_that_is_mostly_of_other_formats_by_name_is_read_by_its_own_code(
+def test_a_folder_of_mostly_unsupported_extensions_is_read_by_its_own_code(
     tmp_path: Path,
 ) -> None:
     files = {f"a/{n}.ppm": encoded("AVIF", n) for n in range(3)} | {"a/4.jpg": encoded("JPEG")}
@@ -221,7 +228,7 @@ def test_strict_leaves_no_file_to_pillow(tmp_path: Path) -> None:
     assert len(next(batches)[1]) == 1
 
 
-def test_one_line_says_which_files_pillow_decodes_and_another_where_they_become_more(
+def test_one_warning_names_files_that_pillow_decodes_and_another_comes_if_there_are_more(
     tmp_path: Path,
 ) -> None:
     photos = folder(tmp_path, mixed(), STEPS)
@@ -250,7 +257,7 @@ BAD = {
 
 @pytest.mark.parametrize("name", BAD)
 @pytest.mark.parametrize("suffix", [[], [doubled]])
-def test_an_error_of_a_file_is_pillows_and_headraces_and_the_next_batch_follows(
+def test_an_error_of_a_file_is_both_pillows_and_headraces_and_the_next_batch_follows(
     tmp_path: Path, name: str, suffix: list[Any]
 ) -> None:
     content, kind, theirs = BAD[name]
@@ -278,7 +285,7 @@ def test_an_error_of_a_file_is_pillows_and_headraces_and_the_next_batch_follows(
     assert loader.stats()["pillow_images"] == 0
 
 
-def test_a_broken_file_is_read_where_pillow_is_told_to_and_refused_where_not(
+def test_a_truncated_file_is_read_only_if_pillow_is_told_to(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files = {f"a/{n:02}.jpg": encoded("JPEG", n) for n in range(12)}
@@ -299,7 +306,7 @@ def test_a_broken_file_is_read_where_pillow_is_told_to_and_refused_where_not(
                 assert [len(labels) for _, labels in loader] == [4, 4, 4, 1]
 
 
-def test_on_error_replace_replaces_what_pillow_cannot_read_either_and_nothing_else(
+def test_on_error_replace_replaces_only_files_that_pillow_cannot_read_either(
     tmp_path: Path,
 ) -> None:
     files = mixed() | {"a/06.jpg": b"no image", "b/12.jpg": encoded("GIF", 12)[:-300]}
@@ -317,7 +324,7 @@ def test_on_error_replace_replaces_what_pillow_cannot_read_either_and_nothing_el
 
 
 @pytest.mark.parametrize("suffix", [[], [doubled]])
-def test_a_directory_in_the_place_of_a_file_is_pythons_error_and_headraces(
+def test_a_directory_in_place_of_a_file_is_both_pythons_and_headraces_error(
     tmp_path: Path, suffix: list[Any]
 ) -> None:
     files = {f"a/{n:02}.jpg": encoded("JPEG", n) for n in range(12)}
@@ -344,7 +351,7 @@ def test_a_directory_in_the_place_of_a_file_is_pythons_error_and_headraces(
 
 
 @pytest.mark.parametrize("suffix", [[], [doubled]])
-def test_pixels_beyond_pillows_limit_warn_and_beyond_twice_as_many_are_refused(
+def test_images_beyond_pillows_pixel_limit_warn_and_beyond_twice_the_limit_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: list[Any]
 ) -> None:
     files = {f"a/{n}.png": images.png(50, 40, 2) for n in range(4)}
@@ -370,7 +377,7 @@ def test_pixels_beyond_pillows_limit_warn_and_beyond_twice_as_many_are_refused(
             assert type(pickle.loads(pickle.dumps(error.value))) is type(error.value)
 
 
-def test_limits_of_the_loader_hold_and_pillow_is_not_asked(tmp_path: Path) -> None:
+def test_the_loaders_own_limits_hold_without_asking_pillow(tmp_path: Path) -> None:
     files = {f"a/{n}.png": images.png(50, 40, 2) for n in range(4)}
     photos = folder(tmp_path, files, STEPS)
     assert same(list(hr.DataLoader(photos, 2, limits={"max_pixels": 2000})), torchs(photos, 2))

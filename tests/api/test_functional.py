@@ -33,7 +33,7 @@ def test_decode_takes_any_bytes_and_gives_pillows_pixels(data: bytes, kind: type
     assert np.array_equal(pixels, pillow(data))
 
 
-def test_resized_crop_of_a_decoded_image_is_torchvisions_inside_of_it_and_out() -> None:
+def test_resized_crop_of_a_decoded_image_equals_torchvisions_inside_and_beyond_its_edges() -> None:
     pixels = pillow(jpeg(50, 40))
     for box in ((3, 4, 20, 30), (0, 0, 40, 50), (-3, 40, 20, 30)):
         for hflip in (False, True):
@@ -48,7 +48,7 @@ def test_resized_crop_of_a_decoded_image_is_torchvisions_inside_of_it_and_out() 
 
 @pytest.mark.parametrize("kind", [torchvision_functional, v2.functional], ids=["v1", "v2"])
 @pytest.mark.parametrize("size", [11, [11], (11,), np.int64(11), (11, 13), [60, 7], 70, (1,)])
-def test_a_size_is_what_torchvision_takes_it_for(kind: Any, size: Any) -> None:
+def test_a_size_means_the_same_as_in_torchvision(kind: Any, size: Any) -> None:
     """One number is the shorter side of a resize, and both sides of a crop."""
     data = png(90, 31, 2)
     pixels = hr.functional.decode(data)
@@ -72,7 +72,7 @@ def test_a_size_is_what_torchvision_takes_it_for(kind: Any, size: Any) -> None:
         assert len(found) == len(crops)
 
 
-def test_resized_crop_is_pillows_crop_then_resize() -> None:
+def test_resized_crop_equals_pillows_crop_and_resize() -> None:
     data = jpeg(160, 120)
     for hflip in (False, True):
         found = hr.functional.resized_crop(data, 11, 7, 90, 101, (48, 56), "bicubic", hflip)
@@ -81,11 +81,11 @@ def test_resized_crop_is_pillows_crop_then_resize() -> None:
         assert np.array_equal(found, expected[:, ::-1] if hflip else expected)
 
 
-def test_one_number_is_a_square() -> None:
+def test_one_number_as_a_size_means_a_square() -> None:
     assert hr.functional.resized_crop(jpeg(40, 40), 0, 0, 40, 40, 16).shape == (16, 16, 3)
 
 
-def test_bytes_that_are_no_image_are_named_by_what_is_wrong() -> None:
+def test_the_error_for_bytes_that_are_no_image_says_what_is_wrong() -> None:
     data = jpeg(64, 48)
     with pytest.raises(errors.TruncatedError):
         hr.functional.decode(data[: len(data) // 2])
@@ -96,7 +96,7 @@ def test_bytes_that_are_no_image_are_named_by_what_is_wrong() -> None:
             hr.functional.decode(nothing)
 
 
-def test_a_limit_is_met_before_pixels_are_made() -> None:
+def test_a_limit_is_checked_before_pixels_are_made() -> None:
     with pytest.raises(errors.LimitError, match="max_pixels is 6399"):
         hr.functional.decode(jpeg(80, 80), limits={"max_pixels": 6399})
     assert hr.functional.decode(jpeg(80, 80), limits={"max_pixels": 6400}).shape == (80, 80, 3)
@@ -113,13 +113,13 @@ def test_impossible_arguments_are_named() -> None:
         hr.functional.resized_crop(jpeg(8, 8), 0, 0, 0, 8, 4)
 
 
-def test_a_replay_of_what_does_nothing_is_an_empty_list() -> None:
+def test_a_replay_of_transforms_that_do_nothing_is_an_empty_list() -> None:
     flip = hr.transforms.RandomHorizontalFlip(p=0.0)
     assert hr.functional.replay(jpeg(8, 8), []) == []
     assert hr.functional.replay(jpeg(8, 8), [flip]) == []
 
 
-def test_a_replay_of_many_samples_is_that_of_each_of_them() -> None:
+def test_a_replay_of_many_samples_equals_the_replay_of_each() -> None:
     data = np.frombuffer(jpeg(40, 30), np.uint8)
     ops = [hr.transforms.RandomResizedCrop(8), hr.transforms.RandAugment()]
     config = {

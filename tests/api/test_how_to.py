@@ -1,4 +1,4 @@
-"""The programs of docs/how-to.md, run as they stand where the photographs are that they name."""
+"""The programs of docs/how-to.md, run unchanged beside the photographs that they name."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ def test_every_program_of_the_page_is_run_here() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("title", PROGRAMS)
-def test_a_program_of_the_how_to_page_runs_as_it_stands(
+def test_a_program_of_the_how_to_page_runs_unchanged(
     title: str, tmp_path: Path, forked: forking.Parent
 ) -> None:
     for part in ("train", "val"):
         images.plain_tree(tmp_path / "photos" / part)
-    # A diagnosis of 15 seconds would not show more.
+    # A diagnosis of 15 seconds would show no more.
     program = PROGRAMS[title].replace(
         "hr.doctor(loader, step)", "hr.doctor(loader, step, seconds=1)"
     )

@@ -38,7 +38,7 @@ TARGET = {"target": t.Image(scale=SCALE)}
 
 
 def small(number: int) -> Any:
-    """Pixels that say where they lie, and in which image."""
+    """Pixels that tell their position and their image."""
     height, width = 20 + number, 40 - number
     y, x = np.mgrid[:height, :width]
     return np.stack([x, y, np.full_like(x, number)], -1).astype(np.uint8)
@@ -63,7 +63,7 @@ def write(path: Path, data: bytes) -> None:
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """Pairs by DIV2K's names, some of them in a folder below."""
+    """Pairs named as in DIV2K, some of them in a subfolder."""
     root = tmp_path_factory.mktemp("pairs")
     for number in range(SAMPLES):
         below = "more/" if number % 3 == 0 else ""
@@ -105,7 +105,7 @@ def symmetries() -> Iterator[Callable[[Any], Any]]:
 
 
 def expected(first: Any, made: Callable[[int], Any], original: Callable[[int], Any]) -> Any:
-    """What `made` has where `first` shows `original`, mirrored and turned in the same way."""
+    """The part of `made` where `first` shows `original`, mirrored and turned in the same way."""
     number = int(first[0, 0, 2])
     left, top = first[..., 0].min(), first[..., 1].min()
     height, width = first.shape[:2]
@@ -127,7 +127,8 @@ def test_the_second_image_is_cropped_flipped_and_turned_as_the_first(paired: hr.
 
 
 def test_the_same_image_twice_moves_as_one(folders: tuple[Path, Path]) -> None:
-    """At a scale of 1 with whatever resizes, turns and pads; ops on colours leave the second."""
+    """At a scale of 1 with ops that resize, turn and pad; colour ops leave the second image
+    unchanged."""
     recipe = [
         t.RandomShortestSize((30, 50)),
         t.Pad((3, 4), padding_mode="reflect"),
@@ -160,7 +161,7 @@ def test_paddings_and_central_crops_are_scaled(paired: hr.Dataset) -> None:
             assert np.array_equal((shown == 240).all(-1), (first == 240).all(-1))
 
 
-def test_it_has_a_type_and_a_normalisation_of_its_own(paired: hr.Dataset) -> None:
+def test_the_second_image_has_its_own_dtype_and_normalisation(paired: hr.Dataset) -> None:
     plain = singly(paired)
     label = t.Image(4, dtype="float32", mean=0.5, std=(0.5, 1, 2))
     for (_, wanted), (_, found) in zip(
@@ -174,7 +175,9 @@ def test_it_has_a_type_and_a_normalisation_of_its_own(paired: hr.Dataset) -> Non
 
 @pytest.mark.parametrize("output", ["torch", "numpy"])
 @pytest.mark.parametrize("layout", ["NCHW", "channels_last"])
-def test_it_has_the_layout_of_the_images(paired: hr.Dataset, layout: str, output: str) -> None:
+def test_the_second_image_has_the_layout_of_the_images(
+    paired: hr.Dataset, layout: str, output: str
+) -> None:
     wanted = singly(paired)
     with loader(paired, layout=layout, output=output, dtype="float32") as made:
         found = [second for _, _, moved in made for second in moved["target"]]
@@ -184,11 +187,13 @@ def test_it_has_the_layout_of_the_images(paired: hr.Dataset, layout: str, output
 
 
 @pytest.mark.parametrize("changed", [{"num_threads": 1}, {"num_threads": 5}, {"read_ahead": 1}])
-def test_pairs_are_the_same_with(paired: hr.Dataset, changed: dict[str, Any]) -> None:
+def test_pairs_do_not_depend_on_threads_and_read_ahead(
+    paired: hr.Dataset, changed: dict[str, Any]
+) -> None:
     assert same(singly(paired, 2, **changed), singly(paired, 2))
 
 
-def test_ranks_together_have_the_pairs_of_one(paired: hr.Dataset) -> None:
+def test_all_ranks_together_have_the_same_pairs_as_one(paired: hr.Dataset) -> None:
     def by_number(pairs: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
         return sorted(pairs, key=lambda pair: int(pair[0][0, 0, 2]))
 
@@ -237,7 +242,7 @@ def test_packed_pairs_are_the_same_pairs(
     assert "--pairs takes two folders" in str(refused.exception)
 
 
-def test_packed_pairs_go_on_where_they_were_stopped(paired: hr.Dataset, tmp_path: Path) -> None:
+def test_packed_pairs_resume_where_they_were_stopped(paired: hr.Dataset, tmp_path: Path) -> None:
     hr.pack(paired, tmp_path / "set")
     every = singly(hr.Dataset(tmp_path / "set"))
     with loader(hr.Dataset(tmp_path / "set")) as made:
@@ -309,7 +314,7 @@ def test_files_without_a_partner_are_named_or_left_out(tmp_path: Path) -> None:
 
 
 def bomb(width: int, height: int, blocks: int = 0) -> bytes:
-    """A PNG of that many pixels by its header, with a row's data; behind that many empty blocks."""
+    """A PNG whose header claims that many pixels, with one row's data and many empty blocks."""
 
     def chunk(name: bytes, data: bytes) -> bytes:
         checksum = zlib.crc32(name + data)
@@ -374,10 +379,10 @@ def jpeg(pixels: Any, **options: Any) -> bytes:
     ],
     ids=["PNG", "JPEG", "progressive JPEG"],
 )
-def test_a_second_image_that_is_cut_at_any_byte_is_an_error_or_whole(
+def test_a_second_image_truncated_at_any_byte_is_an_error_or_complete(
     tmp_path: Path, data: bytes
 ) -> None:
-    """Never another image, and never the end: what follows is delivered."""
+    """It is never another image, and it never ends the epoch: later samples are delivered."""
     with hr.Writer(tmp_path / "set") as writer:
         for end in range(1, len(data) + 1):
             writer.add(encoded(small(0)[:4, :3]), label=end, target=data[:end])
@@ -396,8 +401,8 @@ def test_a_second_image_that_is_cut_at_any_byte_is_an_error_or_whole(
             assert np.array_equal(moved["target"][0], wanted), end
             whole += 1
     assert len(refused) + whole == len(data)
-    assert 1 <= whole < 32  # a cut behind the last row's data
-    # The cuts are those in front, and each error names its own sample.
+    assert 1 <= whole < 32  # a cut after the last row's data
+    # All other cuts are errors, and each names its own sample.
     assert [failure.record for failure in refused] == list(range(len(refused)))
     assert all('field "target": ' in str(failure) for failure in refused)
 
@@ -424,7 +429,7 @@ def test_limits_hold_for_the_second_image(folders: tuple[Path, Path]) -> None:
         ([t.RandAugment(), t.CenterCrop(12)], "RandAugment"),
     ],
 )
-def test_what_no_image_of_another_scale_follows_is_refused_by_name(
+def test_transforms_that_a_second_image_of_another_scale_cannot_follow_are_refused_by_name(
     paired: hr.Dataset, transform: list[Any], name: str
 ) -> None:
     with pytest.raises(ArgumentError, match=name):
@@ -443,8 +448,8 @@ def test_impossible_images_are_refused_when_the_loader_is_made(paired: hr.Datase
             loader(paired, labels={"target": label})
 
 
-def test_a_folder_of_masks_beside_the_images(tmp_path: Path) -> None:
-    """Palettes give their indices, as Pillow's mode P, and grey its values."""
+def test_a_folder_of_masks_is_paired_with_the_images(tmp_path: Path) -> None:
+    """A palette image gives its indices, as Pillow's mode P, and a grey image its values."""
     for number in range(6):
         pixels = small(number)
         mask = Image.fromarray(pixels[..., 0] // 3, "L" if number % 2 else "P")
@@ -511,24 +516,24 @@ def test_a_palette_mask_beside_a_jpeg_has_the_classes_of_pascal_voc(tmp_path: Pa
             wanted = classes[number]
             seen = hr.functional.move(t.Mask(), wanted, wanted.shape, steps, seed=3, sample=number)
             assert np.array_equal(moved["mask"][place], seen)
-            # The mask lies on its image, whose values are near it but for JPEG's loss.
+            # The mask covers the part of the image that shows its values, up to JPEG's loss.
             off = np.abs(images[place, ..., 0].numpy().astype(int) - seen)
             assert np.median(off) <= 2
             assert set(np.unique(seen)) <= {0, 1 + 4 * number, 255}
 
 
-# Colour type and bits a sample, of every kind of mask: grey, and with a palette.
+# Colour type and bit depth of every kind of mask: grey, and with a palette.
 MASKS = [(kind, bits) for kind in (0, 3) for bits in (1, 2, 4, 8)]
 
 
 def classes_of(data: bytes) -> Any:
-    """Indices of a palette; else the greys of Pillow's mode L."""
+    """The indices of a palette image, or the grey values of Pillow's mode L."""
     opened = Image.open(io.BytesIO(data))
     return np.asarray(opened if opened.mode == "P" else opened.convert("L"))
 
 
 @pytest.mark.parametrize("interlaced", [False, True])
-def test_a_mask_of_any_kind_is_decoded_in_part_and_moves_as_its_whole(
+def test_a_partly_decoded_mask_of_any_kind_moves_as_the_whole_mask(
     tmp_path: Path, interlaced: bool
 ) -> None:
     masks = [
@@ -547,7 +552,7 @@ def test_a_mask_of_any_kind_is_decoded_in_part_and_moves_as_its_whole(
         [t.RandomVerticalFlip(), t.RandomResizedCrop((21, 16), (0.05, 0.5)), t.Pad(2, fill=7)],
         [t.RandomCrop((60, 70), pad_if_needed=True, fill=9), t.CenterCrop(12)],
         [t.CenterCrop((12, 30)), t.RandomRotation(30), t.RandomCrop(8)],
-        [t.Pad(40, fill=3), t.RandomCrop(16)],  # of some nothing is seen
+        [t.Pad(40, fill=3), t.RandomCrop(16)],  # some crops show only padding
         [t.RandomCrop(24, padding=30), t.ElasticTransform(30.0)],
     ]
     for recipe in recipes:
@@ -562,8 +567,8 @@ def test_a_mask_of_any_kind_is_decoded_in_part_and_moves_as_its_whole(
                     assert np.array_equal(found, wanted), number
 
 
-def test_of_a_mask_only_the_rows_down_to_its_crop_are_read(tmp_path: Path) -> None:
-    """What is cut off below a crop is not missed, and what lies in the crop is."""
+def test_only_the_rows_of_a_mask_down_to_the_end_of_its_crop_are_read(tmp_path: Path) -> None:
+    """Missing rows below the crop are not noticed; missing rows inside it are an error."""
     noise = np.random.default_rng(5).integers(0, 256, (64, 48), np.uint8)
     whole = encoded(noise)
     write(tmp_path / "images/0.png", encoded(np.stack([noise] * 3, -1)))
@@ -582,7 +587,7 @@ def test_of_a_mask_only_the_rows_down_to_its_crop_are_read(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("kind", [0, 3], ids=["grey", "palette"])
 @pytest.mark.parametrize("interlaced", [False, True])
-def test_a_mask_that_is_cut_at_any_byte_is_an_error_or_whole(
+def test_a_mask_truncated_at_any_byte_is_an_error_or_complete(
     tmp_path: Path, kind: int, interlaced: bool
 ) -> None:
     data = png(13, 9, kind, interlaced=interlaced)
@@ -607,7 +612,7 @@ def test_a_mask_that_is_cut_at_any_byte_is_an_error_or_whole(
     assert refused == list(range(len(refused)))
 
 
-def test_a_mask_keeps_to_the_limits_of_its_dataset(tmp_path: Path) -> None:
+def test_a_mask_obeys_the_limits_of_its_dataset(tmp_path: Path) -> None:
     noise = np.random.default_rng(5).integers(0, 256, (128, 160), np.uint8)
     write(tmp_path / "images/0.png", encoded(np.zeros((128, 160, 3), np.uint8)))
     write(tmp_path / "masks/0.png", encoded(noise))

@@ -1,4 +1,4 @@
-"""torch's names given to Headrace: programs in processes of their own, for the names are global."""
+"""torch's names replaced by Headrace's; each program has its own process, as names are global."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def program(root: Path, forked: forking.Parent) -> Callable[[str], None]:
 
 
 @pytest.mark.slow
-def test_both_names_mean_headraces_class_until_they_are_given_back(
+def test_both_of_torchs_names_mean_headraces_class_until_uninstall(
     program: Callable[[str], None],
 ) -> None:
     code = """
@@ -71,7 +71,7 @@ def test_both_names_mean_headraces_class_until_they_are_given_back(
 
 
 @pytest.mark.slow
-def test_a_name_that_somebody_else_has_changed_is_left_alone(
+def test_a_name_that_another_library_has_changed_is_left_alone(
     program: Callable[[str], None],
 ) -> None:
     code = """
@@ -88,7 +88,7 @@ def test_a_name_that_somebody_else_has_changed_is_left_alone(
 
 
 @pytest.mark.slow
-def test_loaders_of_torchs_class_are_instances_of_what_its_name_means_then(
+def test_torchs_loaders_are_instances_of_the_class_that_its_name_means_at_that_time(
     program: Callable[[str], None],
 ) -> None:
     code = """
@@ -154,7 +154,7 @@ def test_subclasses_of_torchs_name_derive_from_headraces(program: Callable[[str]
 
 
 @pytest.mark.slow
-def test_loaders_and_torchs_class_pickle_before_while_and_after(
+def test_loaders_and_torchs_class_can_be_pickled_before_during_and_after_install(
     program: Callable[[str], None],
 ) -> None:
     code = """
@@ -206,7 +206,7 @@ if __name__ == "__main__":
 
 
 @pytest.mark.slow
-def test_spawned_processes_have_it_too_and_import_no_torch_for_it(tmp_path: Path) -> None:
+def test_spawned_processes_have_headraces_class_too_without_importing_torch(tmp_path: Path) -> None:
     file = tmp_path / "spawns.py"
     file.write_text(SPAWNS)
     out = processes.run(

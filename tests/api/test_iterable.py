@@ -85,7 +85,7 @@ def samples(epoch: list[Any]) -> list[int]:
 
 
 @pytest.mark.slow
-def test_with_workers_the_batches_are_the_same_in_the_same_order(
+def test_workers_change_neither_the_batches_nor_their_order(
     packed: Path, forked: forking.Parent
 ) -> None:
     kinds = [(5, 2), (4, 3), (7, 4), (24, 2)]
@@ -106,7 +106,7 @@ def test_with_workers_the_batches_are_the_same_in_the_same_order(
 
 
 @pytest.mark.slow
-def test_workers_split_what_headraces_own_samplers_draw(
+def test_workers_split_the_samples_that_headraces_own_samplers_draw(
     packed: Path, forked: forking.Parent
 ) -> None:
     kinds: list[dict[str, Any]] = [
@@ -137,7 +137,9 @@ def test_workers_of_ranks_have_each_sample_once(packed: Path, forked: forking.Pa
     assert sorted(index for part in found[:3] for index in samples(part[0])) == list(range(24))
 
 
-def test_set_epoch_and_states_reach_the_workers(packed: Path, forked: forking.Parent) -> None:
+def test_set_epoch_and_loaded_states_reach_the_workers(
+    packed: Path, forked: forking.Parent
+) -> None:
     crop = [hr.transforms.RandomResizedCrop(8)]
     with hr.Loader(packed, 4, shuffle=True, transform=crop) as plain:
         state = {**plain.state_dict(), "epoch": 1, "position": 16}
@@ -148,7 +150,7 @@ def test_set_epoch_and_states_reach_the_workers(packed: Path, forked: forking.Pa
 
 
 @pytest.mark.slow
-def test_forked_workers_of_a_parent_that_used_headrace_are_refused_and_served_ones_work(
+def test_forked_workers_of_a_process_that_used_headrace_are_refused_and_forkserver_ones_work(
     packed: Path, forked: forking.Parent
 ) -> None:
     refused, served = run(
@@ -158,7 +160,7 @@ def test_forked_workers_of_a_parent_that_used_headrace_are_refused_and_served_on
     assert sorted(samples(served[0])) == list(range(24))
 
 
-def test_an_impossible_argument_is_said_at_first_use(packed: Path) -> None:
+def test_an_impossible_argument_is_refused_at_first_use(packed: Path) -> None:
     with pytest.raises(TypeError, match="bach_size"):
         hr.IterableDataset(packed, bach_size=3)
     batches = hr.IterableDataset(packed, 5, transform=[{"name": "Sharpen"}])
@@ -171,7 +173,7 @@ def test_more_than_1024_workers_are_refused_with_both_numbers(packed: Path) -> N
         Share(0, 1025, {"dataset": packed})
 
 
-def test_where_memfd_is_refused_workers_count_their_epochs_in_a_file_without_a_name(
+def test_without_memfd_workers_count_their_epochs_in_an_unlinked_file(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def refuse(*_: object) -> int:

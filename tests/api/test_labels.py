@@ -52,7 +52,7 @@ def encoded(image: Image.Image, kind: str = "PNG") -> bytes:
 
 
 def some_sample(number: int) -> dict[str, Any]:
-    """An image of its number in colours of its mask, so that one can be told from the other."""
+    """An image that shows its mask in colours of its number, so that samples can be told apart."""
     noise = np.random.default_rng(number)
     height, width = 50 + number, 90 - number
     count = number % 4
@@ -87,7 +87,7 @@ def loader(path: Path, **changed: Any) -> hr.Loader:
 
 
 def singly(path: Path, epochs: int = 1, **changed: Any) -> list[dict[str, Any]]:
-    """Every sample in the order in which it came, with all that belongs to it."""
+    """All samples in the order in which they came, with their labels."""
     found = []
     with loader(path, **changed) as made:
         for epoch in range(epochs):
@@ -103,7 +103,7 @@ def equal(one: dict[str, Any], other: dict[str, Any]) -> bool:
     return one.keys() == other.keys() and all(np.array_equal(one[k], other[k]) for k in one)
 
 
-def test_labels_move_by_what_is_drawn_for_their_image(labelled: Path) -> None:
+def test_labels_move_by_the_parameters_drawn_for_their_image(labelled: Path) -> None:
     dropped = 0
     for got in singly(labelled, epochs=3):
         given = some_sample(got["number"])
@@ -121,8 +121,8 @@ def test_labels_move_by_what_is_drawn_for_their_image(labelled: Path) -> None:
     assert dropped > 0
 
 
-def test_a_mask_lies_on_its_image(labelled: Path) -> None:
-    """With nearest pixels the image shows its mask: the two rules differ at edges alone."""
+def test_a_mask_covers_the_same_pixels_as_its_image(labelled: Path) -> None:
+    """With nearest pixels the image shows its mask: the two rounding rules differ only at edges."""
     still = [t.Resize((100, 160), "nearest"), t.RandomHorizontalFlip(), t.RandomCrop((64, 96))]
     with loader(labelled, transform=still, labels={"mask": t.Mask()}) as made:
         for images, _, moved in made:
@@ -131,13 +131,15 @@ def test_a_mask_lies_on_its_image(labelled: Path) -> None:
 
 
 @pytest.mark.parametrize("changed", [{"num_threads": 1}, {"num_threads": 7}, {"prefetch": 9}])
-def test_labels_are_the_same_with(labelled: Path, changed: dict[str, Any]) -> None:
+def test_labels_do_not_depend_on_threads_and_prefetch(
+    labelled: Path, changed: dict[str, Any]
+) -> None:
     wanted = singly(labelled, 2)
     assert all(map(equal, singly(labelled, 2, **changed), wanted))
 
 
 def test_labels_move_in_sizes_that_follow_a_schedule(labelled: Path) -> None:
-    """As in loaders of one size each, whose epochs these are."""
+    """As in one loader for each size, whose epochs are compared."""
     sizes = {0: (32, 48), 1: (24, 20)}
     steps = [t.RandomShortestSize((40, 60)), t.RandomHorizontalFlip(), t.RandomRotation(20)]
 
@@ -153,14 +155,14 @@ def test_labels_move_in_sizes_that_follow_a_schedule(labelled: Path) -> None:
         assert {one["mask"].shape for one in these[0]} == {size}
 
 
-def test_ranks_together_have_the_labels_of_one(labelled: Path) -> None:
+def test_all_ranks_together_have_the_same_labels_as_one(labelled: Path) -> None:
     wanted = {sample["number"]: sample for sample in singly(labelled)}
     found = [sample for rank in range(3) for sample in singly(labelled, rank=rank, world_size=3)]
     assert len(found) == len(wanted)
     assert all(equal(sample, wanted[sample["number"]]) for sample in found)
 
 
-def test_a_resumed_loader_goes_on_with_the_same_labels(labelled: Path) -> None:
+def test_a_resumed_loader_continues_with_the_same_labels(labelled: Path) -> None:
     def batches(made: hr.Loader) -> Iterator[Any]:
         return (moved for _, _, moved in made)
 
@@ -179,7 +181,7 @@ def test_a_resumed_loader_goes_on_with_the_same_labels(labelled: Path) -> None:
         assert all(map(torch.equal, got["boxes"], wanted["boxes"]))
 
 
-def test_a_batch_has_tensors_of_these_kinds(labelled: Path) -> None:
+def test_the_labels_of_a_batch_have_the_documented_classes_and_dtypes(labelled: Path) -> None:
     with loader(labelled, fields=["index"]) as made:
         images, _, moved = next(iter(made))
         assert list(moved) == ["index", "boxes", "points", "mask", "palette", "classes"]
@@ -204,7 +206,7 @@ def test_moved_labels_outlive_their_loader(labelled: Path) -> None:
 
 
 SMALL = [t.Resize((8, 8))]
-# A header of 3.6 thousand million pixels, of which a few are there.
+# A header that claims 3.6 thousand million pixels, with data for only a few.
 BOMB = images.png(60000, 1, 0)
 BOMB = BOMB.replace(struct.pack(">II", 60000, 1), struct.pack(">II", 60000, 60000))
 BOMB = BOMB[:29] + struct.pack(">I", zlib.crc32(BOMB[12:29])) + BOMB[33:]
@@ -232,7 +234,7 @@ BOMB = BOMB[:29] + struct.pack(">I", zlib.crc32(BOMB[12:29])) + BOMB[33:]
         (encoded(Image.new("L", (90, 50)))[:-30], t.Mask(), TruncatedError, "file is truncated"),
     ],
 )  # fmt: skip
-def test_a_label_that_does_not_fit_is_named_with_its_sample(
+def test_a_label_that_does_not_fit_is_an_error_that_names_the_sample(
     tmp_path: Path, given: Any, label: Any, kind: type[HeadraceError], words: str
 ) -> None:
     good = some_sample(0)["image"]
@@ -245,7 +247,7 @@ def test_a_label_that_does_not_fit_is_named_with_its_sample(
         assert "its/key" in str(caught.value)
 
 
-# As torchvision's, which takes no boxes, masks and points.
+# The message is like torchvision's transforms', which take no boxes, masks and points.
 MIXINGS = [t.MixUp(num_classes=30), t.CutMix(num_classes=30), t.Mixup(num_classes=30)]
 MIXINGS.append(t.RandomChoice(MIXINGS[:2]))
 
@@ -274,16 +276,14 @@ MIXINGS.append(t.RandomChoice(MIXINGS[:2]))
         ({"transform": hr.transforms.Views([t.Resize((9, 9))], [t.Resize((9, 9))])}, "one view"),
     ],
 )
-def test_labels_that_cannot_be_are_refused(
-    labelled: Path, changed: dict[str, Any], words: str
-) -> None:
+def test_impossible_labels_are_refused(labelled: Path, changed: dict[str, Any], words: str) -> None:
     with pytest.raises(ArgumentError, match=words):
         loader(labelled, **changed)
 
 
-def test_datasets_that_are_read_as_one_have_their_labels(tmp_path: Path, labelled: Path) -> None:
+def test_concatenated_datasets_keep_their_labels(tmp_path: Path, labelled: Path) -> None:
     with hr.Writer(tmp_path / "other") as writer:
-        for number in range(SAMPLES, SAMPLES + 9):  # with more boxes in a sample than the first has
+        for number in range(SAMPLES, SAMPLES + 9):  # more boxes a sample than the first dataset has
             boxes = np.full((number, 4), 5, np.float32)
             writer.add(**some_sample(number) | {"boxes": boxes, "classes": range(number)})
     given = {"labels": {"boxes": t.Boxes("xywh"), "mask": t.Mask()}, "transform": RECIPE}
@@ -297,7 +297,7 @@ def test_datasets_that_are_read_as_one_have_their_labels(tmp_path: Path, labelle
     assert counts == {n: n % 4 if n < SAMPLES else n for n in range(SAMPLES + 9)}
 
 
-def test_a_loader_moves_twelve_labels_and_no_more(tmp_path: Path) -> None:
+def test_a_loader_moves_at_most_twelve_labels(tmp_path: Path) -> None:
     names = [f"v{number}" for number in range(13)]
     with hr.Writer(tmp_path / "p") as writer:
         writer.add(some_sample(0)["image"], 0, **{name: [[1.0, 2, 3, 4]] for name in names})
@@ -324,7 +324,7 @@ def test_a_png_mask_has_the_classes_that_pillow_reads(tmp_path: Path) -> None:
     assert len(kinds) == 17
 
 
-def test_a_sample_with_a_bad_label_is_replaced_where_that_is_asked_for(tmp_path: Path) -> None:
+def test_a_sample_with_a_bad_label_is_replaced_if_on_error_says_so(tmp_path: Path) -> None:
     with hr.Writer(tmp_path / "p") as writer:
         for number in range(4):
             boxes = np.full((1, 4), np.nan if number == 2 else 3, np.float32)

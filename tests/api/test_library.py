@@ -1,4 +1,4 @@
-"""The shared library and how Python holds it: symbols, layouts, loading, forks."""
+"""The shared library and how Python loads it: symbols, layouts, loading, forks."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_the_library_exports_the_functions_of_its_header_and_nothing_else() -> N
     assert len(declared) <= 26
 
 
-def test_who_starts_the_engine_keeps_its_timer_slack_and_the_runtimes_threads_have_more() -> None:
+def test_the_thread_that_starts_the_engine_keeps_its_timer_slack_and_go_threads_have_more() -> None:
     said = python(
         """
         import ctypes, os
@@ -74,7 +74,7 @@ def test_who_starts_the_engine_keeps_its_timer_slack_and_the_runtimes_threads_ha
     assert "1000000" in said[1:]
 
 
-def test_nothing_undefined_is_left_but_what_glibc_has() -> None:
+def test_the_library_has_no_undefined_symbols_but_those_of_glibc() -> None:
     weak = {"_ITM_deregisterTMCloneTable", "_ITM_registerTMCloneTable", "__gmon_start__"}
     unversioned = {name for name in symbols("--undefined-only") if "@GLIBC_" not in name}
     assert unversioned <= weak
@@ -89,12 +89,12 @@ def test_nothing_undefined_is_left_but_what_glibc_has() -> None:
     }
 
 
-def test_the_library_loads_where_every_symbol_is_bound_at_once() -> None:
+def test_the_library_loads_with_ld_bind_now() -> None:
     program = "from headrace._engine import abi, _lib; print(_lib.library().hr_abi_version())"
     assert python(program, LD_BIND_NOW="1") == str(abi.ABI_VERSION)
 
 
-def test_structures_are_laid_out_as_the_c_compiler_lays_them_out(tmp_path: Path) -> None:
+def test_structures_have_the_layout_of_the_c_compiler(tmp_path: Path) -> None:
     pairs = {
         "hr_error": abi.Error,
         "hr_image": abi.Image,
@@ -119,7 +119,7 @@ def test_structures_are_laid_out_as_the_c_compiler_lays_them_out(tmp_path: Path)
     assert [int(line) for line in found.split()] == expected
 
 
-def test_codes_and_versions_are_those_of_the_header() -> None:
+def test_codes_and_versions_equal_those_of_the_header() -> None:
     text = HEADER.read_text()
     numbers = {name: int(value) for name, value in re.findall(r"\b(HR_[A-Z_]+) = (\d+)", text)}
     codes = {name: value for name, value in numbers.items() if not name.startswith("HR_TASK_")}
@@ -134,7 +134,7 @@ def test_codes_and_versions_are_those_of_the_header() -> None:
     assert f"#define HR_MAX_DIMENSIONS {abi.MAX_DIMENSIONS}\n" in text
 
 
-def test_a_task_is_packed_as_its_structure_is_laid_out() -> None:
+def test_a_packed_task_has_the_layout_of_its_structure() -> None:
     text = HEADER.read_text()
     flags = dict(re.findall(r"\bHR_TASK_([A-Z_]+) = (\d+)", text))
     for name, value in flags.items():
@@ -142,7 +142,7 @@ def test_a_task_is_packed_as_its_structure_is_laid_out() -> None:
     assert decoder.TASK.size == ctypes.sizeof(abi.Task)
     values = range(1, 21)
     packed = abi.Task.from_buffer_copy(decoder.TASK.pack(*values))
-    # As they are packed: the members that say where the image is, what becomes of it, its key...
+    # In the order of packing: the members that say where the image is, its result, its key...
     assert [getattr(packed, name) for name, _ in abi.Task._fields_] == list(values)
     assert len(flags) == 3
 
@@ -156,7 +156,7 @@ def test_importing_loads_neither_torch_nor_the_engine() -> None:
     assert python(program) == "[] False"
 
 
-def test_without_torch_what_needs_it_says_so_and_the_rest_can_be_listed() -> None:
+def test_without_torch_names_that_need_it_raise_an_error_and_dir_works() -> None:
     code = """
         import sys
         sys.modules["torch"] = None
@@ -204,7 +204,7 @@ FORK = """
 """
 
 
-def test_a_child_forked_after_first_use_gets_a_sentence(folder: Path) -> None:
+def test_a_child_forked_after_first_use_gets_an_error_in_one_sentence(folder: Path) -> None:
     program = FORK.format(before=f"hr.Dataset({str(folder)!r})", folder=str(folder))
     assert python(program) == "ForkedError True"
 
@@ -213,7 +213,7 @@ def test_a_child_forked_before_first_use_works(folder: Path) -> None:
     assert python(FORK.format(before="", folder=str(folder))) == "24"
 
 
-def test_every_function_refuses_a_forked_child_before_it_enters_go() -> None:
+def test_every_function_refuses_a_forked_child_before_entering_go() -> None:
     program = """
         import ctypes, os
         from headrace._engine import abi, decoder, _lib
@@ -235,7 +235,7 @@ def test_every_function_refuses_a_forked_child_before_it_enters_go() -> None:
     assert python(program) == "refused"
 
 
-def test_stray_handles_are_errors_and_never_a_crash() -> None:
+def test_invalid_handles_are_errors_and_never_a_crash() -> None:
     library, error = _lib.library(), abi.Error()
     batch, buffer, need = abi.Batch(), ctypes.create_string_buffer(64), ctypes.c_size_t()
     for stray in (0, -1, 1, 3, 2**62):
@@ -272,7 +272,7 @@ SIMD = """
 
 @pytest.mark.slow
 @pytest.mark.parametrize("first", ["loader", "decoder"])
-def test_an_instruction_set_that_there_is_not_is_one_warning_with_those_that_there_are(
+def test_an_unknown_instruction_set_is_one_warning_that_lists_the_available_ones(
     packed: Path, monkeypatch: pytest.MonkeyPatch, first: str
 ) -> None:
     monkeypatch.setenv("HEADRACE_SIMD", "sse9")

@@ -1,4 +1,4 @@
-"""The loader: batches, epochs, states, and what it leaves behind."""
+"""The loader: batches, epochs, states, and that it leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def slow(source: Path, delay_ms: int, **arguments: Any) -> Slow:
     return made
 
 
-def test_an_epoch_is_every_sample_once_in_batches(loader: hr.Loader) -> None:
+def test_an_epoch_has_every_sample_once_in_batches(loader: hr.Loader) -> None:
     batches = list(loader)
     assert len(batches) == len(loader) == 5
     assert [len(images) for images, _, _ in batches] == [5, 5, 5, 5, 4]
@@ -63,7 +63,7 @@ def test_an_epoch_is_every_sample_once_in_batches(loader: hr.Loader) -> None:
 
 @pytest.mark.parametrize("dtype", ["uint8", "float16", "bfloat16", "float32"])
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC", "channels_last"])
-def test_torch_batches_have_the_asked_type_and_layout(
+def test_torch_batches_have_the_requested_dtype_and_layout(
     packed: Path, dtype: str, layout: str
 ) -> None:
     with loader_of(packed, dtype=dtype, layout=layout) as made:
@@ -75,7 +75,7 @@ def test_torch_batches_have_the_asked_type_and_layout(
     assert images.is_contiguous(memory_format=torch.channels_last) == last or layout == "NHWC"
 
 
-def test_numpy_and_torch_batches_are_the_same_numbers(packed: Path) -> None:
+def test_numpy_and_torch_batches_have_the_same_values(packed: Path) -> None:
     for layout in ("NCHW", "NHWC", "channels_last"):
         with (
             loader_of(packed, layout=layout) as tensors,
@@ -88,13 +88,13 @@ def test_numpy_and_torch_batches_are_the_same_numbers(packed: Path) -> None:
                 assert np.array_equal(b.numpy(), d)
 
 
-def test_a_float_without_normalize_is_totensors(packed: Path) -> None:
+def test_a_float_without_normalize_equals_totensors(packed: Path) -> None:
     with loader_of(packed) as floats, loader_of(packed, dtype="uint8") as integers:
         for (a, _), (b, _) in zip(floats, integers, strict=True):
             assert torch.equal(a, b.to(torch.float32) / 255)
 
 
-def test_a_list_of_batches_holds_distinct_data_that_nobody_overwrites(packed: Path) -> None:
+def test_batches_kept_in_a_list_are_distinct_and_never_overwritten(packed: Path) -> None:
     with loader_of(packed, 2) as made:
         first = list(made)
         copies = [images.clone() for images, _ in first]
@@ -105,7 +105,7 @@ def test_a_list_of_batches_holds_distinct_data_that_nobody_overwrites(packed: Pa
     assert len(pointers) == 12
 
 
-def test_held_batches_outlive_their_loader_and_return_when_the_last_view_dies(
+def test_held_batches_outlive_their_loader_and_are_freed_with_their_last_view(
     packed: Path,
 ) -> None:
     made = loader_of(packed)
@@ -143,11 +143,11 @@ def test_held_arrays_and_their_slices_are_unchanged_after_close(packed: Path) ->
 def test_decode_threads_have_a_name_and_end_with_their_loader(packed: Path) -> None:
     with loader_of(packed, num_threads=3) as made:
         next(iter(made))
-        assert eventually(lambda: len(engine_threads()) == 3)  # the last one may start late
+        assert eventually(lambda: len(engine_threads()) == 3)  # the last thread may start late
     assert eventually(lambda: not engine_threads())
 
 
-def test_slots_come_back_to_the_ring(packed: Path) -> None:
+def test_slots_are_reused_when_their_batches_are_dropped(packed: Path) -> None:
     with loader_of(packed, 2, prefetch=2) as made:
         for _ in range(4):
             for images, labels in made:
@@ -200,7 +200,7 @@ def test_epochs_follow_each_other_and_differ_when_shuffled(packed: Path) -> None
         assert order(made) == epochs[0]
 
 
-def test_an_iterator_that_is_never_asked_costs_no_epoch(loader: hr.Loader) -> None:
+def test_an_iterator_that_is_never_used_skips_no_epoch(loader: hr.Loader) -> None:
     iter(loader)
     list(loader)
     assert loader.state_dict()["epoch"] == 1
@@ -228,7 +228,7 @@ def test_an_exhausted_iterator_stays_exhausted(loader: hr.Loader) -> None:
         next(batches)
 
 
-def test_a_newer_iteration_ends_an_older_one_with_a_sentence(loader: hr.Loader) -> None:
+def test_a_newer_iteration_ends_an_older_one_with_an_error(loader: hr.Loader) -> None:
     older, newer = iter(loader), iter(loader)
     next(older)
     next(newer)
@@ -238,7 +238,7 @@ def test_a_newer_iteration_ends_an_older_one_with_a_sentence(loader: hr.Loader) 
 
 
 @pytest.mark.parametrize("stop", range(6))
-def test_a_state_goes_on_behind_the_last_batch_handed_out(packed: Path, stop: int) -> None:
+def test_a_state_resumes_after_the_last_batch_handed_out(packed: Path, stop: int) -> None:
     def run(made: hr.Loader, batches: int | None = None) -> list[Any]:
         pairs = iter(made)
         return [next(pairs) for _ in range(batches)] if batches is not None else list(pairs)
@@ -260,7 +260,9 @@ def test_a_state_goes_on_behind_the_last_batch_handed_out(packed: Path, stop: in
         assert two.seed == 7
 
 
-def test_a_state_of_something_else_is_refused(loader: hr.Loader, folder: Path) -> None:
+def test_a_state_of_another_dataset_or_configuration_is_refused(
+    loader: hr.Loader, folder: Path
+) -> None:
     state = loader.state_dict()
     for name, value in {
         "version": 99,
@@ -277,7 +279,7 @@ def test_a_state_of_something_else_is_refused(loader: hr.Loader, folder: Path) -
         loader.load_state_dict({**state, "fingerprint": "x"})
 
 
-def test_what_is_no_state_is_refused_with_the_keys_that_it_lacks(
+def test_a_value_that_is_no_state_is_refused_with_the_keys_that_it_lacks(
     loader: hr.Loader, packed: Path
 ) -> None:
     keys = "'version', 'fingerprint', 'samples', 'shuffle', 'seed', 'epoch', 'position'"
@@ -296,7 +298,7 @@ def test_what_is_no_state_is_refused_with_the_keys_that_it_lacks(
         over.close()
 
 
-def test_ranks_share_the_epoch(packed: Path) -> None:
+def test_ranks_share_an_epoch(packed: Path) -> None:
     seen: list[int] = []
     for rank in range(3):
         arguments = {"rank": rank, "world_size": 3, "fields": ["index"], "shuffle": True}
@@ -317,7 +319,7 @@ def test_ranks_are_read_from_the_environment_at_iteration(
         assert next(iter(made))[2]["index"].tolist() == [4, 5, 6, 7]
 
 
-def test_an_empty_share_of_a_last_step_is_an_empty_batch(packed: Path) -> None:
+def test_a_rank_without_samples_in_the_last_step_gets_an_empty_batch(packed: Path) -> None:
     for output in ("torch", "numpy"):
         with loader_of(packed, 1, rank=1, world_size=23, output=output) as made:
             assert [tuple(images.shape) for images, _ in made] == [(1, 3, 20, 24), (0, 3, 20, 24)]
@@ -351,14 +353,14 @@ def test_an_empty_share_of_a_last_step_is_an_empty_batch(packed: Path) -> None:
     ],
     ids=lambda value: value if isinstance(value, str) else None,
 )
-def test_the_impossible_is_refused_by_name_when_the_loader_is_made(
+def test_impossible_arguments_are_refused_by_name_when_the_loader_is_made(
     packed: Path, arguments: dict[str, Any], words: str
 ) -> None:
     with pytest.raises(errors.ArgumentError, match=words):
         hr.Loader(packed, **{"batch_size": 4, "transform": CROP, **arguments})
 
 
-def test_transforms_are_classes_or_their_dicts(packed: Path) -> None:
+def test_transforms_may_be_objects_or_their_dicts(packed: Path) -> None:
     as_classes = [hr.transforms.RandomResizedCrop(20), hr.transforms.RandomHorizontalFlip()]
     as_dicts = [{"name": "RandomResizedCrop", "size": 20}, {"name": "RandomHorizontalFlip"}]
     with loader_of(packed, transform=as_classes) as a, loader_of(packed, transform=as_dicts) as b:
@@ -366,7 +368,9 @@ def test_transforms_are_classes_or_their_dicts(packed: Path) -> None:
             assert torch.equal(images, others)
 
 
-def test_a_number_that_is_not_finite_is_refused_with_transform_and_argument(packed: Path) -> None:
+def test_a_number_that_is_not_finite_is_refused_with_the_names_of_transform_and_argument(
+    packed: Path,
+) -> None:
     odd = hr.transforms.Normalize(mean=(float("nan"), 0.0, 0.0), std=(1.0, 1.0, 1.0))
     with pytest.raises(errors.ArgumentError, match=r"transform 0 \(Normalize\): mean is nan"):
         loader_of(packed, transform=[odd])
@@ -387,7 +391,7 @@ def test_a_timeout_is_an_error_and_the_batch_is_not_lost(packed: Path) -> None:
 
 
 @pytest.mark.slow
-def test_closing_wakes_whoever_waits(packed: Path) -> None:
+def test_closing_a_loader_wakes_threads_that_wait_for_it(packed: Path) -> None:
     def wait_and_close() -> float:
         made = slow(packed, 2000)
         closing = threading.Timer(0.2, made.close)
@@ -428,14 +432,14 @@ def test_an_interpreter_ends_cleanly_wherever_it_stops(
     assert (process.returncode, errors_said) == (0, "")
 
 
-def test_an_abandoned_loader_cleans_up_at_once(packed: Path) -> None:
+def test_a_loader_without_references_is_cleaned_up_at_once(packed: Path) -> None:
     descriptors = len(os.listdir("/proc/self/fd"))
     for _ in range(20):
         next(iter(loader_of(packed)))
     assert eventually(lambda: len(os.listdir("/proc/self/fd")) <= descriptors + 1)
 
 
-def test_statistics_and_report_are_there(packed: Path) -> None:
+def test_a_loader_has_stats_and_a_report(packed: Path) -> None:
     with loader_of(packed) as made:
         list(made)
         assert made.stats()
@@ -443,7 +447,7 @@ def test_statistics_and_report_are_there(packed: Path) -> None:
 
 
 @pytest.mark.parametrize("action", [pickle.dumps, copy.copy, copy.deepcopy])
-def test_a_loader_that_is_pickled_or_copied_says_what_to_do_instead(
+def test_pickling_or_copying_a_loader_is_an_error_that_says_what_to_do_instead(
     loader: hr.Loader, action: Callable[[Any], Any]
 ) -> None:
     with pytest.raises(TypeError, match="make it in the process that iterates it") as caught:
@@ -452,7 +456,9 @@ def test_a_loader_that_is_pickled_or_copied_says_what_to_do_instead(
     assert len(list(loader)) == len(loader)
 
 
-def test_torch_missing_is_a_sentence(packed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_torch_is_reported_in_one_sentence(
+    packed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(hr.HeadraceError, match="PyTorch, which is not installed"):
         loader_of(packed)
@@ -480,7 +486,7 @@ def test_an_iterable_dataset_goes_through_torchs_dataloader(packed: Path) -> Non
         ("worker_init_fn", "no worker processes"),
     ],
 )
-def test_an_argument_of_torchs_loader_is_refused_with_what_takes_its_place(
+def test_an_argument_of_torchs_loader_is_refused_with_its_equivalent(
     packed: Path, kind: Any, name: str, instead: str
 ) -> None:
     with pytest.raises(TypeError, match=rf"^headrace\.Loader has no {name}: .*{instead}") as caught:

@@ -1,4 +1,4 @@
-"""What becomes of the values of a Parquet manifest as Arrow's own writer makes them."""
+"""How the values of a Parquet manifest, made by Arrow's own writer, are read."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_labels_are_unsigned_numbers_too(tmp_path: Path) -> None:
         assert [sample.label for sample in dataset] == [2**32 - 1, 0]
 
 
-def test_nothing_in_a_list_of_floats_is_nan_in_its_place(tmp_path: Path) -> None:
+def test_a_null_in_a_list_of_floats_becomes_nan(tmp_path: Path) -> None:
     lists = pyarrow.array([[1.5, None, 2.5], [None], None, []], pyarrow.list_(pyarrow.float32()))
     found = values(manifest(tmp_path, 4, n=lists), "n")
     assert [array.dtype for array in found] == [np.float32] * 4
@@ -66,7 +66,7 @@ def test_nothing_in_a_list_of_floats_is_nan_in_its_place(tmp_path: Path) -> None
     assert all(np.array_equal(a, b, equal_nan=True) for a, b in zip(found, wanted, strict=True))
 
 
-def test_nothing_in_a_list_of_whole_numbers_is_refused_with_its_row(tmp_path: Path) -> None:
+def test_a_null_in_a_list_of_whole_numbers_is_refused_with_its_row(tmp_path: Path) -> None:
     source = manifest(tmp_path, n=pyarrow.array([[1], [2, None]], pyarrow.list_(pyarrow.int32())))
     with pytest.raises(errors.BadFileError, match=r'list.parquet: record 1: bad: the column "n"'):
         hr.pack(source, tmp_path / "packed")
@@ -80,9 +80,7 @@ def test_nothing_in_a_list_of_whole_numbers_is_refused_with_its_row(tmp_path: Pa
     ],
     ids=["decimal", "float16"],
 )
-def test_numbers_whose_stored_form_means_another_are_refused_by_name(
-    tmp_path: Path, column: Any
-) -> None:
+def test_decimals_and_float16_numbers_are_refused_by_name(tmp_path: Path, column: Any) -> None:
     with pytest.raises(errors.UnsupportedError, match='the column "n" is of the type'):
         hr.pack(manifest(tmp_path, n=column), tmp_path / "packed")
 

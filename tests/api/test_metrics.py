@@ -27,12 +27,12 @@ def test_every_field_of_stats_is_described_and_no_other(packed: Path) -> None:
         assert set(loader.stats()) == set(metrics.FIELDS)
 
 
-def test_the_documentation_says_of_each_field_what_the_module_does() -> None:
+def test_the_documentation_describes_each_field_as_the_module_does() -> None:
     rows = dict(re.findall(r"^\| `(\w+)` \| (?:counter|gauge) \| (.+) \|$", PAGE.read_text(), re.M))
     assert rows == {field: says for field, (_, says) in metrics.FIELDS.items()}
 
 
-def test_a_dataloader_has_them_too_where_the_engine_makes_its_batches(tmp_path: Path) -> None:
+def test_a_dataloader_has_stats_if_the_engine_makes_its_batches(tmp_path: Path) -> None:
     photos = ImageFolder(
         str(images.plain_tree(tmp_path, 12, 3)), Compose([CenterCrop(32), ToTensor()])
     )
@@ -48,7 +48,7 @@ def test_a_dataloader_has_them_too_where_the_engine_makes_its_batches(tmp_path: 
         loader.close()
 
 
-def test_of_a_packed_set_a_dataloader_has_them_with_transforms_and_not_without(
+def test_a_dataloader_over_a_packed_dataset_has_all_stats_only_with_a_transform(
     packed: Path,
 ) -> None:
     pillow = {"pillow_images", "pillow_files"}
@@ -62,7 +62,7 @@ def test_of_a_packed_set_a_dataloader_has_them_with_transforms_and_not_without(
             loader.close()
 
 
-def test_a_loader_over_a_datasets_own_code_is_among_all_loaders_until_it_is_closed(
+def test_a_loader_over_a_datasets_own_code_is_listed_until_it_is_closed(
     tmp_path: Path,
 ) -> None:
     root = images.plain_tree(tmp_path, 12, 3)
@@ -84,7 +84,7 @@ def test_a_loader_over_a_datasets_own_code_is_among_all_loaders_until_it_is_clos
     assert metrics.collect() == {}
 
 
-def test_bytes_and_seek_points_of_what_was_decoded_are_counted(packed: Path) -> None:
+def test_bytes_and_seek_points_of_decoded_images_are_counted(packed: Path) -> None:
     with hr.Dataset(packed) as dataset:
         facts = [dataset.facts(index) for index in range(len(dataset))]
         with hr.Loader(dataset, 8, transform=CROP, output="numpy") as loader:
@@ -113,7 +113,7 @@ def test_a_thread_reads_all_loaders_while_another_opens_and_closes_some() -> Non
             over.set()
 
     def opened() -> _lib.Handle:
-        handle = _lib.Handle()  # closed at once: what is looked at is the list of them
+        handle = _lib.Handle()  # closed at once: only the list of loaders matters
         handle.close()
         living.add(handle)
         return handle
@@ -175,7 +175,7 @@ def test_opentelemetry_observes_every_loader(packed: Path) -> None:
     assert told["headrace.samples"] == [8]
 
 
-def test_the_collector_needs_no_package_before_it_is_asked(packed: Path) -> None:
+def test_the_prometheus_collector_needs_its_package_only_when_it_is_used(packed: Path) -> None:
     with hr.Loader(packed, 8, transform=CROP, output="numpy"):
         [stats] = metrics.collect().values()
     assert set(stats) == set(metrics.FIELDS)

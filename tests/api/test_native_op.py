@@ -45,7 +45,7 @@ def loader(packed: Path, *ops: Any, **options: Any) -> hr.Loader:
 
 
 def pixels(source: hr.Loader) -> dict[int, Any]:
-    """The pixels of an epoch by the sample's number, which cannot be the order's doing."""
+    """The pixels of an epoch by sample number, independent of the order."""
     return {
         int(index): image.copy()
         for batch, _, fields in source
@@ -70,7 +70,7 @@ def test_a_function_in_c_changes_pixels_by_its_context_and_its_random_bits(
     assert channels == {0, 1, 2}
 
 
-def test_random_bits_are_keyed_whatever_the_threads_and_ranks(packed: Path, tint: Any) -> None:
+def test_random_bits_do_not_depend_on_threads_and_ranks(packed: Path, tint: Any) -> None:
     op = hr.transforms.RandomApply([hr.transforms.Native(tint)], 0.7)
     with loader(packed, op, num_threads=1) as source:
         first, second = pixels(source), pixels(source)
@@ -113,7 +113,7 @@ def test_a_function_gets_the_samples_number_and_the_images_size(packed: Path) ->
     assert len({call[4] for call in seen}) == len(seen)
 
 
-def test_a_number_that_is_not_0_is_an_error_of_its_sample(packed: Path, tint: Any) -> None:
+def test_a_nonzero_return_value_is_an_error_of_its_sample(packed: Path, tint: Any) -> None:
     strength = ctypes.c_int32(-1)
     op = hr.transforms.Native(tint, ctypes.addressof(strength))
     with loader(packed, op) as source, pytest.raises(BadImageError, match="returned 7") as caught:
@@ -153,7 +153,7 @@ def test_an_address_that_was_saved_as_text_or_pickled_is_refused(packed: Path, t
 
 
 @pytest.mark.parametrize("function", [0, -1, 2**64, None, "0x10", 1.5, True])
-def test_what_is_no_address_is_refused(function: Any) -> None:
+def test_a_value_that_is_no_address_is_refused(function: Any) -> None:
     with pytest.raises(ArgumentError, match="function"):
         hr.transforms.Native(function)
     if function != 0:

@@ -1,4 +1,4 @@
-"""Pickles of public objects: those of before still load, and new ones name public modules."""
+"""Pickles of public objects: those of earlier versions load, and new ones name public modules."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from headrace import transforms as t
 from headrace._torch.place import Standing
 from headrace.torch import Normalize
 
-# Made when all modules stood side by side in headrace/, in a folder with the image folder "photos".
+# Made when all modules stood directly in headrace/, in a folder with the image folder "photos".
 BEFORE = json.loads(Path(__file__).with_name("pickles.json").read_text())
 
 CLASSES = [
@@ -31,7 +31,7 @@ CLASSES = [
     hr.Writer,
     Normalize,
 ]
-# Transforms that came since, of which there is no pickle of before.
+# Transforms added since then, of which there is no old pickle.
 SINCE = (
     "ElasticTransform",
     "Image",
@@ -79,12 +79,12 @@ OBJECTS: dict[str, Callable[[], Any]] = {
         *(getattr(t, name) for name in t.__all__ if name not in SINCE),
     ],
 }
-# What these hold is nobody's but the package's.
+# Objects whose content only the package itself uses.
 OF_ROOMS = {"a translation", "an IterableDataset", "what a DataLoader keeps", "functions"}
 
 
 def told(value: Any) -> Any:
-    """What can be compared of an object whose class has no ``==``."""
+    """The comparable content of an object whose class has no ``==``."""
     if isinstance(value, type):
         return value
     if isinstance(value, list):
@@ -110,19 +110,19 @@ def _beside_the_photographs(folder: Path, tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.chdir(tmp_path)
 
 
-def test_a_pickle_was_kept_of_everything_that_is_public() -> None:
+def test_there_is_an_old_pickle_of_every_public_object() -> None:
     assert BEFORE.keys() == OBJECTS.keys()
 
 
 @pytest.mark.parametrize("name", OBJECTS)
-def test_a_pickle_of_before_loads_as_what_it_was(name: str) -> None:
+def test_an_old_pickle_loads_as_the_same_object(name: str) -> None:
     loaded, made = pickle.loads(base64.b64decode(BEFORE[name])), OBJECTS[name]()
     assert type(loaded) is type(made)
     assert told(loaded) == told(made)
 
 
 @pytest.mark.parametrize("name", [name for name in OBJECTS if name not in OF_ROOMS])
-def test_a_pickle_names_public_modules_alone(name: str) -> None:
+def test_a_pickle_names_only_public_modules(name: str) -> None:
     said = pickletools.genops(pickle.dumps(OBJECTS[name](), 4))
     modules = {text for _, text, _ in said if str(text).startswith("headrace")}
     assert modules
@@ -132,6 +132,6 @@ def test_a_pickle_names_public_modules_alone(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", OBJECTS)
-def test_a_pickle_of_now_loads_as_what_it_was(name: str) -> None:
+def test_a_new_pickle_loads_as_the_same_object(name: str) -> None:
     made = OBJECTS[name]()
     assert told(pickle.loads(pickle.dumps(made))) == told(made)

@@ -1,6 +1,6 @@
 """Batches in PyTorch's own memory, lent to the engine, and batches for a device.
 
-Where no accelerator is, PyTorch cannot pin; the loans are the same with ordinary tensors.
+Without an accelerator PyTorch cannot pin; the loans are the same with ordinary tensors.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ needs_no_gpu = pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU is he
 
 
 class Lent:
-    """Ordinary memory for the engine, and which of it went out."""
+    """Ordinary memory for the engine; notes which of it was lent."""
 
     def __init__(self) -> None:
         self.lent: set[int] = set()
@@ -59,7 +59,7 @@ def own_slots() -> int:
 @pytest.mark.parametrize("dtype", ["uint8", "bfloat16", "float32"])
 @pytest.mark.parametrize("layout", ["NCHW", "channels_last"])
 @pytest.mark.parametrize("batch_size", [5, 24])
-def test_batches_in_lent_memory_are_those_of_the_engines_own(
+def test_batches_in_lent_memory_equal_those_in_the_engines_own(
     packed: Path, lent: Lent, dtype: str, layout: str, batch_size: int
 ) -> None:
     form = {"dtype": dtype, "layout": layout, "fields": ["index"], "shuffle": True}
@@ -85,13 +85,13 @@ def test_the_engine_writes_into_lent_memory_and_copies_no_batch_after_the_first(
         made._view = lambda batch: (tags.append(batch.tag), view(batch))[1]  # type: ignore[func-returns-value]
         for _ in range(5):
             list(made)
-    # Batches that were begun before the first loan lie in the engine's own slots.
+    # Batches begun before the first loan lie in the engine's own slots.
     assert tags[:4].count(-1) <= 3
     assert -1 not in tags[4:]
     assert len(set(tags[4:])) == len(tags[4:])
 
 
-def test_lent_batches_are_never_overwritten_and_their_memory_is_lent_again_when_they_die(
+def test_lent_batches_are_never_overwritten_and_their_memory_is_lent_again_once_freed(
     packed: Path, lent: Lent
 ) -> None:
     with loader_of(packed, pin_memory=True) as made:
@@ -103,7 +103,7 @@ def test_lent_batches_are_never_overwritten_and_their_memory_is_lent_again_when_
                 assert images.data_ptr() not in {one.data_ptr() for one in held}
                 del images, labels
         assert all(torch.equal(a, b) for a, b in zip(held, copies, strict=True))
-        # Dead batches' memory goes back to PyTorch's allocator, which gives it out again.
+        # The memory of freed batches goes back to PyTorch's allocator, which gives it out again.
         before = len(lent.lent)
         held.clear()
         for _ in range(20):
@@ -116,7 +116,7 @@ def decoders_niceness() -> set[int]:
     return {os.getpriority(os.PRIO_PROCESS, int(task)) for task in engine_threads()}
 
 
-def test_decode_threads_yield_to_who_trains_and_else_are_as_the_process_is(
+def test_decode_threads_yield_to_the_training_and_otherwise_have_the_processs_niceness(
     packed: Path, lent: Lent
 ) -> None:
     own = os.getpriority(os.PRIO_PROCESS, 0)
@@ -126,14 +126,14 @@ def test_decode_threads_yield_to_who_trains_and_else_are_as_the_process_is(
     with loader_of(packed, pin_memory=True) as made:
         list(made)
         assert decoders_niceness() == {min(own + lending.NICE, 19)}
-    with loader_of(packed) as made:  # no thread of the runtime inherits it
+    with loader_of(packed) as made:  # no thread of the runtime inherits the niceness
         list(made)
         assert decoders_niceness() == {own}
     assert os.getpriority(os.PRIO_PROCESS, 0) == own
 
 
 class Event:
-    """Stands for one of a stream: whether the copies before it are done."""
+    """A stand-in for a stream's event: whether the copies before it are done."""
 
     def __init__(self) -> None:
         self.done = False
@@ -142,7 +142,7 @@ class Event:
         return self.done
 
 
-def test_memory_that_the_loader_copies_from_is_lent_again_when_the_copies_are_done(
+def test_memory_that_the_loader_copies_from_is_lent_again_after_the_copies(
     packed: Path, lent: Lent
 ) -> None:
     form: dict[str, Any] = {"transform": [hr.transforms.CenterCrop(24)], "fields": ["index"]}
@@ -156,7 +156,7 @@ def test_memory_that_the_loader_copies_from_is_lent_again_when_the_copies_are_do
         def finish_oldest() -> None:
             event, images, indices = pending.popleft()
             for number, image in zip(indices, images, strict=True):
-                assert torch.equal(image, expected[number])  # nobody has written there since
+                assert torch.equal(image, expected[number])  # nobody has written there since then
             event.done = True
 
         for _ in range(20):
@@ -166,17 +166,17 @@ def test_memory_that_the_loader_copies_from_is_lent_again_when_the_copies_are_do
                 pending.append((event, images, more["index"].tolist()))
                 if len(pending) > 3:
                     finish_oldest()
-        # Those on loan, the pending ones, and what was made before the first of them was done.
+        # Batches on loan, pending ones, and those made before the first copy was done.
         assert len(lent.lent) <= made._lender._loans + 6
 
 
-def test_a_batch_whose_copies_an_exception_ended_keeps_its_memory_from_being_lent_again(
+def test_the_memory_of_a_batch_whose_copy_was_interrupted_is_not_lent_again(
     packed: Path, lent: Lent
 ) -> None:
     with loader_of(packed, pin_memory=True) as made:
         made._lender._own = False
         list(made)
-        held = next(iter(made))[0]  # nobody says that it was copied
+        held = next(iter(made))[0]  # no event says that it was copied
         copy = held.clone()
         for _ in range(5):
             for _images, _labels in made:
@@ -197,7 +197,7 @@ def test_lent_batches_outlive_their_loader(packed: Path, lent: Lent) -> None:
     assert all(torch.equal(a, b) for (a, _), b in zip(held, copies, strict=True))
 
 
-def test_a_seek_an_early_break_and_another_seed_keep_the_loans_in_order(
+def test_loans_stay_in_order_after_a_seek_an_early_break_and_another_seed(
     packed: Path, lent: Lent
 ) -> None:
     with (
@@ -216,9 +216,7 @@ def test_a_seek_an_early_break_and_another_seed_keep_the_loans_in_order(
                         break
 
 
-def test_batches_that_were_ready_and_that_nobody_took_cost_no_loan(
-    packed: Path, lent: Lent
-) -> None:
+def test_ready_batches_that_nobody_takes_use_up_no_loan(packed: Path, lent: Lent) -> None:
     with loader_of(packed, pin_memory=True) as made:
         for _ in range(8):
             batches = iter(made)
@@ -234,7 +232,7 @@ def test_batches_that_were_ready_and_that_nobody_took_cost_no_loan(
 
 
 @pytest.mark.slow
-def test_lent_memory_stays_alive_where_a_stuck_read_may_still_write_into_it(
+def test_lent_memory_stays_alive_while_a_stuck_read_may_still_write_into_it(
     packed: Path, lent: Lent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened = _lib.opened
@@ -270,7 +268,7 @@ def test_without_an_accelerator_pin_memory_warns_once_and_gives_ordinary_batches
     assert said[0].filename == __file__
 
 
-def test_pin_memory_makes_torch_tensors_only(packed: Path) -> None:
+def test_pin_memory_is_refused_with_numpy_output(packed: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         with pytest.raises(errors.ArgumentError, match=r"pin_memory.*numpy"):
@@ -279,14 +277,12 @@ def test_pin_memory_makes_torch_tensors_only(packed: Path) -> None:
 
 @needs_no_gpu
 @pytest.mark.parametrize("device", ["cuda", "cuda:1", torch.device("cuda", 0)], ids=str)
-def test_a_cuda_device_that_is_not_there_is_refused_with_a_sentence(
-    packed: Path, device: Any
-) -> None:
+def test_a_missing_cuda_device_is_refused_with_a_sentence(packed: Path, device: Any) -> None:
     with pytest.raises(errors.UnsupportedError, match=r"sees no CUDA device here"):
         loader_of(packed, device=device)
 
 
-def test_other_devices_are_refused_and_the_cpu_is_none(packed: Path) -> None:
+def test_other_devices_are_refused_and_cpu_means_no_device(packed: Path) -> None:
     with pytest.raises(errors.UnsupportedError, match=r"device='meta'.*CUDA"):
         loader_of(packed, device="meta")
     for device in ("cpu", torch.device("cpu"), None):
@@ -297,14 +293,14 @@ def test_other_devices_are_refused_and_the_cpu_is_none(packed: Path) -> None:
 def test_ready_says_whether_next_would_wait(packed: Path) -> None:
     with loader_of(packed, fields=["index"]) as made:
         batches = iter(made)
-        assert not batches.ready()  # not begun
+        assert not batches.ready()  # not yet begun
         seen = next(batches)[2]["index"].tolist()
         for _ in range(11):
             deadline = time.monotonic() + 20
             while not batches.ready():
                 assert time.monotonic() < deadline
             seen += next(batches)[2]["index"].tolist()
-        assert not batches.ready()  # ended
+        assert not batches.ready()  # already ended
         assert seen == list(range(24))
 
 
@@ -319,11 +315,11 @@ def test_normalising_on_the_device_gives_the_engines_floats(packed: Path) -> Non
     assert hr.torch.Normalize(mean, std, torch.bfloat16)(b).dtype == torch.bfloat16
 
 
-def test_the_drop_ins_batches_are_made_in_lent_memory_also_longer_ones(
+def test_batches_of_dataloader_are_made_in_lent_memory_also_longer_ones(
     packed: Path, lent: Lent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lending, "available", lambda: True)
-    # What PyTorch does with a batch that is pinned already: nothing.
+    # With a batch that is pinned already PyTorch does nothing.
     monkeypatch.setattr(iteration, "_pinned", lambda batch: batch)
 
     class Uneven:

@@ -1,4 +1,4 @@
-"""``headrace.plan``: what a training needs, by arithmetic that somebody else published."""
+"""``headrace.plan``: what a training needs, checked with published arithmetic."""
 
 from __future__ import annotations
 
@@ -19,9 +19,7 @@ from headrace._doctor import caching
 IMAGENET = {"images": 1_281_167, "image_bytes": 113_044}
 
 
-def test_four_gpus_of_1471_images_a_second_need_what_a_training_at_5885_images_a_second_does() -> (
-    None
-):
+def test_four_gpus_of_1471_images_a_second_need_the_same_as_a_training_at_5885() -> None:
     plan = hr.plan(gpus=4, rate=1471.25, epochs=90, images_per_core=1647, **IMAGENET)
     assert plan.images_per_second == 5885
     assert plan.megabytes_per_second == pytest.approx(5885 * 0.113044)
@@ -33,7 +31,7 @@ def test_four_gpus_of_1471_images_a_second_need_what_a_training_at_5885_images_a
     assert plan.memory["batches"] == 4 * 4 * 256 * (3 * 224 * 224 * 4 + 16)
 
 
-def test_storage_is_asked_for_what_dell_computed_and_measured_for_four_v100() -> None:
+def test_the_planned_storage_rate_is_what_dell_computed_and_measured_for_four_v100() -> None:
     # Dell EMC Ready Solutions for AI, Deep Learning with NVIDIA, v1.0, page 25: ResNet-50 at 2,940
     # images/s on one node of four V100, images of 0.113 MB: 2,658 Mb/s computed, 2,680 measured.
     plan = hr.plan(gpus=4, rate=735, images=12_811_670, image_bytes=1_448_283_629_516 / 12_811_670)
@@ -42,13 +40,13 @@ def test_storage_is_asked_for_what_dell_computed_and_measured_for_four_v100() ->
     assert plan.megabytes_per_second * 8 == pytest.approx(2680, rel=0.01)
 
 
-def test_the_rate_may_be_said_as_the_seconds_of_a_step() -> None:
+def test_the_rate_may_be_given_as_seconds_of_a_step() -> None:
     by_step = hr.plan(gpus=2, step_seconds=0.128, batch_size=128, **IMAGENET)
     assert by_step.images_per_second == 2000
     assert dict(by_step) == dict(hr.plan(gpus=2, rate=1000, batch_size=128, **IMAGENET))
 
 
-def test_of_a_source_the_storage_of_each_form_is_that_of_its_own_images(packed: Path) -> None:
+def test_the_storage_of_each_form_is_computed_from_the_sources_own_images(packed: Path) -> None:
     plan = hr.plan(packed, rate=100)
     with hr.Dataset(packed) as dataset:
         lengths = [dataset.facts(index)["length"] for index in range(len(dataset))]
@@ -61,7 +59,7 @@ def test_of_a_source_the_storage_of_each_form_is_that_of_its_own_images(packed: 
 
 
 @pytest.mark.parametrize("share", [0.2, 0.5, 0.9])
-def test_a_cache_that_drops_what_is_oldest_answers_the_share_that_the_plan_says(
+def test_an_lru_cache_answers_the_share_that_the_plan_says(
     share: float,
 ) -> None:
     count, draws = 2000, random.Random(1)
@@ -80,7 +78,7 @@ def test_a_cache_that_drops_what_is_oldest_answers_the_share_that_the_plan_says(
     assert caching.share_for(caching.hits(share)) == pytest.approx(share)
 
 
-def test_a_plan_is_text_json_and_attributes(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_plan_comes_as_text_json_and_attributes(capsys: pytest.CaptureFixture[str]) -> None:
     asked = ["plan", "--gpus", "4", "--rate", "1471.25", "--images", "1281167"]
     asked += ["--image-bytes", "113044"]
     cli.app([*asked, "--json"], standalone_mode=False)
@@ -90,7 +88,7 @@ def test_a_plan_is_text_json_and_attributes(capsys: pytest.CaptureFixture[str]) 
     cli.app(asked, standalone_mode=False)
     assert capsys.readouterr().out == f"{plan}\n"
     assert "5,885" in str(plan)
-    assert len(plan.assumed) == 2  # of forms and of a core
+    assert len(plan.assumed) == 2  # for each form and for a core
 
 
 @pytest.mark.parametrize(
@@ -111,19 +109,21 @@ def test_a_plan_is_text_json_and_attributes(capsys: pytest.CaptureFixture[str]) 
         ({"rate": 1, "images_per_core": 0}, "images_per_core"),
     ],
 )
-def test_what_cannot_be_planned_is_refused_by_name(wrong: dict[str, Any], name: str) -> None:
+def test_impossible_arguments_of_a_plan_are_refused_by_name(
+    wrong: dict[str, Any], name: str
+) -> None:
     with pytest.raises(errors.ArgumentError, match=name):
         hr.plan(**(IMAGENET | wrong))
 
 
-def test_a_source_excludes_images_and_their_bytes(packed: Path) -> None:
+def test_a_plan_takes_either_a_source_or_the_number_and_bytes_of_images(packed: Path) -> None:
     with pytest.raises(errors.ArgumentError, match="images"):
         hr.plan(packed, rate=1, images=3)
     with pytest.raises(errors.ArgumentError, match=r"image_bytes=9\.0 is for a source whose"):
         hr.plan(packed, rate=1, image_bytes=9)
 
 
-def test_of_a_folder_whose_files_are_gone_the_missing_file_is_told(tmp_path: Path) -> None:
+def test_a_plan_for_a_folder_whose_files_are_gone_names_the_missing_file(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     for number in range(3):
         (tmp_path / "a" / f"{number}.jpg").symlink_to(tmp_path / "nowhere.jpg")
@@ -131,7 +131,7 @@ def test_of_a_folder_whose_files_are_gone_the_missing_file_is_told(tmp_path: Pat
         hr.plan(tmp_path, rate=1)
 
 
-def test_a_source_without_files_is_planned_with_the_bytes_that_are_said() -> None:
+def test_a_source_without_files_is_planned_with_the_given_bytes_per_image() -> None:
     pixels = np.zeros((40, 8, 8, 3), np.uint8)
     with hr.Dataset.from_arrays(pixels) as dataset:
         with pytest.raises(errors.ArgumentError, match="give image_bytes="):

@@ -112,7 +112,7 @@ def test_raw_members_are_ppm_of_the_decoded_pixels(tmp_path: Path, resize: int |
             "bytes": sum(map(len, made.values())),
             "from_bytes": sum(map(len, files.values())),
         }
-        large = sum(name.endswith(".jpg") for name in files)  # PNGs are 40 pixels high
+        large = sum(name.endswith(".jpg") for name in files)  # the PNGs are 40 pixels high
         wanted = ("resize 48, raw", large) if resize else ("", 0)
         assert (info["lossy"], info["reencoded"]) == wanted
         assert np.array_equal(dataset[0].image, rgb(made[sorted(made)[0]]))
@@ -137,7 +137,7 @@ def test_faulty_images_keep_their_bytes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("orientation", range(1, 9))
-def test_the_orientation_stays_known(tmp_path: Path, orientation: int) -> None:
+def test_the_orientation_of_raw_images_stays_known(tmp_path: Path, orientation: int) -> None:
     exif = Image.Exif()
     exif[ORIENTATION] = orientation
     source = io.BytesIO()
@@ -165,7 +165,7 @@ def test_webdataset_reads_raw_members(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "option", [{"quality": 80}, {"baseline": True}], ids=lambda o: next(iter(o))
 )
-def test_raw_with_what_is_for_jpegs_is_refused(
+def test_raw_is_refused_together_with_options_for_jpegs(
     folder: Path, tmp_path: Path, option: dict[str, Any]
 ) -> None:
     with pytest.raises(errors.ArgumentError, match="raw goes with resize alone"):
@@ -173,7 +173,7 @@ def test_raw_with_what_is_for_jpegs_is_refused(
     assert not (tmp_path / "p").exists()
 
 
-def test_the_command_line_says_how_much_larger_it_is(tmp_path: Path) -> None:
+def test_the_command_line_says_how_much_larger_a_raw_dataset_is(tmp_path: Path) -> None:
     source = plain_tree(tmp_path / "source", 6, 2)
 
     def told(*arguments: Any) -> str:

@@ -1,4 +1,4 @@
-"""README's programs, run as they stand in a folder that has the photographs they name."""
+"""README's programs, run unchanged in a folder with the photographs that they name."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PROGRAMS = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 BODY = re.compile(r"^( +)\.\.\.$", re.MULTILINE)
 
 
-def test_the_readmes_programs_run_as_they_stand(tmp_path: Path, forked: forking.Parent) -> None:
+def test_the_readmes_programs_run_unchanged(tmp_path: Path, forked: forking.Parent) -> None:
     images.plain_tree(tmp_path / "photos" / "train")
     programs = PROGRAMS.findall(README.read_text())
     assert len(programs) == 2

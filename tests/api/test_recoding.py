@@ -1,4 +1,4 @@
-"""Packing that writes images anew: `resize` and `quality` lose, `baseline` does not."""
+"""Packing that rewrites images: `resize` and `quality` lose, `baseline` does not."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def rgb(data: bytes) -> NDArray[np.uint8]:
 
 
 def packed(tmp_path: Path, files: dict[str, bytes], **options: Any) -> dict[str, bytes]:
-    """What becomes of each file: the members of the shards, by key."""
+    """The packed bytes of each file: the members of the shards, by key."""
     write_tree(tmp_path / "source", {f"class/{name}": data for name, data in files.items()})
     hr.pack(tmp_path / "source", tmp_path / "p", **options)
     assert hr.verify(tmp_path / "p", decode=True)["ok"]
@@ -42,7 +42,7 @@ def packed(tmp_path: Path, files: dict[str, bytes], **options: Any) -> dict[str,
 
 
 def as_pillow(data: bytes, resize: int | None, quality: int) -> bytes:
-    """The same by torchvision's Resize and Pillow's encoder."""
+    """The same image by torchvision's Resize and Pillow's encoder."""
     image = opened(data).convert("RGB")
     if resize is not None:
         image = functional.resize(image, [resize])
@@ -59,7 +59,7 @@ def as_pillow(data: bytes, resize: int | None, quality: int) -> bytes:
 
 @pytest.mark.filterwarnings("ignore:Palette images with Transparency")
 @pytest.mark.parametrize(("resize", "quality"), [(48, None), (31, 60), (None, 35), (70, 100)])
-def test_reencoded_images_are_those_that_pillow_resizes_and_encodes(
+def test_reencoded_images_equal_those_that_pillow_resizes_and_encodes(
     tmp_path: Path, resize: int | None, quality: int | None
 ) -> None:
     files = {f"{name}.jpg": data for name, data in every_jpeg(131, 87).items()}
@@ -96,7 +96,7 @@ def test_images_that_are_small_enough_keep_their_bytes(tmp_path: Path) -> None:
         assert (dataset.info["lossy"], dataset.info["reencoded"]) == ("resize 64, quality 50", 1)
 
 
-def test_where_every_image_keeps_its_bytes_nothing_is_called_lossy(
+def test_a_dataset_whose_images_all_keep_their_bytes_is_not_called_lossy(
     folder: Path, tmp_path: Path
 ) -> None:
     made = hr.pack(folder, tmp_path / "a", resize=5000)
@@ -229,10 +229,10 @@ def test_baseline_keeps_all_metadata(tmp_path: Path) -> None:
         assert dataset.facts(0)["orientation"] == 8
 
 
-def test_a_progressive_file_of_countless_markers_is_made_baseline_in_no_time(
+def test_a_progressive_file_with_very_many_markers_is_made_baseline_quickly(
     tmp_path: Path,
 ) -> None:
-    """libjpeg would walk over all that it has saved for each one more."""
+    """For each further marker libjpeg would walk over all that it has saved."""
     plain = jpeg(64, 48, flags=("progressive",))
     marked = plain[:20] + b"\xff\xfe\0\3x" * 300_000 + plain[20:]
     folder = write_tree(tmp_path / "source", {"class/a.jpg": marked})
@@ -249,7 +249,7 @@ def test_a_progressive_file_of_countless_markers_is_made_baseline_in_no_time(
     assert np.array_equal(rgb(made), rgb(plain))
 
 
-def test_an_incomplete_progressive_file_stays_as_it_is(tmp_path: Path) -> None:
+def test_an_incomplete_progressive_file_stays_unchanged(tmp_path: Path) -> None:
     data = jpeg(160, 120, flags=("progressive",))
     scans = [at for at in range(len(data) - 1) if data[at : at + 2] == b"\xff\xda"]
     incomplete = data[: scans[-1]] + b"\xff\xd9"  # its pixels depend on block smoothing

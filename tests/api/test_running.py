@@ -1,4 +1,4 @@
-"""``headrace run``: programs that know nothing of Headrace, as Python runs them."""
+"""``headrace run``: runs programs that know nothing of Headrace as Python runs them."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_a_program_gets_headraces_loaders_and_a_table_of_them_at_its_end(
         ["train.py:30", "TensorDataset", "torch's", "its dataset opens no image"],
         ["train.py:31", "ImageFolder", "not used"],
     ]
-    assert rows.index(cure[0]) == 3  # behind the loader that it is of
+    assert rows.index(cure[0]) == 3  # after the loader that it belongs to
     assert len(cure) == 1
     assert "a transform there that headrace.from_torchvision translates" in cure[0]
 
@@ -119,7 +119,7 @@ if __name__ == "__main__":
 def test_a_loader_whose_images_the_engine_makes_for_numpy_is_partly_native(
     root: Path, tmp_path: Path
 ) -> None:
-    """In this process; in a worker, where Pillow makes them, it is torch's."""
+    """In this process; in a worker, where Pillow makes them, the loader is torch's."""
     (tmp_path / "arrays.py").write_text(ARRAYS)
     found = run("arrays.py", root, cwd=tmp_path)
     assert found.returncode == 0, found.stderr
@@ -167,7 +167,7 @@ print(__name__, __file__, __spec__ and __spec__.name, __package__, sorted(global
 
 
 @pytest.mark.slow
-def test_arguments_path_main_and_options_are_pythons_own(tmp_path: Path) -> None:
+def test_arguments_path_main_and_options_are_as_under_python(tmp_path: Path) -> None:
     (tmp_path / "package").mkdir()
     for name in ("tells.py", "package/__main__.py", "package/part.py"):
         (tmp_path / name).write_text(TELLS)
@@ -197,7 +197,7 @@ def test_arguments_path_main_and_options_are_pythons_own(tmp_path: Path) -> None
         "import json; json.loads('{')",
     ],
 )
-def test_statuses_and_tracebacks_are_pythons_own(program: str, tmp_path: Path) -> None:
+def test_exit_statuses_and_tracebacks_are_as_under_python(program: str, tmp_path: Path) -> None:
     (tmp_path / "fails.py").write_text(program)
     plain = python("fails.py", cwd=tmp_path)
     found = run("fails.py", cwd=tmp_path)
@@ -205,7 +205,7 @@ def test_statuses_and_tracebacks_are_pythons_own(program: str, tmp_path: Path) -
     assert (found.returncode, found.stderr) == (plain.returncode, plain.stderr)
 
 
-def test_a_program_that_is_not_there_is_pythons_error(tmp_path: Path) -> None:
+def test_a_missing_program_gives_pythons_error(tmp_path: Path) -> None:
     for program in (["none.py"], ["-m", "none"]):
         plain, found = python(*program, cwd=tmp_path), run(*program, cwd=tmp_path)
         assert plain.returncode != 0
@@ -241,7 +241,7 @@ def test_a_sitecustomize_of_the_users_runs_as_well(tmp_path: Path) -> None:
     plain = python("tells.py", cwd=tmp_path, env=environment)
     found = run("tells.py", cwd=tmp_path, env=environment)
     assert found.stdout.endswith(plain.stdout)
-    # headrace's own process is a Python, too.
+    # The headrace command itself is a Python process, too.
     assert found.stdout.count("mine sitecustomize") == 2
 
 
@@ -267,7 +267,7 @@ if __name__ == "__main__":
 
 
 @pytest.mark.slow
-def test_spawned_ranks_and_pythons_that_the_program_starts_have_it_too(tmp_path: Path) -> None:
+def test_spawned_ranks_and_child_pythons_have_headraces_loader_too(tmp_path: Path) -> None:
     (tmp_path / "ranks.py").write_text(RANKS)
     (tmp_path / "launches.py").write_text(
         "import subprocess, sys; subprocess.run([sys.executable, 'ranks.py'], check=True)"
@@ -281,7 +281,9 @@ def test_spawned_ranks_and_pythons_that_the_program_starts_have_it_too(tmp_path:
     "first",
     ["import headrace; headrace.DataLoader", "import headrace.torch", "import headrace.installing"],
 )
-def test_a_program_that_begins_with_headrace_has_it_as_well(first: str, tmp_path: Path) -> None:
+def test_a_program_that_imports_headrace_first_has_its_loader_too(
+    first: str, tmp_path: Path
+) -> None:
     (tmp_path / "begins.py").write_text(
         f"{first}\nfrom torch.utils.data import DataLoader; print(DataLoader.__module__)"
     )

@@ -49,7 +49,7 @@ def submit(
 
 
 def received(loader: int, timeout_ms: int = 10_000) -> Any:
-    """(epoch, step, indices, pixels) of the next batch, or the code."""
+    """(epoch, step, indices, pixels) of the next batch, or the returned code."""
     batch, error = abi.Batch(), abi.Error()
     code = _lib.library().hr_next(loader, timeout_ms, batch, error)
     if code:
@@ -62,7 +62,7 @@ def received(loader: int, timeout_ms: int = 10_000) -> Any:
     return found
 
 
-def test_batches_come_as_they_were_submitted_and_the_end_once(loader: int) -> None:
+def test_batches_come_as_they_were_submitted_and_the_end_is_reported_once(loader: int) -> None:
     assert received(loader, 0) == TIMEOUT
     for indices in ([5, 3, 20, 5], [7], [], list(range(24)) * 3):
         assert submit(loader, indices) == (0, "")
@@ -77,7 +77,7 @@ def test_batches_come_as_they_were_submitted_and_the_end_once(loader: int) -> No
     assert received(loader, 0) == TIMEOUT
 
 
-def test_a_submitted_batch_has_the_pixels_of_the_loaders_own_order(
+def test_a_submitted_batch_has_the_same_pixels_as_in_the_loaders_own_order(
     dataset: _lib.Handle, loader: int
 ) -> None:
     own = _lib.opened("hr_loader_open", {**CONFIG, "order": "epoch"}, dataset.value)
@@ -117,7 +117,7 @@ def test_impossible_submissions_are_refused_by_name(dataset: _lib.Handle, loader
     own.close()
 
 
-def test_more_than_may_wait_is_a_limit(loader: int) -> None:
+def test_submitting_more_batches_than_may_wait_is_a_limit_error(loader: int) -> None:
     for _ in range(4096):
         assert submit(loader, [1])[0] == 0
     code, text = submit(loader, [1])
@@ -130,7 +130,7 @@ def test_more_than_may_wait_is_a_limit(loader: int) -> None:
 @pytest.mark.parametrize(
     "settings", [{"shuffle": True}, {"drop_last": True}, {"world_size": 2}, {"order": "random"}]
 )
-def test_a_submitted_order_takes_no_settings_of_another(
+def test_a_submitted_order_refuses_the_settings_of_other_orders(
     dataset: _lib.Handle, settings: dict[str, Any]
 ) -> None:
     with pytest.raises(ValueError, match="order"):

@@ -1,4 +1,4 @@
-"""What the engine does not decode and Pillow does: ``pack`` stores its pixels without loss."""
+"""Images that Pillow decodes and the engine does not: ``pack`` stores their pixels without loss."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def children() -> set[str]:
     return set(Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text().split())
 
 
-def test_a_folder_is_packed_with_pillows_pixels_and_says_how_many(tmp_path: Path) -> None:
+def test_a_folder_is_packed_with_pillows_pixels_and_such_images_are_counted(tmp_path: Path) -> None:
     files = foreign() | native()
     write_tree(tmp_path / "in", files)
     before = children()
@@ -99,7 +99,7 @@ def test_raw_stores_pillows_pixels_as_pixels(tmp_path: Path) -> None:
             assert np.array_equal(rgb(data), rgb(foreign()[name])), name
 
 
-def test_what_pillow_refuses_too_stays_with_both_reasons(tmp_path: Path) -> None:
+def test_a_file_that_pillow_refuses_too_is_kept_with_both_reasons(tmp_path: Path) -> None:
     broken = encoded("JPEG2000", 2)[:60]
     write_tree(tmp_path / "in", {"a/1.jpg": broken, "a/2.webp": encoded("AVIF", 2)})
     made = hr.pack(tmp_path / "in", tmp_path / "out")
@@ -121,7 +121,7 @@ def test_more_pixels_than_pillow_allows_are_refused(
     assert "DecompressionBomb" in made["faults"]["listed"][0]["reason"]
 
 
-def test_without_it_such_files_keep_their_bytes(tmp_path: Path) -> None:
+def test_without_through_pillow_such_files_keep_their_bytes(tmp_path: Path) -> None:
     write_tree(tmp_path / "in", foreign())
     made = hr.pack(tmp_path / "in", tmp_path / "out", through_pillow=False)
     assert "through_pillow" not in made
@@ -130,7 +130,7 @@ def test_without_it_such_files_keep_their_bytes(tmp_path: Path) -> None:
         hr.pack(tmp_path / "in", tmp_path / "x", through_pillow=False, on_fault="raise")
 
 
-def test_the_command_says_how_many(tmp_path: Path) -> None:
+def test_the_command_line_says_how_many_images_went_through_pillow(tmp_path: Path) -> None:
     write_tree(tmp_path / "in", foreign() | native())
     told = [sys.executable, "-m", "headrace", "pack", str(tmp_path / "in"), str(tmp_path / "out")]
     done = subprocess.run(told, capture_output=True, text=True, check=True)
@@ -167,7 +167,7 @@ def test_a_job_that_is_killed_leaves_no_dataset_and_no_process(tmp_path: Path) -
 
 
 def read_by_pillow(folder: Path, code: str) -> None:
-    """Puts a package PIL in front of Pillow, for processes that are started from here on: the code
+    """Puts a package PIL before Pillow on the path, for processes started from here on. Its code
     runs in Pillow's place, or changes it."""
     write_tree(folder, {"PIL/__init__.py": code.encode()})
 
@@ -188,11 +188,11 @@ Image.open = guarded
 
 
 def marked(data: bytes) -> bytes:
-    """The same AVIF with a box that nobody reads."""
+    """The same AVIF with a box that no reader uses."""
     return data + (13).to_bytes(4, "big") + b"freecrash"
 
 
-def test_without_pillow_the_reason_says_that_it_is_not_installed(
+def test_without_pillow_the_reason_says_that_pillow_is_not_installed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_tree(tmp_path / "in", {"a/1.webp": encoded("AVIF", 1), "a/2.png": encoded("PNG", 2)})
@@ -244,7 +244,7 @@ NAMES = {
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_loader_names_what_it_does_not_read(tmp_path: Path, name: str) -> None:
+def test_a_loader_names_the_format_that_it_does_not_read(tmp_path: Path, name: str) -> None:
     write_tree(tmp_path / "in", {"a/1.jpg": NAMES[name], "a/2.png": encoded("PNG", 2)})
     steps = [t.Resize((8, 8))]
     with (
@@ -257,7 +257,7 @@ def test_a_loader_names_what_it_does_not_read(tmp_path: Path, name: str) -> None
 @pytest.mark.parametrize(
     ("colour_type", "mode"), [(0, "I;16"), (2, "RGB"), (4, "RGBA"), (6, "RGBA")]
 )
-def test_a_png_of_16_bits_stays_as_it_is_and_is_decoded_as_by_pillow(
+def test_a_png_of_16_bits_keeps_its_bytes_and_is_decoded_as_by_pillow(
     tmp_path: Path, colour_type: int, mode: str
 ) -> None:
     data = images.png(31, 23, colour_type, 16)
@@ -270,7 +270,7 @@ def test_a_png_of_16_bits_stays_as_it_is_and_is_decoded_as_by_pillow(
         assert np.array_equal(dataset[0].image, rgb(data))
 
 
-def test_a_folder_of_files_that_pillow_alone_reads_is_packed_by_their_own_names(
+def test_a_folder_of_files_that_only_pillow_reads_is_packed_with_their_own_names(
     tmp_path: Path,
 ) -> None:
     files = {
@@ -288,7 +288,7 @@ def test_a_folder_of_files_that_pillow_alone_reads_is_packed_by_their_own_names(
         assert [dataset.facts(n)["label"] for n in range(4)] == [0, 0, 0, 1]
         for index, name in enumerate(("a/1.avif", "a/2.JP2", "a/3.png", "b/4.avif")):
             assert np.array_equal(rgb(bytes(dataset.read(index))), rgb(files[name])), name
-    # As torchvision's ImageFolder has it, and so the loader: a class b without any file.
+    # As in torchvision's ImageFolder, and so in the loader: class b without any file.
     with pytest.raises(errors.EmptyDatasetError, match="no valid file for the classes b"):
         hr.Dataset(tmp_path / "in")
     with pytest.raises(errors.EmptyDatasetError, match="no valid file for the classes b"):
@@ -317,8 +317,8 @@ def register():
 def test_a_plugin_that_the_program_has_registered_decodes_in_pack(
     named: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As pillow_heif's does, or one of JPEG XL; also where what knows its first bytes has no name,
-    and beside a plugin without one."""
+    """Plugins like pillow_heif or one for JPEG XL; also one whose check of the first bytes is a
+    lambda, beside a plugin that is a partial."""
     write_tree(tmp_path / "plugins", {"squares_plugin.py": PLUGIN.encode()})
     monkeypatch.syspath_prepend(str(tmp_path / "plugins"))
     import squares_plugin  # type: ignore[import-not-found]
@@ -341,8 +341,10 @@ def test_a_plugin_that_the_program_has_registered_decodes_in_pack(
 
 
 @pytest.mark.parametrize("kind", ["TGA", "PCX", "SGI", "ICO", "DDS", "PPM"])
-def test_whatever_else_pillow_opens_is_packed_with_its_pixels(tmp_path: Path, kind: str) -> None:
-    """Also what nothing but a plugin of Pillow's tells from noise; and a text of numbers (P3)."""
+def test_any_other_format_that_pillow_opens_is_packed_with_its_pixels(
+    tmp_path: Path, kind: str
+) -> None:
+    """Also a format that only a plugin of Pillow's tells from noise, and a PPM as text (P3)."""
     data = encoded(kind, 1) if kind != "PPM" else b"P3 2 1 255 9 8 7 6 5 4"
     write_tree(tmp_path / "in", {"a/1.png": data, "a/2.png": b"no image at all" * 9})
     made = hr.pack(tmp_path / "in", tmp_path / "out")
@@ -366,7 +368,7 @@ def file(kind: str, pixels: NDArray[np.uint8], **options: Any) -> bytes:
     return into.getvalue()
 
 
-def test_a_second_image_that_pillow_alone_reads_is_packed_as_a_first_one_is(tmp_path: Path) -> None:
+def test_a_second_image_that_only_pillow_reads_is_packed_like_a_first_one(tmp_path: Path) -> None:
     kinds = ("AVIF", "JPEG2000", "PNG")
     low = {f"{n}.webp": file(kinds[n % 3], pair(n)[0]) for n in range(6)}
     high = {f"{n}.jpg": file(kinds[n // 2], pair(n)[1]) for n in range(6)}
@@ -405,7 +407,7 @@ def middle(image: NDArray[np.uint8], height: int, width: int) -> tuple[int, int,
     return top, left, height, width
 
 
-def test_a_second_image_that_nobody_reads_keeps_its_bytes_and_is_told_of(tmp_path: Path) -> None:
+def test_a_second_image_that_nobody_reads_keeps_its_bytes_and_is_warned_of(tmp_path: Path) -> None:
     broken = file("JPEG2000", pair(1)[1])[:60]
     write_tree(tmp_path / "low", {f"{n}.png": file("PNG", pair(n)[0]) for n in range(3)})
     write_tree(tmp_path / "high", {f"{n}.png": file("AVIF", pair(n)[1]) for n in range(3)})

@@ -1,4 +1,4 @@
-"""Traces: the Trace Event Format's JSON array, held against its description and opened by Perfetto.
+"""Traces: the Trace Event Format's JSON array, checked by its description and opened by Perfetto.
 
 Perfetto's trace processor comes as WebAssembly in a wheel (trace_processor.py). As a program its
 Python package downloads it when it is first used: one test runs that where it can be had, or where
@@ -35,7 +35,7 @@ Event = dict[str, Any]
 
 
 def read(path: str | Path) -> list[Event]:
-    """The events of a trace, each with what the format says that its phase has."""
+    """The events of a trace; each must have what the format requires for its phase."""
     events: list[Event] = json.loads(Path(path).read_text())
     needed = {"M": {"args"}, "C": {"ts", "args"}, "X": {"ts", "dur", "args"}, "i": {"ts", "s"}}
     for event in events:
@@ -48,7 +48,8 @@ def spans(events: list[Event], name: str | None = None) -> list[Event]:
 
 
 def assert_nested(events: list[Event]) -> None:
-    """Of two spans of a thread one holds the other, or they do not meet; as the format asks."""
+    """Of two spans of a thread one holds the other, or they do not overlap, as the format
+    requires."""
     for _, ours in itertools.groupby(
         sorted(spans(events), key=lambda e: (e["tid"], e["ts"], -e["dur"])), lambda e: e["tid"]
     ):
@@ -76,7 +77,7 @@ def test_a_trace_has_each_sample_once_and_the_spans_of_a_thread_nest(
     path = tmp_path / "run.json"
     loader = hr.Loader(packed, 8, transform=CROP, output="numpy", shuffle=True, num_threads=2)
     with loader:
-        for _ in loader:  # so that what was made before the trace is past
+        for _ in loader:  # so that work from before the trace is over
             pass
         assert loader.trace(path) == str(path)
         loader.set_epoch(5)
@@ -86,7 +87,7 @@ def test_a_trace_has_each_sample_once_and_the_spans_of_a_thread_nest(
     assert samples_of(events, 5) == {(batch, row): 1 for batch in range(3) for row in range(8)}
     mine = [e for e in spans(events) if e["args"]["epoch"] == 5]
     assert {e["name"] for e in mine} == SPANS
-    # One decode each, inside of its sample.
+    # There is one decode for each sample, inside of its span.
     assert sum(e["name"] == "decode" for e in mine) == 24
     assert_nested(events)
     for name in ("next", "wait"):
@@ -103,11 +104,11 @@ def test_a_trace_has_each_sample_once_and_the_spans_of_a_thread_nest(
     assert counted == COUNTERS
     named = {e["tid"]: e["args"]["name"] for e in events if e["name"] == "thread_name"}
     assert f"thread {threading.get_native_id()}" in named.values()
-    # One of the two may have had all of the work.
+    # One of the two threads may have done all of the work.
     assert {named[e["tid"]] for e in spans(events, "sample")} <= {"decode 0", "decode 1"}
 
 
-def test_the_parts_of_a_sample_are_measured_and_fill_it(packed: Path, tmp_path: Path) -> None:
+def test_the_parts_of_a_sample_are_measured_and_fill_its_span(packed: Path, tmp_path: Path) -> None:
     path = tmp_path / "run.json"
     with hr.Loader(packed, 8, transform=CROP, output="numpy", num_threads=1) as loader:
         loader.trace(path)
@@ -126,7 +127,7 @@ def test_the_parts_of_a_sample_are_measured_and_fill_it(packed: Path, tmp_path: 
 
 
 def shell() -> str:
-    """Perfetto's trace processor, which its package from PyPI fetches when it is first used."""
+    """Perfetto's trace processor, which its package from PyPI downloads at first use."""
     pytest.importorskip("perfetto", reason="the package perfetto is not installed")
     from perfetto.prebuilts.manifests.trace_processor_shell import TRACE_PROCESSOR_SHELL_MANIFEST
     from perfetto.prebuilts.perfetto_prebuilts import get_perfetto_prebuilt
@@ -139,7 +140,7 @@ def shell() -> str:
         pytest.skip(f"Perfetto's trace processor cannot be fetched here: {failure}")
 
 
-# What Perfetto lost, did not understand or held against the trace.
+# Events that Perfetto lost, did not understand or reported as errors.
 REFUSED = "select name, value from stats where severity != 'info' and value > 0"
 
 
@@ -154,7 +155,7 @@ def traced(packed: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_perfetto_reads_every_event_of_a_trace_and_nests_them_as_they_were(traced: Path) -> None:
+def test_perfetto_reads_every_event_of_a_trace_and_nests_them_as_they_ran(traced: Path) -> None:
     slices, refused, counters, threads, nested = trace_processor.query(
         traced,
         "select name, count(*) as n from slice group by name",
@@ -204,7 +205,7 @@ def test_perfettos_own_program_opens_a_trace(packed: Path, tmp_path: Path) -> No
         assert list(opened.query(REFUSED)) == []
 
 
-def test_a_trace_ends_when_it_is_told_and_the_loader_goes_on(packed: Path, tmp_path: Path) -> None:
+def test_a_trace_ends_on_request_and_the_loader_goes_on(packed: Path, tmp_path: Path) -> None:
     with hr.Loader(packed, 8, transform=CROP, output="numpy") as loader:
         first = loader.trace(tmp_path / "run.json")
         assert first is not None
@@ -223,7 +224,7 @@ def test_a_trace_ends_when_it_is_told_and_the_loader_goes_on(packed: Path, tmp_p
     assert not (tmp_path / "later.json").exists()
 
 
-def test_the_environment_asks_for_a_trace_of_each_loader(
+def test_the_environment_variable_traces_each_loader(
     packed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HEADRACE_TRACE", str(tmp_path / "run.json"))
@@ -271,14 +272,14 @@ def test_a_trace_has_the_images_that_a_datasets_own_code_opens(
     events = read(path)
     assert samples_of(events, 0) == {(batch, row): 1 for batch in range(6) for row in range(4)}
     assert_nested(events)
-    # The first call began when nobody knew yet that there would be an image.
+    # The first call began before it was known that there would be an image.
     assert [e["args"]["batch"] for e in spans(events, "next")] == list(range(1, 6))
     assert [e["args"]["batch"] for e in spans(events, "wait")] == list(range(6))
     assert {"decode", "write"} <= {e["name"] for e in spans(events)}
     assert {e["name"] for e in events if e["ph"] == "C"} == COUNTERS
 
 
-def test_a_trace_of_a_datasets_own_code_ends_when_it_is_told(tmp_path: Path) -> None:
+def test_a_trace_of_a_datasets_own_code_ends_on_request(tmp_path: Path) -> None:
     root = plain_tree(tmp_path / "photos", 12, 3)
     loader = hr.DataLoader(Photographs(root), 4)
     list(loader)
@@ -293,7 +294,7 @@ def test_a_trace_of_a_datasets_own_code_ends_when_it_is_told(tmp_path: Path) -> 
     assert len(spans(read(name), "sample")) == 12
 
 
-def test_images_of_a_run_have_a_span_each(tmp_path: Path) -> None:
+def test_each_image_of_a_run_of_array_images_has_a_span(tmp_path: Path) -> None:
     images = np.zeros((300, 20, 20, 3), np.uint8)
     with hr.Loader(
         hr.Dataset.from_arrays(images, range(300)), 100, output="numpy", num_threads=1
@@ -329,11 +330,11 @@ def test_a_bad_sample_is_marked(packed: Path, tmp_path: Path) -> None:
             pass
     mine = [e for e in spans(read(tmp_path / "run.json"), "sample") if e["args"]["epoch"] == 5]
     failed = [e["args"]["row"] for e in mine if e["args"].get("failed")]
-    assert set(failed) == {0}  # perhaps twice, for it is among its own substitutes
+    assert set(failed) == {0}  # perhaps twice, because it may be its own substitute
     assert len(mine) == 4 + len(failed)
 
 
-def test_the_parts_of_a_sample_are_its_images_and_not_those_of_a_label_that_is_one(
+def test_the_parts_of_a_sample_are_those_of_its_image_and_not_of_an_image_label(
     packed: Path, tmp_path: Path
 ) -> None:
     with hr.Dataset(packed) as dataset, hr.Writer(tmp_path / "set") as writer:
@@ -347,7 +348,7 @@ def test_the_parts_of_a_sample_are_its_images_and_not_those_of_a_label_that_is_o
         for _ in loader:
             pass
     mine = [e for e in spans(read(tmp_path / "run.json")) if e["args"]["epoch"] == 5]
-    # Of the label, which is of the index, no checksum is compared.
+    # The checksum of the label, which is in the index, is not compared.
     for part in ("sample", "checksum", "decode"):
         assert sum(e["name"] == part for e in mine) == 8
 
@@ -366,7 +367,7 @@ sys.stdin.readline()
 
 
 @pytest.mark.parametrize("killed", [False, True])
-def test_a_program_that_never_closes_leaves_a_whole_trace_and_one_that_is_killed_a_readable_one(
+def test_an_unclosed_loader_leaves_a_whole_trace_and_a_killed_program_a_readable_one(
     packed: Path, tmp_path: Path, killed: bool
 ) -> None:
     path = tmp_path / "run.json"
@@ -384,7 +385,7 @@ def test_a_program_that_never_closes_leaves_a_whole_trace_and_one_that_is_killed
     program.communicate(b"\n", timeout=60)
     text = path.read_text()
     if killed:
-        text += "]"  # which Chrome and Perfetto do without
+        text += "]"  # which Chrome and Perfetto do not need
     events = json.loads(text)
     assert len(spans(events, "decode")) >= 24
     assert killed or len(spans(events, "next")) == 12
@@ -400,7 +401,7 @@ def test_a_program_that_never_closes_leaves_a_whole_trace_and_one_that_is_killed
         ("/nowhere/run.json", FileNotFoundError, "no such file"),
     ],
 )
-def test_a_path_that_no_trace_can_have_is_a_sentence(
+def test_an_impossible_path_of_a_trace_gives_one_sentence(
     packed: Path, path: Any, failure: type[Exception], words: str
 ) -> None:
     with hr.Loader(packed, 8, transform=CROP, output="numpy") as loader:

@@ -32,7 +32,7 @@ VALUES = st.recursive(
 
 @st.composite
 def steps(draw: st.DrawFn) -> dict[str, Any]:
-    """A transform of the table with some of its arguments, or with one that it has not."""
+    """A transform of the table with some of its arguments, or with an unknown one."""
     entry = draw(st.sampled_from(ENTRIES))
     names = [argument["name"] for argument in entry.get("arguments", [])] + ["other"]
     chosen = draw(st.dictionaries(st.sampled_from(names), VALUES, max_size=3))
@@ -41,7 +41,7 @@ def steps(draw: st.DrawFn) -> dict[str, Any]:
 
 @settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 @given(given=st.lists(steps(), min_size=1, max_size=4))
-def test_any_list_is_a_recipe_or_refused_by_a_transform_of_its_names(
+def test_any_list_of_transforms_gives_batches_or_is_refused_with_a_transforms_name(
     packed: Path, given: list[dict[str, Any]]
 ) -> None:
     end = {"name": "CenterCrop", "size": 8}

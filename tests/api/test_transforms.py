@@ -1,4 +1,4 @@
-"""What ``headrace.transforms`` tells of itself: in help, in signatures, in type hints."""
+"""What ``headrace.transforms`` says of itself in help, signatures and type hints."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ GENERATED = [name for name in t.__all__ if name not in ("Native", "Schedule", "V
 
 
 @pytest.mark.parametrize("name", GENERATED)
-def test_help_tells_every_argument_and_what_is_raised_and_where_it_comes_from(name: str) -> None:
+def test_help_describes_every_argument_every_exception_and_the_transforms_origin(name: str) -> None:
     kind = getattr(t, name)
     said = inspect.getdoc(kind) or ""
     first, *_ = said.splitlines()
@@ -33,18 +33,18 @@ def test_help_tells_every_argument_and_what_is_raised_and_where_it_comes_from(na
 
 
 @pytest.mark.parametrize("name", t.__all__)
-def test_each_is_at_home_in_the_public_module(name: str) -> None:
+def test_each_transform_names_the_public_module_as_its_module(name: str) -> None:
     assert getattr(t, name).__module__ == "headrace.transforms"
 
 
 @pytest.mark.parametrize("name", GENERATED)
-def test_type_hints_are_resolved_from_outside(name: str) -> None:
+def test_type_hints_can_be_resolved_by_other_modules(name: str) -> None:
     kind = getattr(t, name)
     fields = {field.name for field in dataclasses.fields(kind)}
     assert typing.get_type_hints(kind).keys() == fields
 
 
-def test_without_docstrings_they_work_as_ever() -> None:
+def test_transforms_work_without_docstrings() -> None:
     program = "from headrace import transforms as t; print(t.Resize(3).to_dict())"
     said = subprocess.run(
         [sys.executable, "-OO", "-c", program], capture_output=True, text=True, check=True

@@ -46,7 +46,7 @@ def by_sample(batches: Any) -> dict[int, list[bytes]]:
     return found
 
 
-def test_views_are_a_list_of_tensors_in_their_order(packed: Path) -> None:
+def test_views_come_as_a_list_of_tensors_in_order(packed: Path) -> None:
     with loader_of(packed) as loader:
         for images, labels in loader:
             assert isinstance(images, list)
@@ -100,7 +100,7 @@ def test_views_do_not_depend_on_threads_ranks_or_a_resume(packed: Path) -> None:
     assert found == wanted
 
 
-def test_an_iterable_dataset_hands_views_on(packed: Path) -> None:
+def test_an_iterable_dataset_passes_views_on(packed: Path) -> None:
     dataset = hr.IterableDataset(packed, 5, transform=VIEWS, dtype="uint8", seed=2, shuffle=True)
     dataset = pickle.loads(pickle.dumps(dataset))
     found = digest(torch.utils.data.DataLoader(dataset, batch_size=None))
@@ -127,7 +127,7 @@ def test_a_bad_sample_is_replaced_in_all_views(folder: Path, tmp_path: Path) -> 
     assert (line["index"], line["substitute"] >= 0) == (5, True)
 
 
-def test_memory_of_views_goes_back_with_the_last_of_them(packed: Path) -> None:
+def test_the_memory_of_views_is_freed_with_the_last_of_them(packed: Path) -> None:
     with loader_of(packed, 24) as loader:
         images, _ = next(iter(loader))
         kept = images[4]
@@ -209,14 +209,14 @@ def test_impossible_views_and_schedules_are_refused_by_name(make: Any, sentence:
         ),
     ],
 )
-def test_what_a_loader_cannot_do_is_refused_when_it_is_made(
+def test_impossible_views_and_sizes_of_a_loader_are_refused_when_it_is_made(
     packed: Path, options: dict[str, Any], sentence: str
 ) -> None:
     with pytest.raises(ArgumentError, match=sentence):
         loader_of(packed, **{"shuffle": False, **options})
 
 
-def test_views_beyond_memory_are_refused_with_what_was_needed(packed: Path) -> None:
+def test_views_that_exceed_memory_are_refused_with_the_needed_size(packed: Path) -> None:
     huge = t.Views([t.RandomResizedCrop(60000)], repeat=32)
     needed = 24 * 32 * 60000 * 60000 * 3 + 2 * 24 * 8  # images, labels, indices
     with pytest.raises(MemoryError, match=f"a slot of {needed} bytes"):
@@ -225,7 +225,7 @@ def test_views_beyond_memory_are_refused_with_what_was_needed(packed: Path) -> N
         loader_of(packed, 2**40, transform=huge)
 
 
-def test_a_dataloader_says_whose_views_are(packed: Path) -> None:
+def test_a_dataloader_refuses_several_views(packed: Path) -> None:
     with hr.Dataset(packed) as dataset, pytest.raises(UnsupportedError, match="several views"):
         hr.DataLoader(dataset, transform=VIEWS)
 
@@ -242,7 +242,7 @@ def test_images_have_the_size_of_their_epoch(packed: Path) -> None:
         assert {tuple(images.shape[2:]) for images, _ in loader} == {(8, 8)}
 
 
-def test_images_of_a_resolution_are_those_of_a_recipe_of_that_size(packed: Path) -> None:
+def test_images_of_a_scheduled_size_equal_those_of_a_recipe_of_that_size(packed: Path) -> None:
     evaluation = [t.Resize(24), t.CenterCrop(18)]
     for recipe, sized in (
         (CROP, lambda size: [t.RandomResizedCrop(size), CROP[1]]),
@@ -261,7 +261,7 @@ def test_images_of_a_resolution_are_those_of_a_recipe_of_that_size(packed: Path)
                 assert digest(loader) == found[epoch]
 
 
-def test_images_have_the_size_of_their_step_of_all_epochs(packed: Path) -> None:
+def test_images_have_the_size_of_their_step_counted_over_all_epochs(packed: Path) -> None:
     schedule = t.Schedule({0: 8, 3: 12, 7: 16}, by="step")  # 5 steps an epoch
     wanted = [8, 8, 8, 12, 12, 12, 12, 16, 16, 16]
     with loader_of(packed, transform=CROP, resolution=schedule) as loader:
@@ -311,7 +311,7 @@ def test_a_size_of_one_transform_may_follow_a_schedule(packed: Path) -> None:
             assert digest(loader) == found[epoch]
 
 
-def test_each_view_may_have_a_schedule_and_all_may_have_one(packed: Path) -> None:
+def test_each_view_may_have_its_own_schedule_or_all_may_share_one(packed: Path) -> None:
     small = [t.RandomResizedCrop(t.Schedule({0: 8, 1: 10}))]
     with loader_of(packed, transform=t.Views(CROP, small)) as loader:
         shapes = [[view.shape[2] for view in next(iter(loader))[0]] for _ in range(2)]
@@ -321,7 +321,7 @@ def test_each_view_may_have_a_schedule_and_all_may_have_one(packed: Path) -> Non
     assert shapes == [[8, 8], [10, 10]]
 
 
-def test_a_replay_knows_the_size_of_its_epoch(packed: Path) -> None:
+def test_a_replay_uses_the_size_of_its_epoch(packed: Path) -> None:
     recipe = [t.RandomResizedCrop(t.Schedule({0: 8, 3: 12}))]
     with hr.Dataset(packed) as dataset:
         data = bytes(dataset.read(0))

@@ -1,4 +1,4 @@
-"""Making datasets: pack, index, verify, and sample by sample."""
+"""Making datasets: by pack and index, verified, and sample by sample."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_packing_says_what_it_wrote_and_reports_progress(folder: Path, tmp_path:
     assert seen[-1] == (24, 24, size, 0)
 
 
-def test_shards_are_as_large_as_was_asked(folder: Path, tmp_path: Path) -> None:
+def test_shards_have_the_requested_size(folder: Path, tmp_path: Path) -> None:
     assert hr.pack(folder, tmp_path / "one")["shards"] == 1
     assert hr.pack(folder, tmp_path / "few", shard_size="64KiB")["shards"] > 1
     with hr.Dataset(tmp_path / "one") as one, hr.Dataset(tmp_path / "few") as few:
@@ -45,12 +45,14 @@ def test_sizes_are_read_as_people_write_them(text: int | str, size: int) -> None
 
 
 @pytest.mark.parametrize("text", ["", "MB", "-1", "5 parsecs", 0, "0MB"])
-def test_what_is_no_size_is_refused(text: int | str) -> None:
+def test_a_text_that_is_no_size_is_refused(text: int | str) -> None:
     with pytest.raises(errors.ArgumentError, match="size"):
         parse_size(text)
 
 
-def test_packing_never_replaces_what_is_there_unasked(folder: Path, tmp_path: Path) -> None:
+def test_packing_overwrites_an_existing_dataset_only_on_request(
+    folder: Path, tmp_path: Path
+) -> None:
     hr.pack(folder, tmp_path / "p")
     with pytest.raises(hr.HeadraceError, match=str(tmp_path / "p")):
         hr.pack(folder, tmp_path / "p")
@@ -85,7 +87,7 @@ def test_an_index_makes_a_folder_a_verified_dataset_in_place(tmp_path: Path) -> 
     assert {fault["file"] for fault in found["faults"]["listed"]} == {str(first)}
 
 
-def test_manifests_of_files_are_packed_with_their_further_columns(
+def test_manifests_of_files_are_packed_with_their_other_columns(
     folder: Path, tmp_path: Path
 ) -> None:
     rows = ["path,label,score,note"]
@@ -138,7 +140,7 @@ def test_floats_that_json_lacks_come_back_too(tmp_path: Path, value: float) -> N
 
 
 @pytest.mark.parametrize("shape", [(), (0,), (1,), (2, 0, 3), (1, 1, 1, 1, 1)])
-def test_arrays_keep_their_shapes_those_without_dimensions_and_numbers_too(
+def test_arrays_keep_their_shapes_also_without_dimensions_or_elements(
     tmp_path: Path, shape: tuple[int, ...]
 ) -> None:
     array = np.full(shape, 5, np.int16)
@@ -204,7 +206,7 @@ def test_a_sample_that_does_not_fit_is_refused_and_the_writer_goes_on(tmp_path: 
         assert len(dataset) == 1
 
 
-def test_what_is_no_encoded_image_no_label_no_key_and_no_field_is_named(tmp_path: Path) -> None:
+def test_a_wrong_image_label_key_or_field_is_named(tmp_path: Path) -> None:
     image, pixels = jpeg(20, 20), np.zeros((8, 8, 3), np.uint8)
     with hr.Writer(tmp_path / "p") as writer:
         for wrong, words in [
@@ -234,7 +236,7 @@ def test_what_is_no_encoded_image_no_label_no_key_and_no_field_is_named(tmp_path
 
 
 @pytest.mark.parametrize("name", ["image", "label", "key", "index", "path"])
-def test_no_field_is_called_as_what_every_sample_has(tmp_path: Path, name: str) -> None:
+def test_no_field_may_have_the_name_of_a_samples_own_attribute(tmp_path: Path, name: str) -> None:
     with pytest.raises(errors.ArgumentError, match=f'"{name}" is no name for a field'):
         hr.Writer(tmp_path / "declared", fields=[{"name": name, "type": "int"}])
     if name in ("index", "path"):  # the others are arguments
@@ -246,7 +248,7 @@ def test_no_field_is_called_as_what_every_sample_has(tmp_path: Path, name: str) 
             assert dataset[0].fields == {"number": 5}
 
 
-def test_a_writer_says_what_it_wrote_as_pack_does(folder: Path, tmp_path: Path) -> None:
+def test_a_writer_reports_what_it_wrote_as_pack_does(folder: Path, tmp_path: Path) -> None:
     made = hr.pack(folder, tmp_path / "packed")
     with hr.Dataset(folder) as dataset, hr.Writer(tmp_path / "p", classes=["a"] * 3) as writer:
         for index in range(len(dataset)):
@@ -261,7 +263,7 @@ def test_a_writer_says_what_it_wrote_as_pack_does(folder: Path, tmp_path: Path) 
     assert other.finish() is other.result
 
 
-def test_data_that_is_no_image_is_warned_of_at_the_end_and_listed(tmp_path: Path) -> None:
+def test_data_that_is_no_image_is_listed_and_warned_of_at_the_end(tmp_path: Path) -> None:
     writer = hr.Writer(tmp_path / "p")
     for data in (jpeg(20, 20), b"no image", jpeg(20, 20)[:200], b"\0\0\0\x1cftypavif" + bytes(40)):
         writer.add(data, 0)

@@ -190,7 +190,7 @@ def test_the_drop_in_gives_torchs_batches_of_one_channel(folder: Path, name: str
         assert torch.equal(mine[0], theirs[0])
 
 
-def test_so_it_does_where_samples_are_made_one_by_one(folder: Path) -> None:
+def test_one_channel_samples_made_one_by_one_equal_torchs(folder: Path) -> None:
     scan = v1.Compose([v1.Resize((30, 40)), Scan()])
     one_by_one = v1.Compose([v1.Resize(30), v1.Grayscale(1)])
     for pipeline, batch_size in ((scan, 5), (scan, None), (one_by_one, None)):
