@@ -1,4 +1,4 @@
-"""What an array that is refused is told to do works: each test follows the advice it is given."""
+"""The advice in the error for a refused array works: each test follows the advice that it gets."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_images_of_float32_are_packed_or_converted(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("form", [{"compression": "lzf"}, {"scaleoffset": 0}])
-def test_hdf5_through_a_codec_that_is_not_at_hand_is_packed_as_h5py_reads_it(
+def test_hdf5_with_a_codec_that_headrace_lacks_is_packed_as_h5py_reads_it(
     tmp_path: Path, form: dict[str, Any]
 ) -> None:
     h5py = pytest.importorskip("h5py")
@@ -84,13 +84,13 @@ def test_hdf5_through_a_codec_that_is_not_at_hand_is_packed_as_h5py_reads_it(
         check(packed(tmp_path, lambda index: file["images"][index]))
 
 
-def test_zarr_through_a_codec_that_is_not_at_hand_is_packed_as_zarr_reads_it(
+def test_zarr_with_a_codec_that_headrace_lacks_is_packed_as_zarr_reads_it(
     tmp_path: Path,
 ) -> None:
     zarr = pytest.importorskip("zarr")
     path = tmp_path / "x.zarr"
     form = {"compressors": zarr.codecs.BloscCodec(cname="blosclz"), "chunks": (4, 9, 12, 3)}
-    # Of noise Blosc would make no smaller frame, and keep it as it is.
+    # Blosc would store noise uncompressed, because it cannot make it smaller.
     smooth = IMAGES // 255
     zarr.create_array(path, shape=IMAGES.shape, dtype="uint8", **form)[:] = smooth
     refused(path, "headrace.pack takes a map-style dataset that reads it through zarr")
@@ -100,7 +100,7 @@ def test_zarr_through_a_codec_that_is_not_at_hand_is_packed_as_zarr_reads_it(
 
 
 class Beside:
-    """An object of a program's own."""
+    """A program's own object."""
 
 
 def test_a_pt_with_other_objects_is_packed(tmp_path: Path) -> None:
@@ -109,7 +109,7 @@ def test_a_pt_with_other_objects_is_packed(tmp_path: Path) -> None:
     refused(path, ANY)
     saved = torch.load(path, weights_only=False)
     check(packed(tmp_path, lambda index: saved["images"][index]))
-    # Alone the tensors are read in place.
+    # A file with only the tensors is read in place.
     torch.save((saved["images"], torch.from_numpy(LABELS)), path)
     check(hr.Dataset(path))
 

@@ -1,4 +1,4 @@
-"""HDF5 and Zarr are read in place where their chunks hold whole images as they are."""
+"""HDF5 and Zarr are read in place if their chunks hold whole images unchanged."""
 
 from __future__ import annotations
 
@@ -52,14 +52,15 @@ def test_hdf5_without_compression_is_read_in_place(tmp_path, chunks, userblock, 
     check(path)
     check(path, image="images", label="labels")
     if userblock:
-        # Behind the program's own bytes it is looked for by the name, or where the format is said.
+        # A file that begins with the program's own bytes is recognised by its name, or by a given
+        # format.
         other = path.rename(tmp_path / "set.bin")
         check(other, format="hdf5")
         with pytest.raises(errors.UnsupportedError):
             hr.Dataset(other)
 
 
-def test_hdf5_of_groups_and_other_axes(tmp_path):
+def test_hdf5_with_groups_and_other_orders_of_axes_is_read(tmp_path):
     path = tmp_path / "set.h5"
     with h5py.File(path, "w") as file:
         file["train/x"] = IMAGES.transpose(0, 3, 1, 2)
@@ -85,7 +86,7 @@ def test_hdf5_that_is_not_read_in_place_says_why(tmp_path, form, says):
 
 
 @pytest.mark.parametrize("of_files", [False, True])
-def test_hdf5_that_claims_chunks_without_number_is_refused_at_once(tmp_path, of_files):
+def test_hdf5_that_claims_countless_chunks_is_refused_at_once(tmp_path, of_files):
     path, rows = tmp_path / "set.h5", 2**40
     form = ((rows,), h5py.vlen_dtype(np.uint8), (1,))
     shape, dtype, chunks = form if of_files else ((rows, 2, 2, 3), np.uint8, (1, 2, 2, 3))
@@ -108,7 +109,7 @@ def test_truncated_hdf5_is_an_error(tmp_path):
 
 
 @pytest.mark.parametrize("form", [{}, {"compression": "gzip"}])
-def test_eight_threads_and_no_handle_of_hdf5_give_every_label(tmp_path, form):
+def test_eight_threads_read_hdf5_with_the_right_labels_without_a_handle_of_hdf5(tmp_path, form):
     rows = 3000
     images = np.zeros((rows, 4, 4), np.uint8)
     images[:, 0, 0], images[:, 0, 1] = np.arange(rows) % 256, np.arange(rows) // 256
@@ -160,7 +161,7 @@ def _in_a_process(path, queue) -> None:
 
 
 @pytest.mark.slow
-def test_a_spawned_process_reads_the_same(tmp_path):
+def test_a_spawned_process_reads_the_same_images(tmp_path):
     path = tmp_path / "set.h5"
     with h5py.File(path, "w") as file:
         file["images"], file["labels"] = IMAGES, LABELS
@@ -199,9 +200,9 @@ def test_hdf5s_compressed_chunks_are_decoded_to_every_value(tmp_path, form, libv
         assert source["codecs"] == [CODECS[form]]
 
 
-# By the numbers that HDF5 knows filters by, and numcodecs' names of the same codecs.
+# Filters by HDF5's registered numbers, and numcodecs' names of the same codecs.
 @pytest.mark.parametrize(("number", "codec"), [(32015, "Zstd"), (32001, "Blosc")])
-def test_hdf5s_filters_that_are_plugins_are_decoded_without_them(tmp_path, number, codec):
+def test_hdf5_filters_that_are_plugins_are_decoded_without_the_plugins(tmp_path, number, codec):
     numcodecs = pytest.importorskip("numcodecs")
     path = tmp_path / "set.h5"
     with h5py.File(path, "w") as file:
@@ -214,7 +215,7 @@ def test_hdf5s_filters_that_are_plugins_are_decoded_without_them(tmp_path, numbe
             chunk = np.zeros((10, 6, 7, 3), np.uint8)
             chunk[: len(IMAGES[begin : begin + 10])] = IMAGES[begin : begin + 10]
             place = (begin, 0, 0, 0)
-            if begin == 20:  # one that the filter passed over lies there as it is
+            if begin == 20:  # a chunk that skipped the filter is stored unfiltered
                 made.write_direct_chunk(place, chunk.tobytes(), 1)
             else:
                 made.write_direct_chunk(place, getattr(numcodecs, codec)().encode(chunk))
@@ -223,7 +224,7 @@ def test_hdf5s_filters_that_are_plugins_are_decoded_without_them(tmp_path, numbe
 
 
 def zarrs_codecs(version: int) -> dict:
-    """What chunks may go through, by zarr-python's or numcodecs' classes."""
+    """The codecs that chunks may go through, as classes of zarr-python or numcodecs."""
     numcodecs = pytest.importorskip("numcodecs")
     if version == 2:
         of = {name: getattr(numcodecs, name)() for name in ("Zstd", "GZip", "Zlib", "LZ4", "Blosc")}
@@ -268,7 +269,7 @@ def test_arrays_in_compressed_chunks_are_packed_with_every_value(tmp_path):
         assert [sample.label for sample in packed] == LABELS.tolist()
 
 
-def test_a_chunk_that_was_damaged_or_says_that_it_is_a_bomb_is_an_error_of_its_images(tmp_path):
+def test_a_damaged_chunk_or_a_decompression_bomb_is_an_error_of_its_images(tmp_path):
     path = tmp_path / "set.h5"
     with h5py.File(path, "w") as file:
         form = {"chunks": (10, 6, 7, 3), "compression": "gzip"}
@@ -289,7 +290,7 @@ def test_a_chunk_that_was_damaged_or_says_that_it_is_a_bomb_is_an_error_of_its_i
             in_order(dataset)
 
 
-def test_labels_of_hdf5_that_were_never_written_are_refused_unread(tmp_path):
+def test_huge_hdf5_labels_that_were_never_written_are_refused_without_reading(tmp_path):
     with h5py.File(tmp_path / "set.h5", "w") as file:
         file["images"] = IMAGES
         space = h5py.h5s.create_simple((ROWS,))
@@ -321,7 +322,7 @@ def test_a_bomb_in_a_chunk_of_zarr_or_in_its_labels_is_an_error(tmp_path):
         hr.Dataset(tmp_path / "z")
 
 
-def test_a_full_shuffle_over_large_chunks_warns_once_of_what_it_costs(tmp_path, monkeypatch):
+def test_a_full_shuffle_over_large_chunks_warns_once_of_its_cost(tmp_path, monkeypatch):
     path = tmp_path / "set.h5"
     with h5py.File(path, "w") as file:
         form = {"chunks": (10, 1000, 1000), "compression": "gzip"}
@@ -371,7 +372,7 @@ HDF5S = {
 
 
 def written(folder, kind: str):
-    """Images and labels, mostly in compressed chunks, and the files that they consist of."""
+    """Images and labels, most of them in compressed chunks, and the files of the dataset."""
     if kind in HDF5S:
         path = folder / "set.h5"
         with h5py.File(path, "w") as file:
@@ -392,7 +393,7 @@ def written(folder, kind: str):
 
 @pytest.mark.every(3)
 @pytest.mark.parametrize("kind", [*HDF5S, "zarr 2", "zarr 3", "zarr as it is", "shards"])
-def test_whatever_a_byte_becomes_images_are_an_error_or_there(tmp_path, kind):
+def test_a_file_with_any_changed_byte_gives_images_or_an_error(tmp_path, kind):
     path, files = written(tmp_path, kind)
     whole = {file: file.read_bytes() for file in files}
     random, good = np.random.default_rng(11), 0
@@ -443,7 +444,7 @@ def test_epochs_of_compressed_chunks_are_the_same_for_any_threads_and_after_any_
             assert epochs(threads, step) == expected[step:]
 
 
-def test_a_window_of_a_shuffle_goes_by_compressed_chunks(tmp_path):
+def test_windows_of_a_shuffle_follow_the_compressed_chunks(tmp_path):
     path = tmp_path / "set.h5"
     with h5py.File(path, "w") as file:
         file.create_dataset("images", data=IMAGES, chunks=(10, *IMAGES.shape[1:]), compression=4)

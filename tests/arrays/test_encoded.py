@@ -1,4 +1,4 @@
-"""Encoded images as variable-length bytes of HDF5 are read where they lie in the file."""
+"""Encoded images stored as variable-length bytes in HDF5 are read in place."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def write(path, files=FILES, userblock: int = 0, libver: str = "earliest", **for
         {"chunks": (10,), "compression": "gzip", "shuffle": True},
     ],
 )
-def test_every_byte_of_every_image_is_found_also_where_the_dataset_is_gzip(
+def test_every_byte_of_every_image_is_read_also_if_the_dataset_is_gzip_compressed(
     tmp_path, form, userblock, libver
 ):
     path = tmp_path / "set.h5"
@@ -71,7 +71,7 @@ def test_a_loader_and_pack_read_the_images_and_any_labels(tmp_path):
         assert [sample.label for sample in packed] == LABELS
 
 
-def test_what_cannot_be_read_says_why(tmp_path):
+def test_an_unreadable_file_gives_an_error_that_says_why(tmp_path):
     path = tmp_path / "set.h5"
     write(path, chunks=(5,), compression="lzf")
     with pytest.raises(errors.UnsupportedError, match="references to its images went through lzf"):
@@ -86,7 +86,7 @@ def test_what_cannot_be_read_says_why(tmp_path):
         hr.Dataset(path)
 
 
-def test_whatever_a_byte_becomes_the_images_are_right_or_an_error_is_raised(tmp_path):
+def test_a_file_with_any_changed_byte_gives_the_right_images_or_an_error(tmp_path):
     path = tmp_path / "set.h5"
     small = [b"\xff\xd8" + bytes(range(number)) for number in range(6)]
     write(path, small, chunks=(4,))
@@ -97,7 +97,7 @@ def test_whatever_a_byte_becomes_the_images_are_right_or_an_error_is_raised(tmp_
     for turn in range(400):
         data = bytearray(whole)
         for _ in range(1 + turn % 3):
-            # Half of them where references and the heads of heaps are.
+            # Half of the changed bytes are among references and headers of heaps.
             at = int(random.integers(0, len(data)))
             if turn % 2:
                 at = min(heap + int(random.integers(0, 160)), len(data) - 1)

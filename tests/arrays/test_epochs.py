@@ -1,4 +1,4 @@
-"""Epochs of arrays of each kind: for any threads, on any ranks, and behind any resume."""
+"""Epochs of arrays of each kind do not depend on threads, ranks and resumes."""
 
 from __future__ import annotations
 
@@ -210,7 +210,7 @@ def two_epochs(dataset: hr.Dataset, order: str, **options: Any) -> list[list[Sam
 
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.every(3)
-def test_batches_are_the_same_for_one_thread_and_for_several(dataset, order):
+def test_batches_are_the_same_for_one_thread_and_several(dataset, order):
     expected = two_epochs(dataset, order, num_threads=1)
     for options in ({"num_threads": 3}, {"num_threads": 8, "prefetch": 1}):
         assert two_epochs(dataset, order, **options) == expected
@@ -221,7 +221,7 @@ def test_batches_are_the_same_for_one_thread_and_for_several(dataset, order):
         assert flat(expected)[:ROWS] != flat(expected)[ROWS:]
 
 
-def test_batches_are_those_of_the_same_images_in_memory(dataset):
+def test_batches_equal_those_of_the_same_images_in_memory(dataset):
     with hr.Dataset.from_arrays(IMAGES, LABELS) as held:
         expected = two_epochs(held, "shuffled")
     assert two_epochs(dataset, "shuffled") == expected
@@ -230,10 +230,10 @@ def test_batches_are_those_of_the_same_images_in_memory(dataset):
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("world_size", [2, 3])
 @pytest.mark.every(3)
-def test_ranks_have_equally_many_steps_that_together_are_those_of_one_process(
+def test_ranks_have_equally_many_steps_with_together_the_samples_of_one_process(
     dataset, order, world_size
 ):
-    # In all as many samples a step, whatever the number of ranks.
+    # A step of all ranks has the same number of samples for any number of ranks.
     with loader(dataset, order, batch_size=12) as whole:
         expected = batches(whole)
     parts = []
@@ -247,7 +247,7 @@ def test_ranks_have_equally_many_steps_that_together_are_those_of_one_process(
 
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.every(3)
-def test_a_state_of_mid_epoch_is_followed_by_the_same_batches(dataset, order):
+def test_a_mid_epoch_state_resumes_with_the_same_batches(dataset, order):
     expected = two_epochs(dataset, order)
     for step, threads in ((1, 1), (3, 5), (7, 2)):
         with loader(dataset, order) as source:
@@ -261,7 +261,7 @@ def test_a_state_of_mid_epoch_is_followed_by_the_same_batches(dataset, order):
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("worlds", [(2, 2, 2), (1, 3, 2), (3, 1, 4)])
 @pytest.mark.every(3)
-def test_a_state_of_mid_epoch_goes_on_with_the_rest_on_as_many_ranks_or_others(
+def test_a_mid_epoch_state_resumes_with_the_remaining_samples_on_any_number_of_ranks(
     dataset, order, worlds
 ):
     with loader(dataset, order) as whole:

@@ -1,4 +1,4 @@
-"""Arrays of pixels in files, read in place: every value and label, and every damage an error."""
+"""Arrays of pixels in files, read in place: every value and label, and an error for any damage."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def idx(array: np.ndarray) -> bytes:
 
 
 def safetensors(**tensors: np.ndarray) -> bytes:
-    """Written by hand, as the format says: a header and what it describes."""
+    """A file written by hand as the format says: a header and the tensors that it describes."""
     header, data = {"__metadata__": {"made": "here"}}, b""
     for name, array in tensors.items():
         kind = {"uint8": "U8", "int64": "I64", "float32": "F32"}[str(array.dtype)]
@@ -82,7 +82,7 @@ def test_images_and_labels_of_a_file_are_found_and_read_in_place(tmp_path, kind)
     assert np.array_equal(again[9].image, IMAGES[9])
 
 
-def test_labels_of_an_npy_are_another_file_or_an_array_or_none(tmp_path):
+def test_labels_of_an_npy_come_from_another_file_or_an_array_or_are_missing(tmp_path):
     path = written(tmp_path, "npy")
     np.save(tmp_path / "labels.npy", LABELS)
     for label, expected in (
@@ -96,7 +96,7 @@ def test_labels_of_an_npy_are_another_file_or_an_array_or_none(tmp_path):
         assert labels == expected
 
 
-def test_image_and_label_choose_where_there_are_several(tmp_path):
+def test_image_and_label_choose_between_several_arrays(tmp_path):
     path = tmp_path / "several.npz"
     np.savez(path, first=IMAGES, second=IMAGES[::-1], a=LABELS, b=LABELS[::-1])
     with pytest.raises(errors.ArgumentError, match="image= is needed"):
@@ -112,7 +112,7 @@ def test_image_and_label_choose_where_there_are_several(tmp_path):
         hr.Dataset(path, image="third")
 
 
-def test_a_file_of_records_whose_sum_begins_with_a_brace_is_none_of_tensors(tmp_path):
+def test_a_tfrecord_whose_checksum_begins_with_a_brace_is_not_taken_for_safetensors(tmp_path):
     record = struct.pack("<Q", 24) + b"{\x90\x07\x31" + bytes(40)
     path = tmp_path / "x.tfrecord"
     path.write_bytes(record)
@@ -199,7 +199,7 @@ def test_compressed_idx_is_unsupported_with_advice(tmp_path):
 
 
 def cifar(folder: Path, kind: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """CIFAR's binary files: five of images, one of which is shorter, and one of a test split."""
+    """CIFAR's binary files: five of images, one of them shorter, and one of the test split."""
     generator = np.random.default_rng(3)
     images = generator.integers(0, 256, (57, 3, 32, 32), np.uint8)
     fine = generator.integers(0, 10, 57).astype(np.uint8)
@@ -216,7 +216,7 @@ def cifar(folder: Path, kind: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return images.transpose(0, 2, 3, 1), fine, coarse
 
 
-def test_other_labels_take_the_place_of_those_in_cifars_files(tmp_path):
+def test_given_labels_replace_those_in_cifars_files(tmp_path):
     cifar(tmp_path, "cifar10")
     np.save(tmp_path / "y.npy", np.arange(57))
     for label in (tmp_path / "y.npy", str(tmp_path / "y.npy"), np.arange(57)):
@@ -246,7 +246,7 @@ def test_names_of_cifars_classes_are_read_beside_its_files(tmp_path):
     assert hr.Dataset(tmp_path, split="test").classes == [f"class{n}" for n in range(10)]
 
 
-def test_a_label_that_is_no_class_of_cifars_is_an_error_of_its_record(tmp_path):
+def test_a_label_that_is_no_class_of_cifar_10_is_an_error_of_its_record(tmp_path):
     cifar(tmp_path, "cifar10")
     path = tmp_path / "test_batch.bin"
     data = bytearray(path.read_bytes())
@@ -258,7 +258,7 @@ def test_a_label_that_is_no_class_of_cifars_is_an_error_of_its_record(tmp_path):
     (tmp_path / "data_batch_5.bin").write_bytes(data)
     with pytest.raises(errors.BadFileError) as raised:
         hr.Dataset(tmp_path, split="train")
-    # The others have 12, 12, 11 and 11.
+    # The other records have labels 12, 12, 11 and 11.
     assert raised.value.record == 12 + 12 + 11 + 11 + 2
     assert raised.value.file == str(tmp_path / "data_batch_5.bin")
 
@@ -294,7 +294,7 @@ def test_an_index_of_an_array_is_refused(tmp_path):
         writing.index(written(tmp_path, "npz"), tmp_path / "index")
 
 
-# ---- what is not read ------------------------------------------------------------------------
+# ---- what is refused ------------------------------------------------------------------------
 
 
 class _Evil:
@@ -317,7 +317,7 @@ def test_nothing_is_ever_unpickled(tmp_path, capsys):
     assert "unpickled" not in capsys.readouterr().out
 
 
-def test_what_cannot_be_read_in_place_says_what_to_do(tmp_path):
+def test_a_file_that_cannot_be_read_in_place_gives_an_error_that_says_what_to_do(tmp_path):
     np.savez_compressed(tmp_path / "c.npz", images=IMAGES, labels=LABELS)
     np.save(tmp_path / "float.npy", IMAGES.astype(np.float32))
     for name, says in (
@@ -329,7 +329,7 @@ def test_what_cannot_be_read_in_place_says_what_to_do(tmp_path):
 
 
 @pytest.mark.parametrize("layout", ["NHWC", "NCHW", "NHW"])
-def test_an_npy_in_fortrans_order_is_read_and_warned_of(tmp_path, layout):
+def test_an_npy_in_fortran_order_is_read_with_a_warning(tmp_path, layout):
     array = {"NHWC": IMAGES, "NCHW": IMAGES.transpose(0, 3, 1, 2), "NHW": GREYS}[layout]
     np.save(tmp_path / "f.npy", np.asfortranarray(array))
     np.save(tmp_path / "y.npy", np.asfortranarray(LABELS[:, None]))
@@ -341,7 +341,7 @@ def test_an_npy_in_fortrans_order_is_read_and_warned_of(tmp_path, layout):
     dataset.close()
 
 
-def test_tensors_in_one_another_are_called_by_group_and_name(tmp_path):
+def test_nested_tensors_are_named_by_group_and_name(tmp_path):
     images, labels = torch.from_numpy(IMAGES), torch.from_numpy(LABELS)
     halves = {"train": {"x": images, "y": labels}, "test": [images[:5].clone(), labels[:5].clone()]}
     torch.save(halves, tmp_path / "n.pt")
@@ -352,7 +352,7 @@ def test_tensors_in_one_another_are_called_by_group_and_name(tmp_path):
     assert numbers == LABELS.tolist()
 
 
-def test_info_says_what_is_image_and_label_and_how_they_lie(tmp_path):
+def test_info_names_the_image_and_label_arrays_and_their_layout(tmp_path):
     np.savez(tmp_path / "x.npz", images=IMAGES, labels=LABELS, other=LABELS)
     with hr.Dataset(tmp_path / "x.npz") as dataset:
         assert dataset.info["source"] == {
@@ -401,7 +401,7 @@ def contents(folder: Path, kind: str) -> tuple[Path, bytes]:
 
 
 def outcome(path: Path) -> str:
-    """What opening and reading all of a file comes to: an error of Headrace's, or samples."""
+    """The result of opening and reading a whole file: an error of Headrace's, or samples."""
     try:
         with hr.Dataset(path) as dataset:
             for number in {0, len(dataset) // 2, len(dataset) - 1}:
@@ -424,12 +424,12 @@ def test_a_truncated_file_is_an_error(tmp_path, kind):
         path.write_bytes(data[:length])
         record = {"cifar10": 3073, "cifar100": 3074}.get(kind)
         if record and length and length % record == 0:
-            continue  # a file of fewer images
+            continue  # a file with fewer images
         assert outcome(path) != "good", f"{length} of {len(data)} bytes"
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_changed_header_is_an_error_or_other_samples_and_never_a_crash(tmp_path, kind):
+def test_a_changed_header_gives_an_error_or_other_samples_and_never_a_crash(tmp_path, kind):
     path, data = contents(tmp_path, kind)
     generator = np.random.default_rng(4)
     ends = [*range(min(len(data), 200)), *range(max(0, len(data) - 300), len(data))]
@@ -459,7 +459,7 @@ def test_a_shape_beyond_the_file_is_an_error(tmp_path, side):
         assert outcome(path) != "good"
 
 
-def test_a_file_that_was_exchanged_after_opening_is_an_error(tmp_path):
+def test_a_file_that_was_replaced_after_opening_is_an_error(tmp_path):
     path = written(tmp_path, "npy")
     with hr.Dataset(path) as dataset:
         np.save(path, IMAGES[:20])
@@ -479,7 +479,7 @@ def test_hostile_json_is_an_error(tmp_path):
         assert outcome(path) != "good"
 
 
-def test_tensors_that_were_permuted_or_cut_are_read_by_their_steps(tmp_path):
+def test_permuted_or_sliced_tensors_are_read_by_their_strides(tmp_path):
     images, labels = torch.from_numpy(IMAGES), torch.from_numpy(LABELS)
     other = torch.zeros(4, 5).T  # neither image nor label, and no reason to refuse the file
     channels_last = images.permute(0, 3, 1, 2)
@@ -498,7 +498,9 @@ def test_tensors_that_were_permuted_or_cut_are_read_by_their_steps(tmp_path):
 
 @pytest.mark.parametrize("said", [None, "labels"])
 @pytest.mark.parametrize("dtype", ["<U100000000", "<U40000000"])
-def test_labels_that_claim_more_than_their_file_can_hold_are_refused_unread(tmp_path, dtype, said):
+def test_labels_that_claim_more_than_their_file_can_hold_are_refused_without_reading(
+    tmp_path, dtype, said
+):
     header = f"{{'descr': '{dtype}', 'fortran_order': False, 'shape': (30,), }}\n".encode()
     path = tmp_path / "set.npz"
     with zipfile.ZipFile(path, "w") as archive:

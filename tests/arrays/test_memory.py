@@ -1,4 +1,4 @@
-"""Datasets of arrays in memory: every value, whatever the axes, and nothing kept behind."""
+"""Datasets of arrays in memory: every value in any order of axes, and nothing kept afterwards."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def pixels(*shape: int, seed: int = 0) -> np.ndarray:
 
 
 def in_order(dataset: hr.Dataset, **options) -> tuple[np.ndarray, list[int]]:
-    """All images of an epoch in their order, as uint8 of shape (N, H, W, C), and all labels."""
+    """All images of an epoch in order, as uint8 of shape (N, H, W, C), and all labels."""
     images, labels = [], []
     with hr.Loader(dataset, batch_size=7, dtype="uint8", num_threads=2, **options) as loader:
         for batch, numbers in loader:
@@ -58,7 +58,7 @@ IN_GREY = GREYS.repeat(3, 3)
         *("permuted tensor", "Fortran order", "backwards", "BGR", "broadcast"),
     ],
 )
-def test_an_array_of_any_axes_and_strides_gives_its_own_values(array, expected):
+def test_an_array_with_any_axes_and_strides_gives_its_values(array, expected):
     dataset = hr.Dataset.from_arrays(array, range(40))
     images, labels = in_order(dataset)
     assert np.array_equal(images, expected)
@@ -101,19 +101,19 @@ def test_labels_may_be_names_tensors_and_columns():
         (pixels(4, 5, 6), {"labels": [0, 1, 2, 3], "classes": ["a", "b"]}, r"labels\[2\] is 2"),
     ],
 )
-def test_what_cannot_be_is_refused_by_name(array, options, says):
+def test_impossible_arguments_are_refused_by_name(array, options, says):
     with pytest.raises(errors.ArgumentError, match=says):
         hr.Dataset.from_arrays(array, **options)
 
 
-def test_layout_decides_where_the_shape_leaves_it_open():
+def test_layout_decides_if_the_shape_is_ambiguous():
     array = pixels(4, 3, 5, 3)
     dataset = hr.Dataset.from_arrays(array, layout="NCHW")
     assert np.array_equal(dataset[1].image, array[1].transpose(1, 2, 0))
 
 
 @pytest.mark.parametrize("dtype", ["float32", "int64", "uint16", "bool", "int8"])
-def test_another_dtype_is_unsupported_by_name(dtype):
+def test_an_unsupported_dtype_is_named(dtype):
     with pytest.raises(errors.UnsupportedError, match=f"dtype {dtype}, only uint8"):
         hr.Dataset.from_arrays(GREYS.astype(dtype))
     if dtype != "uint16":
@@ -121,13 +121,13 @@ def test_another_dtype_is_unsupported_by_name(dtype):
             hr.Dataset.from_arrays(torch.from_numpy(GREYS.astype(dtype)))
 
 
-def test_an_array_without_an_image_is_empty():
+def test_an_array_without_images_is_an_empty_dataset():
     for shape in ((0, 5, 6), (4, 0, 6, 3)):
         with pytest.raises(errors.EmptyDatasetError):
             hr.Dataset.from_arrays(pixels(*shape))
 
 
-def test_the_array_is_read_where_it_lies_and_let_go_when_all_is_closed():
+def test_the_array_is_read_without_a_copy_and_released_when_everything_is_closed():
     array = COLOURS.copy()
     gone = weakref.ref(array)
     dataset = hr.Dataset.from_arrays(array)
@@ -148,7 +148,7 @@ def test_the_array_is_read_where_it_lies_and_let_go_when_all_is_closed():
         pickle.dumps(dataset)
 
 
-def test_a_loader_that_is_merely_forgotten_lets_go_of_the_array():
+def test_a_loader_that_is_dropped_without_close_releases_the_array():
     array = COLOURS.copy()
     gone = weakref.ref(array)
     batches = iter(hr.Loader(hr.Dataset.from_arrays(array), batch_size=8))
@@ -158,13 +158,13 @@ def test_a_loader_that_is_merely_forgotten_lets_go_of_the_array():
     assert gone() is None
 
 
-def test_a_dataset_pickles_with_its_array():
+def test_a_pickled_dataset_carries_its_array():
     again = pickle.loads(pickle.dumps(hr.Dataset.from_arrays(COLOURS, range(40))))
     assert np.array_equal(again[5].image, COLOURS[5])
     assert again[5].label == 5
 
 
-def test_a_tensor_whose_memory_torch_moved_is_an_error_and_never_read():
+def test_a_tensor_whose_memory_torch_moved_is_an_error_and_is_never_read():
     tensor = torch.from_numpy(COLOURS.copy())
     dataset = hr.Dataset.from_arrays(tensor)
     tensor.share_memory_()
@@ -203,7 +203,7 @@ def test_transforms_give_torchvisions_values():
     assert torch.equal(images, torch.stack([by_torchvision(image) for image in array]))
 
 
-def test_packing_gives_the_same_draws_and_the_same_resume(tmp_path):
+def test_a_packed_array_has_the_same_draws_and_resumes_alike(tmp_path):
     array, labels = pixels(50, 32, 32, 3), [i % 10 for i in range(50)]
     transform = [T.RandomCrop(32, padding=4), T.RandomHorizontalFlip()]
     held = hr.Dataset.from_arrays(array, labels)
@@ -224,7 +224,7 @@ def test_packing_gives_the_same_draws_and_the_same_resume(tmp_path):
             assert torch.equal(one, other[0])
 
 
-def test_another_array_has_another_fingerprint():
+def test_a_different_array_has_a_different_fingerprint():
     prints = {
         hr.Dataset.from_arrays(*given).fingerprint
         for given in ((COLOURS,), (COLOURS, range(40)), (COLOURS[1:],), (COLOURS[::-1],), (GREYS,))

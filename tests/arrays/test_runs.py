@@ -1,4 +1,4 @@
-"""Runs of images of an array, made in one C call, have the bytes that each has alone."""
+"""Runs of array images that are made in one C call have the same bytes as each image alone."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_a_run_has_the_bytes_of_packed_samples(array, transform, tmp_path):
     held = hr.Dataset.from_arrays(ARRAYS[array], range(90))
     hr.pack(held, tmp_path / "packed")
     height, width = held[0].image.shape[:2]
-    # An identity for arrays, whose size is known; packed images need it for theirs.
+    # Arrays, whose size is known, need no resize; packed images need this identity for theirs.
     steps = TRANSFORMS[transform] or [T.CenterCrop((height, width))]
     for dtype, layout in (
         ("float32", "NCHW"),
@@ -66,8 +66,8 @@ def test_a_run_has_the_bytes_of_packed_samples(array, transform, tmp_path):
 
 
 def files_of(folder, array):
-    """The same array in files, whose images go many at a time, too: in one piece, cut in two, in
-    compressed chunks, and joined."""
+    """The same array in files whose images are also made many at a time: in one piece, cut in two,
+    in compressed chunks, and concatenated."""
     np.save(folder / "a.npy", array)
     np.save(folder / "x-0.npy", array[:50])
     np.save(folder / "x-1.npy", array[50:])
@@ -90,11 +90,11 @@ def files_of(folder, array):
 @pytest.mark.parametrize("transform", ["none", "crop and flip", "resize"])
 @pytest.mark.parametrize("shuffle", [False, True, "window"])
 @pytest.mark.every(3)
-def test_runs_of_files_have_the_bytes_of_those_in_memory(tmp_path, transform, shuffle):
+def test_runs_of_images_in_files_have_the_same_bytes_as_in_memory(tmp_path, transform, shuffle):
     array = IMAGES[:, :12, :14].copy()
     options = {"batch_size": 40, "shuffle": shuffle, "seed": 9, "transform": TRANSFORMS[transform]}
-    # Windows go by the chunks of a compressed file, and an array in memory has none: there the
-    # images of a whole epoch are compared, each with its own.
+    # Windows follow the chunks of a compressed file, and an array in memory has none. So with
+    # windows the images of a whole epoch are compared one by one.
     by_label = shuffle == "window"
     with hr.Loader(hr.Dataset.from_arrays(array, range(90)), **options) as loader:
         expected = epoch_of(loader, by_label)
@@ -106,14 +106,14 @@ def test_runs_of_files_have_the_bytes_of_those_in_memory(tmp_path, transform, sh
 
 
 def epoch_of(loader, by_label):
-    """All images and labels of an epoch, in its order or in that of the labels."""
+    """All images and labels of an epoch, in its order or sorted by label."""
     batches = [(images.clone(), labels.clone()) for images, labels in loader]
     images, labels = (torch.cat(column) for column in zip(*batches, strict=True))
     order = labels.argsort() if by_label else torch.arange(len(labels))
     return images[order], labels[order]
 
 
-def test_a_file_that_is_cut_while_its_runs_are_read_is_an_error_of_the_first_image_that_is_gone(
+def test_a_file_truncated_while_it_is_read_is_an_error_of_the_first_missing_image(
     tmp_path,
 ):
     np.save(tmp_path / "a.npy", IMAGES)
@@ -156,7 +156,7 @@ def test_the_epoch_is_the_same_for_any_number_of_threads_and_after_any_resume():
             assert torch.equal(one[1], other[1])
 
 
-def test_light_batches_are_made_further_ahead_where_nothing_else_is_said():
+def test_small_batches_are_prefetched_further_ahead_by_default():
     tiny = hr.Dataset.from_arrays(IMAGES, range(90))
     large = hr.Dataset.from_arrays(np.zeros((40, 300, 300, 3), np.uint8))  # 4.3 MB a batch
     for held, prefetch, ahead in (
@@ -191,7 +191,7 @@ def test_a_crop_that_fits_in_no_image_is_refused():
         next(iter(loader))
 
 
-def test_two_views_and_mixed_batches_of_an_array_are_those_of_packed_samples(tmp_path):
+def test_views_and_mixed_batches_of_an_array_equal_those_of_packed_samples(tmp_path):
     held = hr.Dataset.from_arrays(IMAGES, [i % 5 for i in range(90)])
     hr.pack(held, tmp_path / "packed")
     crop = T.RandomCrop(16, padding=4)

@@ -1,4 +1,4 @@
-"""HDF5 and Zarr in the chunks that their libraries choose, which hold parts of images."""
+"""HDF5 and Zarr with the chunks that their libraries choose, which hold parts of images."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from headrace import errors
 h5py = pytest.importorskip("h5py")
 ROWS = 43
 LABELS = np.random.default_rng(7).integers(0, 10, ROWS)
-# Noise of few values, which becomes smaller.
+# Noise of few values, which can be compressed.
 IMAGES = np.random.default_rng(6).integers(1, 9, (ROWS, 12, 10, 3), np.uint8)
 
 
@@ -60,13 +60,13 @@ def check(path, images=IMAGES, **options) -> None:
         assert labels == LABELS.tolist()
 
 
-# One axis or all are divided, evenly or not; along the first there are several chunks, or one.
+# One axis or all are divided, evenly or not; along the first one there are several chunks, or one.
 CHUNKS = [(10, 5, 4, 1), (7, 12, 10, 1), (43, 5, 10, 3), (20, 12, 3, 3), (1, 5, 4, 2)]
 
 
 @pytest.mark.parametrize("chunks", CHUNKS)
 @pytest.mark.parametrize("form", [{}, {"compression": "gzip", "shuffle": True, "fletcher32": True}])
-def test_images_of_hdf5_that_lie_in_pieces_of_several_chunks_are_assembled(tmp_path, chunks, form):
+def test_images_divided_among_several_chunks_of_hdf5_are_assembled(tmp_path, chunks, form):
     hdf5(tmp_path / "set.h5", IMAGES, chunks=chunks, **form)
     check(tmp_path / "set.h5")
 
@@ -75,20 +75,20 @@ def test_images_of_hdf5_that_lie_in_pieces_of_several_chunks_are_assembled(tmp_p
 @pytest.mark.parametrize("version", [2, 3])
 @pytest.mark.parametrize("compressors", ["auto", None])
 @pytest.mark.every(2)
-def test_images_of_zarr_that_lie_in_pieces_of_several_chunks_are_assembled(
+def test_images_divided_among_several_chunks_of_zarr_are_assembled(
     tmp_path, chunks, version, compressors
 ):
     zarr_group(tmp_path / "z", IMAGES, version=version, chunks=chunks, compressors=compressors)
     check(tmp_path / "z")
 
 
-def test_images_that_lie_in_pieces_of_several_shards_of_zarr_are_assembled(tmp_path):
+def test_images_divided_among_several_shards_of_zarr_are_assembled(tmp_path):
     zarr_group(tmp_path / "z", IMAGES, chunks=(5, 3, 5, 1), shards=(10, 6, 10, 3))
     check(tmp_path / "z")
 
 
 @pytest.mark.parametrize("axes", [(0, 3, 1, 2), (0, 1, 2, 3)])
-def test_the_axes_of_images_in_pieces_are_those_of_the_array(tmp_path, axes):
+def test_images_divided_among_chunks_keep_the_arrays_order_of_axes(tmp_path, axes):
     images = IMAGES.transpose(axes)
     hdf5(tmp_path / "set.h5", images, chunks=(10, 2, 5, 3), compression="gzip")
     check(tmp_path / "set.h5")
@@ -119,7 +119,7 @@ def test_the_chunks_that_h5py_and_zarr_choose_are_read(tmp_path, shape):
         assert np.array_equal(found, expected)
 
 
-def test_chunks_with_the_same_images_are_decoded_once_for_a_window_of_a_shuffle(tmp_path):
+def test_chunks_of_the_same_images_are_decoded_once_in_a_window_of_a_shuffle(tmp_path):
     hdf5(tmp_path / "set.h5", IMAGES, chunks=(10, 5, 4, 1), compression="gzip")
     options = {"shuffle": "window", "window": 20, "seed": 1, "fields": ["index"], "dtype": "uint8"}
     with hr.Dataset(tmp_path / "set.h5") as dataset, hr.Loader(dataset, 5, **options) as loader:
@@ -131,7 +131,7 @@ def test_chunks_with_the_same_images_are_decoded_once_for_a_window_of_a_shuffle(
     assert decoded == -(-ROWS // 10)
 
 
-def test_an_epoch_over_pieces_of_images_goes_on_where_its_state_says(tmp_path):
+def test_an_epoch_over_divided_images_resumes_from_its_state(tmp_path):
     hdf5(tmp_path / "set.h5", IMAGES, chunks=(10, 5, 4, 1), compression="gzip")
     options = {"batch_size": 8, "seed": 3, "dtype": "uint8", "shuffle": "window"}
 
@@ -151,7 +151,7 @@ def test_an_epoch_over_pieces_of_images_goes_on_where_its_state_says(tmp_path):
         assert batches(threads, step) == expected[step:]
 
 
-def test_pieces_of_images_are_packed_and_concatenated_with_every_value(tmp_path):
+def test_divided_images_are_packed_and_concatenated_with_every_value(tmp_path):
     hdf5(tmp_path / "set.h5", IMAGES, chunks=(10, 5, 4, 1), compression="gzip")
     zarr_group(tmp_path / "z", IMAGES, chunks=(10, 5, 4, 1))
     for name in ("set.h5", "z"):
@@ -168,7 +168,7 @@ def test_pieces_of_images_are_packed_and_concatenated_with_every_value(tmp_path)
         assert np.array_equal([sample.image for sample in joined], twice)
 
 
-def test_images_whose_chunks_make_more_than_a_block_may_have_are_refused(tmp_path):
+def test_images_whose_chunks_exceed_the_limit_of_a_block_are_refused(tmp_path):
     with h5py.File(tmp_path / "set.h5", "w") as file:
         made = file.create_dataset("images", (70_000, 64, 64), np.uint8, chunks=(70_000, 4, 8))
         made.id.write_direct_chunk((0, 0, 0), bytes(70_000 * 32))
@@ -177,7 +177,8 @@ def test_images_whose_chunks_make_more_than_a_block_may_have_are_refused(tmp_pat
         hr.Dataset(tmp_path / "set.h5")
 
 
-# Of whole images and of pieces: chunks without an image at the begin, between others, at the end.
+# Chunks of whole images and of pieces, with missing chunks at the beginning, in the middle or at
+# the end.
 @pytest.mark.parametrize("chunks", [(10, 12, 10, 3), (10, 5, 4, 1)])
 @pytest.mark.parametrize("form", [{}, {"compression": "gzip"}])
 @pytest.mark.parametrize("fill", [None, 7])
@@ -202,7 +203,9 @@ def test_chunks_of_hdf5_that_were_never_written_hold_its_fill_value(
 @pytest.mark.parametrize("fill", [0, 7])
 @pytest.mark.parametrize("compressors", ["auto", None])
 @pytest.mark.every(2)
-def test_one_black_image_of_zarr_is_black(tmp_path, chunks, version, fill, compressors):
+def test_an_image_of_zarr_that_equals_the_fill_value_is_read(
+    tmp_path, chunks, version, fill, compressors
+):
     images = IMAGES.copy()
     images[5], images[30, :5, :4, 0] = fill, fill
     form = {"chunks": chunks, "fill_value": fill, "compressors": compressors, "version": version}
@@ -210,14 +213,14 @@ def test_one_black_image_of_zarr_is_black(tmp_path, chunks, version, fill, compr
     check(tmp_path / "z", images)
 
 
-def test_a_black_image_in_a_shard_of_zarr_is_black(tmp_path):
+def test_black_images_in_a_shard_of_zarr_are_read(tmp_path):
     images = IMAGES.copy()
     images[5], images[20:30] = 0, 0
     zarr_group(tmp_path / "z", images, chunks=(1, 12, 10, 3), shards=(10, 12, 10, 3))
     check(tmp_path / "z", images)
 
 
-def test_hdf5_whose_missing_chunks_have_no_value_is_refused(tmp_path):
+def test_hdf5_whose_missing_chunks_have_no_fill_value_is_refused(tmp_path):
     with h5py.File(tmp_path / "set.h5", "w") as file:
         plist = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
         plist.set_chunk((10, 12, 10, 3))
@@ -230,7 +233,7 @@ def test_hdf5_whose_missing_chunks_have_no_value_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize("chunks", [(1, 2, 2, 3), (1, 2, 1, 3)])
-def test_a_file_that_claims_chunks_without_number_behind_one_is_refused_at_once(tmp_path, chunks):
+def test_a_file_that_claims_countless_chunks_after_one_is_refused_at_once(tmp_path, chunks):
     rows = 2**40
     with h5py.File(tmp_path / "set.h5", "w") as file:
         made = file.create_dataset("images", (rows, 2, 2, 3), np.uint8, chunks=chunks)
@@ -241,7 +244,7 @@ def test_a_file_that_claims_chunks_without_number_behind_one_is_refused_at_once(
 
 
 @pytest.mark.parametrize("kind", ["hdf5", "zarr"])
-def test_whatever_a_byte_of_a_piece_becomes_images_are_an_error_or_there(tmp_path, kind):
+def test_chunks_of_divided_images_with_any_changed_byte_give_images_or_an_error(tmp_path, kind):
     path = tmp_path / "set.h5"
     if kind == "hdf5":
         hdf5(path, IMAGES, chunks=(10, 5, 4, 1), compression="gzip", fletcher32=True)

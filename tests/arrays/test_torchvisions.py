@@ -1,4 +1,4 @@
-"""torchvision's datasets that are one array run natively in the DataLoader, with their bytes."""
+"""torchvision's datasets that are one array run natively in the DataLoader with the same bytes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ ROWS = 60
 
 
 def made(name: str, transform=None, rows: int = ROWS, channels: int = 3, side: int = 32):
-    """A dataset of torchvision's class with images of our own: its own come from the net."""
+    """A dataset of torchvision's class with images made here, because its own come from the
+    internet."""
     kind = getattr(datasets, name)
     dataset = kind.__new__(kind)
     datasets.VisionDataset.__init__(dataset, "/nowhere", transform=transform)
@@ -60,7 +61,7 @@ def batches(loader) -> list:
 @pytest.mark.parametrize("transform", list(TRANSFORMS))
 @pytest.mark.parametrize("name", GREYS + COLOURED)
 @pytest.mark.every(3)
-def test_a_dataset_of_torchvisions_is_native_and_has_its_bytes(name, transform):
+def test_a_torchvision_dataset_is_native_and_has_torchvisions_bytes(name, transform):
     dataset = made(name, TRANSFORMS[transform])
     ours = hr.DataLoader(dataset, batch_size=16, strict=True)
     found, expected = batches(ours), batches(torch.utils.data.DataLoader(dataset, batch_size=16))
@@ -109,7 +110,7 @@ def test_ranks_of_a_distributed_sampler_have_torchs_images_and_labels(name):
                     assert torch.equal(one[1], other[1])
 
 
-def test_without_a_tensor_items_are_torchvisions_images():
+def test_without_totensor_items_are_torchvisions_images():
     for name in ("MNIST", "CIFAR10"):
         dataset = made(name)
         loader = hr.DataLoader(dataset, batch_size=None, strict=True, collate_fn=lambda pair: pair)
@@ -119,7 +120,7 @@ def test_without_a_tensor_items_are_torchvisions_images():
         loader.close()
 
 
-def test_draws_and_keys_are_those_of_a_folder_of_the_same_images(tmp_path):
+def test_draws_and_keys_equal_those_of_a_folder_of_the_same_images(tmp_path):
     transform = v1.Compose([v1.RandomCrop(32, padding=4), v1.RandomHorizontalFlip(), v1.ToTensor()])
     dataset = made("CIFAR10", transform)
     dataset.targets = sorted(dataset.targets)
@@ -138,7 +139,7 @@ def test_draws_and_keys_are_those_of_a_folder_of_the_same_images(tmp_path):
         assert torch.equal(one[0], other[0])
 
 
-def test_a_loader_goes_on_from_a_state():
+def test_a_loader_over_a_torchvision_dataset_resumes_from_a_state():
     transform = v1.Compose([v1.RandomCrop(28, padding=2), v1.ToTensor()])
     dataset = made("FashionMNIST", transform)
     loader = hr.DataLoader(dataset, batch_size=8, shuffle=True, seed=3, strict=True)
@@ -161,7 +162,7 @@ class _OwnItems(datasets.MNIST):
         return super().__getitem__(index)[0], 7
 
 
-def test_what_is_not_as_torchvision_makes_it_is_left_to_the_datasets_own_code():
+def test_a_changed_torchvision_dataset_is_left_to_its_own_code():
     ToTensor = v1.ToTensor()
     changed = made("CIFAR10", ToTensor)
     changed.data = changed.data.astype(np.float32)
@@ -191,7 +192,7 @@ def test_what_is_not_as_torchvision_makes_it_is_left_to_the_datasets_own_code():
     loader.close()
 
 
-def test_labels_of_cifar_in_another_dtype_keep_it():
+def test_labels_of_cifar_keep_another_dtype():
     dataset = made("CIFAR10", v1.ToTensor())
     dataset.targets = np.array(dataset.targets, np.int32)
     with contextlib.closing(hr.DataLoader(dataset, batch_size=8)) as loader:
@@ -201,7 +202,7 @@ def test_labels_of_cifar_in_another_dtype_keep_it():
             assert found.dtype == expected.dtype == torch.int32
 
 
-def test_a_tensor_that_goes_to_another_process_is_read_where_it_was():
+def test_a_tensor_moved_to_shared_memory_is_still_read_correctly():
     dataset = made("MNIST", v1.PILToTensor())
     expected = dataset.data[:, None].clone()
     with contextlib.closing(hr.DataLoader(dataset, batch_size=10, strict=True)) as loader:
@@ -213,7 +214,7 @@ def test_a_tensor_that_goes_to_another_process_is_read_where_it_was():
         assert torch.equal(torch.cat([images for images, _ in loader]), expected)
 
 
-def test_labels_that_change_between_epochs_are_seen():
+def test_labels_and_data_replaced_between_epochs_take_effect():
     dataset = made("CIFAR10", v1.ToTensor())
     loader = hr.DataLoader(dataset, batch_size=60, strict=True)
     assert next(iter(loader))[1].tolist() == dataset.targets
@@ -244,7 +245,7 @@ CHANGES = {
 
 @pytest.mark.parametrize("lies", ["plain", "steps"])
 @pytest.mark.parametrize("change", CHANGES.values(), ids=list(CHANGES))
-def test_pixels_of_a_tensor_that_change_in_place_are_seen_at_the_next_iteration(change, lies):
+def test_in_place_changes_of_a_tensors_pixels_take_effect_at_the_next_iteration(change, lies):
     dataset = made("MNIST", v1.ToTensor())
     if lies == "steps":
         dataset.data = dataset.data.repeat(1, 1, 2)[:, :, ::2]
@@ -259,7 +260,7 @@ def test_pixels_of_a_tensor_that_change_in_place_are_seen_at_the_next_iteration(
                 assert torch.equal(found[1], wanted[1])
 
 
-def test_pixels_and_labels_that_change_in_an_iteration_are_seen_at_the_next_one():
+def test_pixels_and_labels_changed_during_an_iteration_take_effect_at_the_next_one():
     for name in ("MNIST", "CIFAR10", "SVHN"):
         dataset = made(name, v1.ToTensor(), rows=600)
         kept = dataset.targets if name != "SVHN" else dataset.labels
@@ -278,7 +279,7 @@ def test_pixels_and_labels_that_change_in_an_iteration_are_seen_at_the_next_one(
 
 
 class _Listed(torch.utils.data.Sampler):
-    """A sampler that gives what it was told."""
+    """A sampler that gives the indices it was made with."""
 
     def __init__(self, indices: list) -> None:
         self._indices = indices
@@ -290,7 +291,7 @@ class _Listed(torch.utils.data.Sampler):
         return len(self._indices)
 
 
-def test_whatever_integer_an_index_is_its_image_comes_and_one_outside_is_named():
+def test_an_index_of_any_integer_type_gives_its_image_and_one_out_of_range_is_named():
     made = datasets.CIFAR10.__new__(datasets.CIFAR10)
     transform = v1.ToTensor()
     datasets.VisionDataset.__init__(made, "/nowhere", transform=transform)
