@@ -18,7 +18,7 @@ FILES, ROWS = 6, 4
 
 @pytest.fixture(scope="module")
 def snappy(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """Files of one compressed page of images each."""
+    """Files with one compressed page of images each."""
     groups = [range(file * ROWS, (file + 1) * ROWS) for file in range(FILES)]
     made = [
         tables.table([images.jpeg(40, 50, seed=i) for i in group], [0] * ROWS, ["cat"])
@@ -29,14 +29,14 @@ def snappy(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 
 def epoch(dataset: hr.Dataset, **options: bool) -> hr.Loader:
-    """A loader that has made one epoch, on one thread."""
+    """A loader after one epoch with one thread."""
     loader = hr.Loader(dataset, 4, transform=[T.Resize((24, 24))], num_threads=1, **options)
     for _ in loader:
         pass
     return loader
 
 
-def test_a_block_over_max_block_bytes_is_refused_wherever_it_is_read(
+def test_a_block_over_max_block_bytes_is_refused_by_every_reader(
     snappy: list[Path], tmp_path: Path
 ) -> None:
     limits = {"max_block_bytes": 1000}
@@ -75,18 +75,18 @@ def test_a_scan_decodes_no_block_over_max_block_bytes(snappy: list[Path], tmp_pa
         assert len(dataset) == FILES * ROWS
 
 
-def test_max_cached_bytes_says_how_many_decoded_blocks_are_kept(snappy: list[Path]) -> None:
+def test_max_cached_bytes_limits_the_decoded_blocks_that_are_kept(snappy: list[Path]) -> None:
     decoded = []
     for limits in (None, {"max_cached_bytes": 1}):
         with hr.Dataset(snappy, limits=limits) as dataset, warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of what a shuffle costs
+            warnings.simplefilter("ignore")  # the warning of a shuffle's cost
             with epoch(dataset, shuffle=True) as loader:
                 decoded.append(loader.stats()["blocks_decoded"])
     assert decoded[0] == FILES
     assert decoded[1] > FILES
 
 
-def test_a_window_is_as_long_as_the_decoded_blocks_that_are_kept(snappy: list[Path]) -> None:
+def test_a_window_is_as_long_as_the_decoded_blocks_in_the_cache(snappy: list[Path]) -> None:
     windows = []
     for limits in (None, {"max_cached_bytes": 40_000}):
         with (

@@ -1,4 +1,4 @@
-"""Columns too bulky for an index, in compressed pages, buffers and shards of real writers."""
+"""Columns too large for an index, in compressed pages, buffers and shards of real writers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ RESIZE = [T.Resize((8, 8))]
 
 
 def caption(row: int) -> str:
-    """Words of 10 to 200 kB that no codec makes very small."""
+    """Words of 10 to 200 kB that no codec compresses well."""
     draw = random.Random(row)
     return "é " + "".join(draw.choices(string.ascii_letters, k=10_000 + 8_000 * row))
 
@@ -78,7 +78,7 @@ KINDS = [
 
 
 def check(dataset: hr.Dataset) -> None:
-    """Every caption is the one that was written, by item and by batch, in any order."""
+    """Every caption must be the written one, by item and by batch, in any order."""
     assert {"name": "caption", "type": "str"}.items() <= next(
         f for f in dataset.info["fields"] if f["name"] == "caption"
     ).items()
@@ -98,7 +98,7 @@ def check(dataset: hr.Dataset) -> None:
 @pytest.mark.parametrize(
     ("write", "codec"), KINDS, ids=lambda value: getattr(value, "__name__", value)
 )
-def test_bulky_captions_are_fields_scanned_indexed_and_packed(
+def test_bulky_captions_are_fields_of_scanned_indexed_and_packed_datasets(
     write: Any, codec: str, tmp_path: Path
 ) -> None:
     source = write(tmp_path, codec)
@@ -169,7 +169,7 @@ def test_a_damaged_page_of_captions_is_an_error_and_no_wrong_text(tmp_path: Path
         assert dataset[6].fields["caption"] == caption(6)
         with pytest.raises(errors.BadFileError, match=says):
             _ = dataset[7].fields
-        assert dataset.read(7)[:2] == b"\xff\xd8"  # which asks for no caption
+        assert dataset.read(7)[:2] == b"\xff\xd8"  # these batches need no caption
         with (
             hr.Loader(dataset, ROWS, transform=RESIZE, fields=["caption"]) as loader,
             pytest.raises(errors.BadFileError, match=r'field "caption": '),
@@ -183,11 +183,11 @@ def test_a_damaged_page_of_captions_is_an_error_and_no_wrong_text(tmp_path: Path
         hr.pack(tmp_path / "index.hr", tmp_path / "packed.hr")
 
 
-def test_a_changed_letter_of_a_page_without_a_checksum_is_found(tmp_path: Path) -> None:
+def test_a_changed_letter_in_a_page_without_a_checksum_is_found(tmp_path: Path) -> None:
     path = parquet(tmp_path, "snappy", use_dictionary=False)
     hr.index(path, tmp_path / "index.hr")
     data = bytearray(path.read_bytes())
-    at = data.index(caption(9)[5000:5040].encode())  # letters that snappy left as they are
+    at = data.index(caption(9)[5000:5040].encode())  # letters that snappy left uncompressed
     data[at] ^= 1
     path.write_bytes(data)
     says = r'snappy\.parquet: record 9 \(.*\) at byte \d+: .*field "caption": the checksum of the'

@@ -1,4 +1,4 @@
-"""Folders with an index that were copied, or whose files changed or became more since."""
+"""Indexed folders that were copied, or whose files were changed or added since."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def indexed(tmp_path: Path) -> Path:
 
 
 def copied(folder: Path, to: Path) -> Path:
-    """As `cp -r` copies it: every file and folder has a time of its own, the index an early one."""
+    """A copy as `cp -r` makes it: files and folders have new times, the index's the earliest."""
     shutil.copytree(folder, to, copy_function=shutil.copy)
     for number, path in enumerate(sorted(to.rglob("*"), reverse=True)):
         os.utime(path, ns=(10**18, 10**18 + number * 10**9))
@@ -30,7 +30,7 @@ def copied(folder: Path, to: Path) -> Path:
     return to
 
 
-def test_a_copy_of_an_indexed_folder_without_its_times_is_read(
+def test_a_copy_of_an_indexed_folder_with_new_file_times_is_read(
     indexed: Path, tmp_path: Path
 ) -> None:
     copy = copied(indexed, tmp_path / "copy")
@@ -67,7 +67,7 @@ def test_a_file_of_the_same_size_with_other_bytes_is_an_error_that_says_what_to_
 
 
 @pytest.mark.parametrize("apart", [False, True])
-def test_an_image_that_came_to_an_indexed_folder_is_warned_of_when_it_is_opened(
+def test_an_image_added_to_an_indexed_folder_gives_a_warning_when_the_folder_is_opened(
     apart: bool, tmp_path: Path
 ) -> None:
     folder = images.plain_tree(tmp_path / "photos", 12)

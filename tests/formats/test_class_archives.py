@@ -1,4 +1,4 @@
-"""Tars that stand for classes: a tar of a tar for each class, as ImageNet's, and several tars."""
+"""Tars that stand for classes: several tars, or a tar with a tar for each class as ImageNet's."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def archive(
 
 
 def tars(format: int = tarfile.GNU_FORMAT) -> dict[str, bytes]:
-    """An archive of three images for each class, as ImageNet's are."""
+    """An archive of three images for each class, as in ImageNet."""
     return {
         f"{name}.tar": archive(
             {f"{name}_{i}.JPEG": images.jpeg(20, 20 + i, seed=number) for i in (10, 9, 100)}, format
@@ -65,7 +65,7 @@ def as_torchvision_has_it(dataset: hr.Dataset, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("format", FORMATS)
-def test_a_tar_of_a_tar_for_each_class_is_what_torchvision_reads_of_it_extracted(
+def test_a_tar_of_class_tars_equals_the_extracted_folder_as_torchvision_reads_it(
     format: str, tmp_path: Path
 ) -> None:
     archives = tars(FORMATS[format])
@@ -94,7 +94,7 @@ def test_archives_of_splits_in_a_tar_are_chosen_by_split(tmp_path: Path) -> None
         assert (len(dataset), dataset.classes) == (4, ["cat", "dog"])
 
 
-def test_what_an_archive_in_a_tar_must_not_be_is_refused_by_its_name(tmp_path: Path) -> None:
+def test_an_inner_archive_that_cannot_be_a_class_is_refused_by_its_name(tmp_path: Path) -> None:
     webdataset = archive({"0.jpg": images.jpeg(20, 20), "0.cls": b"3"})
     deep = archive({"b.tar": tars()["n01440764.tar"]})
     for inner, says in (
@@ -115,7 +115,7 @@ def test_what_an_archive_in_a_tar_must_not_be_is_refused_by_its_name(tmp_path: P
         assert str(tmp_path / "a.tar") in str(caught.value)
 
 
-def test_several_tars_are_a_class_each_where_format_says_that_they_hold_classes(
+def test_with_format_tar_each_of_several_tars_is_a_class(
     tmp_path: Path,
 ) -> None:
     archives = tars()
@@ -129,7 +129,9 @@ def test_several_tars_are_a_class_each_where_format_says_that_they_hold_classes(
         as_torchvision_has_it(dataset, folder)
 
 
-def test_archives_beside_other_members_of_a_sample_are_no_classes(tmp_path: Path) -> None:
+def test_archives_beside_other_members_of_a_sample_are_not_taken_for_classes(
+    tmp_path: Path,
+) -> None:
     first, second, _ = tars().values()
     for members, columns in (
         ({"s1.tar": first, "s1.cls": b"7", "s2.tar": second, "s2.cls": b"3"}, '"tar", "cls"'),
@@ -140,7 +142,7 @@ def test_archives_beside_other_members_of_a_sample_are_no_classes(tmp_path: Path
             hr.Dataset(tmp_path / "a.tar")
 
 
-def test_a_list_beside_the_archives_of_a_tar_is_passed_over_where_format_says_what_it_is(
+def test_with_format_tar_a_text_file_beside_the_inner_archives_is_ignored(
     tmp_path: Path,
 ) -> None:
     archives = tars()
@@ -151,7 +153,7 @@ def test_a_list_beside_the_archives_of_a_tar_is_passed_over_where_format_says_wh
         as_torchvision_has_it(dataset, extracted(tmp_path / "train", archives))
 
 
-def test_the_ending_of_an_archive_in_a_tar_may_be_in_capitals(tmp_path: Path) -> None:
+def test_the_extension_of_an_inner_archive_may_be_in_capitals(tmp_path: Path) -> None:
     archives = tars()
     capitals = {name.replace(".tar", ".TAR"): data for name, data in archives.items()}
     (tmp_path / "a.tar").write_bytes(archive(capitals))
@@ -159,7 +161,7 @@ def test_the_ending_of_an_archive_in_a_tar_may_be_in_capitals(tmp_path: Path) ->
         as_torchvision_has_it(dataset, extracted(tmp_path / "train", archives))
 
 
-def test_archives_of_one_name_in_two_folders_are_no_two_classes(tmp_path: Path) -> None:
+def test_archives_with_the_same_name_in_two_folders_are_refused_as_classes(tmp_path: Path) -> None:
     for folder in ("cat", "dog"):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "0.tar").write_bytes(archive({"1.jpg": images.jpeg(20, 20)}))
@@ -186,14 +188,14 @@ def test_a_tar_of_tars_among_tars_of_class_folders_loses_no_image(tmp_path: Path
         hr.Dataset(tmp_path / "tars", format="tar")
 
 
-def test_of_archives_of_one_name_in_a_tar_the_last_is_read_as_extraction_leaves_it(
+def test_of_inner_archives_with_the_same_name_the_last_is_read_as_after_extraction(
     tmp_path: Path,
 ) -> None:
     archives = tars()
     older = archive({"old.jpg": images.jpeg(20, 20), f"{CLASSES[2]}_9.JPEG": images.jpeg(20, 20)})
     folder = extracted(tmp_path / "train", archives)
     first, second, third = archives.items()
-    # Beside the one behind it, and apart from it.
+    # Directly before the last one, and apart from it.
     for members in (
         [first, second, (third[0], older), third],
         [("./" + third[0], older), first, second, third],
@@ -205,7 +207,7 @@ def test_of_archives_of_one_name_in_a_tar_the_last_is_read_as_extraction_leaves_
             as_torchvision_has_it(dataset, folder)
 
 
-def test_what_is_passed_over_in_a_tar_of_tars_is_warned_of_by_its_name(tmp_path: Path) -> None:
+def test_members_of_a_tar_of_tars_that_are_ignored_are_named_in_a_warning(tmp_path: Path) -> None:
     archives = tars()
     folder = extracted(tmp_path / "train", archives)
     name = f"{CLASSES[1]}.tar"

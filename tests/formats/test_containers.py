@@ -1,4 +1,4 @@
-"""Containers of other programs, read where they lie: by their pixels, labels, keys and fields."""
+"""Containers of other programs, read in place: their pixels, labels, keys and fields."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def image(number: int) -> bytes:
 
 @pytest.fixture(scope="module")
 def shards(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Three shards as webdataset's own writer makes them, with a pax header before each member."""
+    """Three shards by webdataset's own writer, with a pax header before each member."""
     root = tmp_path_factory.mktemp("containers") / "wds"
     root.mkdir()
     for shard in range(3):
@@ -68,7 +68,7 @@ def records(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def huggingface() -> list[Any]:
-    """Two tables of Hugging Face's."""
+    """Two tables of Hugging Face."""
     halves = [range(PER_SHARD), range(PER_SHARD, 2 * PER_SHARD)]
     names = ["cat", "dog", "emu"]
     return [tables.table([image(i) for i in half], [i % 3 for i in half], names) for half in halves]
@@ -205,7 +205,7 @@ def test_vectors_of_labels_stay_arrays_in_an_index_and_in_shards(tmp_path: Path)
         assert fields["label"].tolist() == [[i, i / 2, -i] for i in range(4)]
 
 
-def test_values_of_lmdb_in_frames_of_lz4_are_images(tmp_path: Path) -> None:
+def test_lmdb_values_in_lz4_frames_are_read_as_images(tmp_path: Path) -> None:
     fixture = Path(__file__).parents[2] / "internal" / "scan" / "testdata" / "lz4.lmdb"
     source = shutil.copy(fixture, tmp_path / "train.lmdb")
     hr.index(source, tmp_path / "index.hr")
@@ -252,7 +252,7 @@ def test_an_index_is_opened_where_its_containers_are_moved_to(shards: Path, tmp_
     assert hr.verify(tmp_path / "far.hr", root=moved / "wds")["ok"]
 
 
-def test_a_container_that_was_written_anew_is_refused_with_both_sizes(
+def test_a_container_that_was_rewritten_is_refused_with_both_sizes(
     shards: Path, tmp_path: Path
 ) -> None:
     copy = tmp_path / "train.tar"
@@ -268,7 +268,7 @@ def test_a_container_that_was_written_anew_is_refused_with_both_sizes(
         dataset[0]
 
 
-def test_a_table_of_hugging_face_has_its_classes_fields_and_paths_as_keys(tmp_path: Path) -> None:
+def test_a_hugging_face_table_has_its_classes_fields_and_paths_as_keys(tmp_path: Path) -> None:
     tables.save(tmp_path / "saved", huggingface())
     with hr.Dataset(tmp_path / "saved") as dataset:
         assert (len(dataset), dataset.classes) == (2 * PER_SHARD, ["cat", "dog", "emu"])
@@ -279,7 +279,7 @@ def test_a_table_of_hugging_face_has_its_classes_fields_and_paths_as_keys(tmp_pa
         assert sample.fields == fields
 
 
-def test_files_of_a_repository_of_hugging_face_are_a_dataset_with_splits(tmp_path: Path) -> None:
+def test_files_of_a_hugging_face_repository_are_a_dataset_with_splits(tmp_path: Path) -> None:
     tables.parquet(tmp_path / "data", huggingface())
     tables.parquet(tmp_path / "data", huggingface()[:1], "test")
     with pytest.raises(errors.ArgumentError, match=r'\["test" "train"\]; split= chooses one'):
@@ -291,7 +291,7 @@ def test_files_of_a_repository_of_hugging_face_are_a_dataset_with_splits(tmp_pat
         assert (dataset[5].key, dataset[5].label, dataset[5].fields) == ("0005", 2, fields)
 
 
-def test_a_parquet_list_of_files_is_packed_as_one(tmp_path: Path) -> None:
+def test_a_parquet_list_of_files_is_packed_as_a_list(tmp_path: Path) -> None:
     (tmp_path / "0.jpg").write_bytes(image(0))
     table = tables.pa.table({"path": ["0.jpg"], "label": [3], "thumbnail": [b"?"]})
     tables.pq.write_table(table, tmp_path / "list.parquet")
@@ -300,7 +300,7 @@ def test_a_parquet_list_of_files_is_packed_as_one(tmp_path: Path) -> None:
         assert (dataset.read(0), dataset[0].label) == (image(0), 3)
 
 
-def test_a_scanned_dataset_pickles_as_what_was_asked_for(shards: Path) -> None:
+def test_a_pickled_scanned_dataset_keeps_its_arguments(shards: Path) -> None:
     with hr.Dataset(f"{shards}/*.tar", fields=[], classes=list("abcde")) as dataset:
         again = pickle.loads(pickle.dumps(dataset))
     with again:
@@ -328,7 +328,7 @@ def write(path: Path, files: dict[str, bytes]) -> Path:
     return path
 
 
-def test_what_is_missing_is_warned_of_and_what_is_in_doubt_refused(tmp_path: Path) -> None:
+def test_a_missing_label_gives_a_warning_and_an_ambiguous_image_is_refused(tmp_path: Path) -> None:
     write(tmp_path / "plain.tar", {"0.jpg": image(0), "0.note": b"x"})
     with pytest.warns(UserWarning, match="every label is -1") as said:
         hr.Loader(tmp_path / "plain.tar", 1, transform=[T.CenterCrop(8)]).close()
@@ -343,7 +343,9 @@ def test_what_is_missing_is_warned_of_and_what_is_in_doubt_refused(tmp_path: Pat
         hr.Dataset(tmp_path / "none.tar")
 
 
-def test_info_lists_what_a_source_in_doubt_has_and_which_words_to_say(tmp_path: Path) -> None:
+def test_info_lists_the_columns_of_an_ambiguous_source_and_the_arguments_that_decide(
+    tmp_path: Path,
+) -> None:
     members = {"0.jpg": image(0), "0.png": image(1), "0.cls": b"1"}
     members |= {f"0.x{i:02d}": b"x" for i in range(30)}
     write(tmp_path / "two.tar", members)
@@ -427,7 +429,7 @@ def test_the_command_line_takes_several_sources_fields_and_classes(
             assert dataset[-1].fields == {"txt": f"été {2 * PER_SHARD - 1}"}
 
 
-def test_what_a_scan_has_to_say_is_said_once_by_each_who_scans(tmp_path: Path) -> None:
+def test_pack_and_index_each_warn_once_of_what_a_scan_finds(tmp_path: Path) -> None:
     with webdataset.TarWriter(str(tmp_path / "unlabelled.tar")) as writer:
         writer.write({"__key__": "a", "jpg": image(0)})
     said = "no column is known as the label, so every label is -1"
@@ -441,14 +443,14 @@ def test_what_a_scan_has_to_say_is_said_once_by_each_who_scans(tmp_path: Path) -
             assert dataset[0].label == -1
 
 
-def test_one_parquet_file_of_images_is_packed_as_the_container_that_it_is(tmp_path: Path) -> None:
+def test_a_single_parquet_file_of_images_is_packed_as_a_container(tmp_path: Path) -> None:
     (path,) = tables.parquet(tmp_path / "repo", huggingface()[:1])
     assert hr.pack(path, tmp_path / "packed.hr")["rows"] == PER_SHARD
     with pytest.raises(errors.UnsupportedError, match='the column "image" is nested'):
         hr.pack(path, tmp_path / "list.hr", path_column="path")
 
 
-def test_one_image_in_a_list_of_mds_is_the_samples(tmp_path: Path) -> None:
+def test_a_list_with_one_image_in_mds_is_the_samples_image(tmp_path: Path) -> None:
     photographs = [image(i) for i in range(3)]
     for encoding, head in (("jpeg_array", b""), ("list[jpeg]", bytes(4))):
         values = [mds.listed([photo], head) for photo in photographs]
@@ -461,7 +463,7 @@ def test_one_image_in_a_list_of_mds_is_the_samples(tmp_path: Path) -> None:
             hr.Dataset(source)
 
 
-def test_names_of_classes_that_tfds_keeps_beside_its_records_are_the_datasets(
+def test_class_names_that_tfds_keeps_beside_its_records_are_the_datasets(
     tmp_path: Path,
 ) -> None:
     examples = [{"image": image(i), "label": i % 2} for i in range(4)]

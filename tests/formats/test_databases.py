@@ -1,4 +1,4 @@
-"""LMDB by its own writer: named databases, and values that Python alone reads."""
+"""LMDB by its own writer: named databases, and values that only Python can read."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ IMAGES = [images.jpeg(40 + number, 50, seed=number) for number in range(6)]
 
 
 def environment(path: Path, databases: dict[bytes | None, list[bytes]]) -> Path:
-    """An environment with some values in each of its databases; None is its own."""
+    """An environment with values in each of its databases; None is the unnamed one."""
     made = lmdb.open(str(path), max_dbs=len(databases), map_size=1 << 24)
     for name, values in databases.items():
         with made.begin(write=True, db=made.open_db(name)) as txn:
@@ -56,7 +56,7 @@ def test_a_named_database_of_an_lmdb_is_chosen_by_split_and_indexed_and_packed(
         assert hr.verify(tmp_path / f"{split}.index", decode=True)["ok"]
 
 
-def test_a_database_beside_entries_of_the_environments_own_is_chosen_by_its_name(
+def test_a_named_database_beside_entries_in_the_unnamed_one_is_chosen_by_its_name(
     tmp_path: Path,
 ) -> None:
     source = environment(tmp_path / "mixed.lmdb", {None: IMAGES[:4], b"val": IMAGES[4:]})
@@ -79,7 +79,7 @@ def serialised(image: bytes, label: int) -> bytes:
 
 
 @pytest.mark.slow
-def test_the_recipe_for_values_of_arrow_in_frames_of_lz4_packs_each_as_it_is(
+def test_the_documented_recipe_for_arrow_values_in_lz4_frames_packs_each_unchanged(
     tmp_path: Path,
 ) -> None:
     values = [serialised(image, number % 3) for number, image in enumerate(IMAGES)]

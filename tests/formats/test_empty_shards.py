@@ -1,4 +1,4 @@
-"""Containers without samples: writers leave them among others, and they hold nothing wrong."""
+"""Containers without samples: writers leave them among others, and they are no error."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ PICTURES = [images.jpeg(8, 8), images.jpeg(16, 8), images.jpeg(24, 8)]
 
 @pytest.mark.parametrize("empty", [0, 1, 2])
 @pytest.mark.parametrize("ending", WRITERS)
-def test_a_container_without_samples_adds_none_to_the_others(
+def test_a_container_without_samples_among_others_adds_no_samples(
     tmp_path: Path, ending: str, empty: int
 ) -> None:
     shards = [PICTURES[:1], PICTURES[1:]]
@@ -86,15 +86,15 @@ def test_a_container_without_samples_adds_none_to_the_others(
 
 
 @pytest.mark.parametrize("ending", WRITERS)
-def test_containers_without_samples_alone_are_an_empty_dataset(tmp_path: Path, ending: str) -> None:
+def test_only_containers_without_samples_are_an_empty_dataset(tmp_path: Path, ending: str) -> None:
     WRITERS[ending](tmp_path / f"0{ending}", [])
     with pytest.raises(errors.EmptyDatasetError, match=r"the containers hold no (sample|image)"):
         hr.Dataset(tmp_path / f"0{ending}")
 
 
-def test_a_file_without_bytes_that_should_be_one_of_them_is_an_error(tmp_path: Path) -> None:
+def test_an_empty_file_with_the_name_of_a_container_is_an_error(tmp_path: Path) -> None:
     tar(tmp_path / "0.tar", PICTURES)
-    (tmp_path / "_SUCCESS").touch()  # what Spark leaves beside its files
+    (tmp_path / "_SUCCESS").touch()  # a file that Spark leaves beside its output
     with hr.Dataset(tmp_path) as dataset:
         assert len(dataset) == len(PICTURES)
     (tmp_path / "1.tar").touch()

@@ -51,7 +51,7 @@ def test_the_example_trains_on_webdataset_tars(indexed: bool, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("saved", [False, pytest.param(True, marks=pytest.mark.slow)])
-def test_the_example_trains_on_a_table_of_hugging_faces(saved: bool, tmp_path: Path) -> None:
+def test_the_example_trains_on_a_hugging_face_table(saved: bool, tmp_path: Path) -> None:
     photographs = [images.jpeg(80, 70, seed=i) for i in range(COUNT)]
     table = tables.table(photographs, [i % 3 for i in range(COUNT)], ["cat", "dog", "emu"])
     source: Any = f"{tmp_path}/data/train-*.parquet"

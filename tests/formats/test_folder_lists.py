@@ -1,4 +1,4 @@
-"""Folders of images with a list of them, as Hugging Face's ImageFolder has it."""
+"""Folders of images with a list of their files, as for Hugging Face's ImageFolder."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_a_list_without_labels_says_so(tmp_path: Path) -> None:
             call(root)
 
 
-def test_folders_that_have_a_list_each_are_splits(tmp_path: Path) -> None:
+def test_folders_with_a_list_each_are_splits(tmp_path: Path) -> None:
     for name in ("test", "train"):
         folder(tmp_path / name)
     for call in (hr.Dataset, hr.index, lambda path: hr.pack(path, tmp_path / "packed.hr")):
@@ -127,7 +127,7 @@ def test_the_only_split_of_a_folder_may_have_the_list(tmp_path: Path) -> None:
         hr.Dataset(tmp_path / "photos", split="test")
 
 
-def test_several_class_folders_are_the_labels_and_a_list_beside_them_is_warned_of(
+def test_class_folders_give_the_labels_and_a_list_beside_them_is_ignored_with_a_warning(
     tmp_path: Path,
 ) -> None:
     root = images.write_tree(tmp_path / "of", {"x/a.jpg": content(0), "y/b.jpg": content(1)})
@@ -147,7 +147,7 @@ def test_several_class_folders_are_the_labels_and_a_list_beside_them_is_warned_o
         hr.pack(root, tmp_path / "again.hr")
 
 
-def test_folders_that_have_a_list_each_are_told_how_to_be_classes(tmp_path: Path) -> None:
+def test_the_error_for_folders_with_lists_says_how_they_can_be_classes(tmp_path: Path) -> None:
     for name in ("cat", "dog"):
         folder(tmp_path / name)
     with pytest.raises(errors.ArgumentError, match="unless the lists get other names"):
@@ -158,7 +158,7 @@ def test_folders_that_have_a_list_each_are_told_how_to_be_classes(tmp_path: Path
         assert dataset.classes == ["cat", "dog"]
 
 
-def test_a_list_in_a_folder_names_no_file_outside(tmp_path: Path) -> None:
+def test_a_list_that_names_a_file_outside_its_folder_is_an_error(tmp_path: Path) -> None:
     root = folder(tmp_path / "photos")
     (root / "metadata.csv").write_text("file_name,label\n../a.jpg,1\n")
     for call in (hr.Dataset, hr.index, lambda path: hr.pack(path, tmp_path / "packed.hr")):
@@ -166,14 +166,14 @@ def test_a_list_in_a_folder_names_no_file_outside(tmp_path: Path) -> None:
             call(root)
 
 
-def test_words_for_containers_are_refused_of_a_folder_with_a_list(tmp_path: Path) -> None:
+def test_arguments_for_containers_are_refused_for_a_folder_with_a_list(tmp_path: Path) -> None:
     root = folder(tmp_path / "photos")
     with pytest.raises(errors.ArgumentError, match="are for containers"):
         hr.Dataset(root, label="text")
 
 
 @pytest.mark.parametrize("below", ["", "images/"])
-def test_a_list_that_was_corrected_counts_when_its_folder_is_indexed_or_packed_again(
+def test_a_corrected_list_takes_effect_when_its_folder_is_indexed_or_packed_again(
     tmp_path: Path, below: str
 ) -> None:
     root = folder(tmp_path / "photos", below)
@@ -200,7 +200,7 @@ def test_a_split_with_a_list_is_indexed_again_by_its_list(tmp_path: Path) -> Non
 
 
 def cached(root: Path, main: str | None = "abc", states: tuple[str, ...] = ("abc",)) -> Path:
-    """A repository as huggingface_hub keeps it: each file is a link to one of the blobs."""
+    """A repository as huggingface_hub caches it: each file is a link to a blob."""
     repository = root / "datasets--org--photos"
     (repository / "refs").mkdir(parents=True)
     (repository / "snapshots").mkdir()
@@ -233,7 +233,7 @@ def test_a_repository_in_the_hubs_cache_has_the_list_of_its_snapshot(tmp_path: P
         assert facts(dataset) == expected
 
 
-def test_a_repository_without_its_main_snapshot_opens_no_other(tmp_path: Path) -> None:
+def test_a_repository_without_its_main_snapshot_is_an_error(tmp_path: Path) -> None:
     repository = cached(tmp_path, main="def")
     for call in (hr.Dataset, hr.index, lambda path: hr.pack(path, tmp_path / "packed.hr")):
         with pytest.raises(errors.ArgumentError, match=r'"def", which is not there.*"abc"'):
@@ -243,7 +243,7 @@ def test_a_repository_without_its_main_snapshot_opens_no_other(tmp_path: Path) -
         assert len(dataset) == 3
 
 
-def test_the_paths_of_a_list_in_a_folder_are_in_its_column_file_name(tmp_path: Path) -> None:
+def test_the_paths_of_a_list_are_in_its_column_file_name(tmp_path: Path) -> None:
     root = folder(tmp_path / "photos")
     rows = "file_name,path,label\na.jpg,/elsewhere/1.jpg,7\nc.jpg,/elsewhere/2.jpg,9\n"
     (root / "metadata.csv").write_text(rows)
@@ -285,7 +285,7 @@ def test_a_list_in_a_folder_that_cannot_be_read_is_an_error(
         assert name in str(caught.value)
 
 
-def test_a_list_in_a_folder_that_leads_nowhere_is_an_error(tmp_path: Path) -> None:
+def test_a_list_that_is_a_dangling_link_is_an_error(tmp_path: Path) -> None:
     root = folder(tmp_path / "photos", "images/")
     (root / "metadata.csv").unlink()
     (root / "metadata.csv").symlink_to(tmp_path / "gone.csv")
@@ -294,7 +294,7 @@ def test_a_list_in_a_folder_that_leads_nowhere_is_an_error(tmp_path: Path) -> No
             call(root)
 
 
-def test_what_is_noted_in_a_metadata_csv_without_file_names_is_no_list(tmp_path: Path) -> None:
+def test_a_metadata_csv_without_file_names_is_not_taken_for_a_list(tmp_path: Path) -> None:
     images.write_tree(tmp_path, {"x/a.jpg": content(0)})
     for text in ("", "what;else\n1;2\n", "what,else\n1,2\n"):
         (tmp_path / "metadata.csv").write_text(text)
@@ -302,7 +302,7 @@ def test_what_is_noted_in_a_metadata_csv_without_file_names_is_no_list(tmp_path:
             assert dataset.classes == ["x"]
 
 
-def test_links_to_folders_are_folders_beside_a_list(tmp_path: Path) -> None:
+def test_links_to_folders_with_lists_are_read_as_folders(tmp_path: Path) -> None:
     for name in ("test", "train"):
         folder(tmp_path / "kept" / name)
         (tmp_path / "linked").mkdir(exist_ok=True)

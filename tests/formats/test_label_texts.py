@@ -1,4 +1,4 @@
-"""Labels that are texts, and numbers that texts say: one rule for all containers."""
+"""Labels that are texts, or texts that are numbers: one rule for all containers."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ def table(path: Path, texts: list[str]) -> Path:
         (["2", "0", "1"], [2, 0, 1], []),
     ],
 )
-def test_numbers_beside_texts_are_the_texts_that_they_were(
+def test_if_some_labels_are_texts_numbers_among_them_are_texts_too(
     tmp_path: Path, texts: list[str], expected: list[int], classes: list[str]
 ) -> None:
     assert labels(table(tmp_path / "t.parquet", texts)) == (expected, classes)
 
 
-def test_texts_that_are_all_classes_of_the_user_are_their_names(tmp_path: Path) -> None:
+def test_texts_that_are_all_in_classes_are_class_names(tmp_path: Path) -> None:
     source = table(tmp_path / "t.parquet", ["0", "1", "1.5"])
     named = ["1.5", "1", "0"]
     assert labels(source, classes=named) == ([2, 1, 0], named)
@@ -57,7 +57,7 @@ def test_texts_that_are_all_classes_of_the_user_are_their_names(tmp_path: Path) 
         labels(source, classes=named)
 
 
-def test_json_with_what_only_python_writes_has_its_label(tmp_path: Path) -> None:
+def test_json_with_nan_and_infinity_as_python_writes_them_has_its_label(tmp_path: Path) -> None:
     with tarfile.open(tmp_path / "t.tar", "w") as tar:
         for number, more in enumerate([0.5, NAN, float("inf"), -float("inf"), [1, NAN]]):
             said = json.dumps({"text": 'NaN "Infinity\\', "label": number + 5, "more": more})
@@ -69,7 +69,7 @@ def test_json_with_what_only_python_writes_has_its_label(tmp_path: Path) -> None
     assert labels(tmp_path / "t.tar", label="json.label") == ([5, 6, 7, 8, 9], [])
 
 
-def test_a_label_of_mds_that_is_json_is_its_value(tmp_path: Path) -> None:
+def test_a_json_label_in_mds_is_its_decoded_value(tmp_path: Path) -> None:
     config = {
         "column_encodings": ["jpeg", "json"],
         "column_names": ["image", "label"],
@@ -91,7 +91,7 @@ def test_a_label_of_mds_that_is_json_is_its_value(tmp_path: Path) -> None:
     assert labels(tmp_path / "shard.00000.mds") == ([0, -1, 1, 0], ["cat", "dog"])
 
 
-def test_a_field_of_bytes_that_are_all_empty_is_empty_bytes(tmp_path: Path) -> None:
+def test_a_bytes_field_that_is_always_empty_is_empty_bytes(tmp_path: Path) -> None:
     rows = {"image": [images.jpeg(8, 8)] * 2, "label": [0, 1], "note": [b"", b""]}
     pq.write_table(pa.table(rows), tmp_path / "t.parquet", compression="snappy")
     with hr.Dataset(tmp_path / "t.parquet") as dataset:
@@ -100,7 +100,7 @@ def test_a_field_of_bytes_that_are_all_empty_is_empty_bytes(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("codec", [None, "zstd"])
-def test_categories_that_grow_in_a_stream_are_classes_in_place_indexed_and_packed(
+def test_growing_categories_of_an_arrow_stream_are_classes_in_place_indexed_and_packed(
     tmp_path: Path, codec: str | None
 ) -> None:
     words: list[str] = []

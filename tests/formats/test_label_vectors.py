@@ -1,4 +1,4 @@
-"""Labels that are no classes: fractions and vectors are a field, and every label is -1."""
+"""Labels that are no classes: fractions and vectors become a field, and every label is -1."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def npy(values: list[float]) -> bytes:
 
 
 def mds(path: Path, encoding: str, size: int | None, labels: list[bytes]) -> Path:
-    """A shard as streaming's MDSWriter makes it (streaming/base/format/mds)."""
+    """A shard as by streaming's MDSWriter (streaming/base/format/mds)."""
     names = {"column_names": ["image", "label"], "column_encodings": ["jpeg", encoding]}
     config = {**names, "column_sizes": [None, size], "format": "mds", "version": 2}
     text = json.dumps(config, sort_keys=True).encode()
@@ -61,7 +61,7 @@ def mds(path: Path, encoding: str, size: int | None, labels: list[bytes]) -> Pat
 
 
 def litdata(root: Path, form: str, labels: list[bytes], codec: str | None = None) -> Path:
-    """A folder as litdata.optimize makes it of pairs of a JPEG and an array."""
+    """A folder as by litdata.optimize for pairs of a JPEG and an array."""
     root.mkdir()
     items = []
     for image, label in zip(IMAGES, labels, strict=True):
@@ -229,7 +229,7 @@ def test_a_label_that_is_no_class_is_a_field_in_place_indexed_and_packed(
 
 
 @pytest.mark.parametrize("expected", [FRACTIONS, VECTORS, COUNTS])
-def test_a_label_of_a_table_of_places_that_is_no_class_is_a_field(
+def test_a_label_given_to_from_locations_that_is_no_class_is_a_field(
     tmp_path: Path, expected: list[Any]
 ) -> None:
     with located(tmp_path, expected) as dataset:
@@ -241,7 +241,7 @@ def test_a_label_of_a_table_of_places_that_is_no_class_is_a_field(
 
 @pytest.mark.filterwarnings("ignore:.*which are no classes")
 @pytest.mark.parametrize("make", [arrow, parquet])
-def test_vectors_of_several_lengths_and_none_are_arrays_of_their_own_length(
+def test_vectors_of_different_lengths_and_nulls_are_arrays_of_their_own_length(
     tmp_path: Path, make: Callable[..., Path]
 ) -> None:
     labels = [[1.5], [], [2.5, 3.5], [0.5], None, [4.5, 5.5, 6.5]]
@@ -254,7 +254,7 @@ def test_vectors_of_several_lengths_and_none_are_arrays_of_their_own_length(
 
 @pytest.mark.filterwarnings("ignore:.*which are no classes")
 @pytest.mark.parametrize("make", [arrow, parquet])
-def test_vectors_that_are_all_empty_are_arrays_without_numbers(
+def test_vectors_that_are_all_empty_are_empty_arrays(
     tmp_path: Path, make: Callable[..., Path]
 ) -> None:
     source = make(tmp_path / f"a.{make.__name__}", [[]] * ROWS, pa.list_(pa.float32()))
@@ -278,7 +278,7 @@ def test_vectors_that_are_all_empty_are_arrays_without_numbers(
 @pytest.mark.parametrize(
     "of", [pa.list_(pa.float32()), pa.list_(pa.float32(), 3), pa.large_list(pa.int64())]
 )
-def test_a_column_of_lists_of_which_one_has_a_null_inside_is_no_field_and_is_warned_of(
+def test_a_column_with_nulls_inside_a_list_is_no_field_and_gives_a_warning(
     tmp_path: Path, of: Any, make: Callable[..., Path], words: dict[str, Any]
 ) -> None:
     labels = [[1, 2, 3], [4, None, 6], None, [7, 8, 9], [10, 11, None], [13, 14, 15]]
@@ -297,7 +297,7 @@ def test_a_column_of_lists_of_which_one_has_a_null_inside_is_no_field_and_is_war
 
 @pytest.mark.filterwarnings("ignore:.*which are no classes")
 @pytest.mark.parametrize("of", [pa.float32(), pa.int16()])
-def test_a_row_without_a_list_has_an_empty_one(tmp_path: Path, of: Any) -> None:
+def test_a_null_in_place_of_a_list_is_an_empty_array(tmp_path: Path, of: Any) -> None:
     labels = [[1, 2, 3], None, [4, 5, 6], [], None, [7]]
     source = arrow(tmp_path / "a.arrow", labels, pa.list_(of))
     with hr.Dataset(source) as dataset:
@@ -306,9 +306,7 @@ def test_a_row_without_a_list_has_an_empty_one(tmp_path: Path, of: Any) -> None:
 
 @pytest.mark.filterwarnings("ignore:.*which are no classes")
 @pytest.mark.parametrize("missing", [0, 32767, 32768, 70000])
-def test_a_number_that_is_missing_far_inside_of_a_list_is_found(
-    tmp_path: Path, missing: int
-) -> None:
+def test_a_null_far_inside_a_long_list_is_found(tmp_path: Path, missing: int) -> None:
     longest: list[float | None] = [0.5] * 70001
     longest[missing] = None
     around = [[1.5], longest[missing + 1 :], [2.5], longest[:missing], [3.5], []]
@@ -323,7 +321,7 @@ def test_a_number_that_is_missing_far_inside_of_a_list_is_found(
 
 
 @pytest.mark.filterwarnings("ignore:.*no column is known as the label")
-def test_other_columns_of_vectors_are_fields_where_they_are_named(tmp_path: Path) -> None:
+def test_other_columns_of_vectors_are_fields_if_they_are_named(tmp_path: Path) -> None:
     rows = [{"image": IMAGES[n], "box": VECTORS[n]} for n in range(ROWS)]
     source = tfrecords.write(tmp_path / "a", rows)
     with hr.Dataset(source) as dataset:

@@ -1,4 +1,4 @@
-"""Links in an image folder, beside torchvision's listing of it."""
+"""Links in an image folder, compared with torchvision's listing."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import images
 
 
 @pytest.mark.parametrize("link", ["c", "a/up", "a/deep/up"])
-def test_a_link_to_the_root_repeats_nothing_and_labels_are_torchvisions(
+def test_a_link_to_the_root_repeats_no_image_and_labels_are_torchvisions(
     tmp_path: Path, link: str
 ) -> None:
     names = ["a/1.jpg", "a/deep/2.jpg", "d/3.jpg"]

@@ -1,4 +1,4 @@
-"""Datasets of places in files that the program knows: a container of one's own."""
+"""Datasets from a table of file, offset and length: a container of one's own."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_each_row_of_a_table_is_a_sample(files: list[Path], images: list[bytes],
             }
 
 
-def test_without_keys_and_labels_there_are_rows_and_none(
+def test_without_keys_and_labels_the_key_is_the_row_and_the_label_minus_one(
     files: list[Path], images: list[bytes]
 ) -> None:
     table = places(images)
@@ -108,7 +108,7 @@ def test_without_keys_and_labels_there_are_rows_and_none(
         ([0.5, 1.0] * 6, [-1, -1] * 6, [], True),
     ],
 )
-def test_labels_are_what_they_are_in_any_container(
+def test_labels_follow_the_same_rule_as_in_any_container(
     files: list[Path],
     images: list[bytes],
     labels: list[Any],
@@ -131,7 +131,7 @@ def batches(dataset: hr.Dataset, state: Any = None) -> list[Any]:
         return [[torch.as_tensor(part).clone() for part in batch] for batch in loader]
 
 
-def test_indexed_packed_and_pickled_they_give_the_same_batches(
+def test_indexed_packed_and_pickled_datasets_give_the_same_batches(
     files: list[Path], images: list[bytes], tmp_path: Path
 ) -> None:
     with hr.Dataset.from_locations(files, further(images)) as dataset:
@@ -169,7 +169,9 @@ def test_an_epoch_goes_on_where_its_state_was_saved(files: list[Path], images: l
             assert other.fingerprint != dataset.fingerprint
 
 
-def test_a_data_loader_reads_them(files: list[Path], images: list[bytes]) -> None:
+def test_a_data_loader_reads_datasets_from_locations(
+    files: list[Path], images: list[bytes]
+) -> None:
     transform = v2.Compose([v2.CenterCrop(16), v2.ToImage(), v2.ToDtype(torch.float32, scale=True)])
     with hr.Dataset.from_locations(files, places(images)) as dataset:
         loader = hr.DataLoader(dataset, batch_size=4, transform=transform)
@@ -192,7 +194,7 @@ def test_a_data_loader_reads_them(files: list[Path], images: list[bytes]) -> Non
         ("key", "k0", 'record 1: bad: key is "k0", which row 0 has already'),
     ],
 )
-def test_a_value_that_leads_outside_is_an_error_with_its_row(
+def test_a_value_out_of_range_is_an_error_with_its_row(
     files: list[Path], images: list[bytes], column: str, value: Any, words: str
 ) -> None:
     table = {name: list(values) for name, values in further(images).items()}
@@ -239,7 +241,7 @@ def test_files_that_are_missing_repeated_or_none_are_refused(
         hr.Dataset.from_locations(files, {**table, "label": ["x"] * COUNT}, classes=["a"])
 
 
-def test_the_example_of_the_documentation_reads_a_format_of_ones_own(
+def test_the_example_of_the_documentation_reads_a_custom_format(
     files: list[Path], images: list[bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     page = (ROOT / "docs/formats.md").read_text().partition("## A format of your own")[2]

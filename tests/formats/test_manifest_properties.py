@@ -1,4 +1,4 @@
-"""A manifest that was changed anywhere is the same dataset, or an error that names it."""
+"""A manifest with any change gives the same dataset, or an error that names it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ VALUES = st.one_of(
 
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """Where something stands in a JSON value, each as the keys that lead to it."""
+    """All places in a JSON value, each as the keys that lead to it."""
     inner = value.items() if isinstance(value, dict) else enumerate(value)
     found = []
     for key, child in inner:
@@ -48,7 +48,7 @@ def described(path: Path) -> list[Any]:
 
 @settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data(), value=VALUES)
-def test_a_manifest_with_any_other_value_is_the_same_dataset_or_an_error_that_names_it(
+def test_a_manifest_with_any_changed_value_gives_the_same_dataset_or_an_error_naming_it(
     packed: Path, copied: Path, data: Any, value: Any
 ) -> None:
     whole = json.loads((packed / "headrace.json").read_text())
@@ -68,7 +68,7 @@ def test_a_manifest_with_any_other_value_is_the_same_dataset_or_an_error_that_na
         said = str(failure)
     else:
         expected = described(packed)
-        if path[0] == "classes":  # nothing else holds their names
+        if path[0] == "classes":  # no other file has the class names
             found, expected = found[1:], expected[1:]
         assert found == expected, path
         return

@@ -1,4 +1,4 @@
-"""Images out of containers are packed as members whose names end as their content says."""
+"""Images from containers are packed as members whose extension matches their content."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ENDINGS = {
 
 
 @pytest.mark.parametrize("form", ENDINGS)
-def test_an_image_of_a_container_is_packed_with_the_ending_of_its_content(
+def test_an_image_of_a_container_is_packed_with_the_extension_of_its_content(
     tmp_path: Path, form: str
 ) -> None:
     made = io.BytesIO()

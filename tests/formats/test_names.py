@@ -1,4 +1,4 @@
-"""Files whose names are any bytes: in place, packed, in sentences, and behind the drop-in."""
+"""Files whose names are any bytes: in place, packed, in messages, and in the drop-in."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ from headrace import errors
 
 STEPS = [tv.Resize((16, 16)), tv.ToTensor()]
 CROP = [hr.transforms.CenterCrop(8)]
-# Escaped, two files of each pair would have one name; and as a replacement character, three of all.
+# With a plain escape the two files of each pair would share a name, and with a replacement
+# character three files would.
 NAMES = [
     b"c/\xff.jpg",
     b"c/\xfe.jpg",
@@ -37,7 +38,7 @@ NAMES = [
 
 
 def tree(root: Path, names: list[bytes], content: bytes = b"") -> Path:
-    """Files of those names, each with another picture unless one is given."""
+    """Files with those names, each with a different picture unless content is given."""
     for number, name in enumerate(names):
         path = os.path.join(os.fsencode(root), name)
         os.makedirs(os.path.dirname(path), exist_ok=True)
@@ -48,7 +49,7 @@ def tree(root: Path, names: list[bytes], content: bytes = b"") -> Path:
 
 @pytest.fixture(scope="module")
 def named(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An image folder of such names, in a directory of such a name."""
+    """An image folder of such names in a directory with such a name."""
     return tree(tmp_path_factory.mktemp("names") / os.fsdecode(b"phot\xf6s"), NAMES)
 
 
@@ -56,7 +57,7 @@ def keys(dataset: hr.Dataset) -> list[str]:
     return [dataset.facts(number)["key"] for number in range(len(dataset))]
 
 
-def test_keys_and_classes_are_text_the_same_in_place_and_packed_and_each_its_own(
+def test_keys_and_classes_are_unique_text_and_the_same_in_place_and_packed(
     named: Path, tmp_path: Path
 ) -> None:
     hr.pack(named, tmp_path / "d.hr")
@@ -111,7 +112,7 @@ def test_the_drop_in_gives_torchs_batches_of_files_of_any_name(named: Path) -> N
         )
 
 
-def test_a_state_goes_on_in_files_of_any_name_and_knows_them_apart(named: Path) -> None:
+def test_a_state_resumes_over_files_of_any_name_and_tells_the_names_apart(named: Path) -> None:
     folder = datasets.ImageFolder(str(named), tv.Compose(STEPS))
     loader = hr.DataLoader(folder, 2, shuffle=True, strict=True, seed=3)
     iterator = iter(loader)
@@ -128,7 +129,7 @@ def test_a_state_goes_on_in_files_of_any_name_and_knows_them_apart(named: Path) 
         hr.DataLoader(other, 2, shuffle=True, strict=True, seed=3).load_state_dict(state)
 
 
-def test_a_path_that_no_file_can_have_is_the_error_that_it_is_under_torchs_loader(
+def test_a_path_that_no_file_can_have_raises_the_same_error_as_under_torchs_loader(
     tmp_path: Path,
 ) -> None:
     folder = datasets.ImageFolder(str(tree(tmp_path, [b"c/a.jpg"])), tv.Compose(STEPS))
@@ -143,7 +144,7 @@ def test_a_path_that_no_file_can_have_is_the_error_that_it_is_under_torchs_loade
 
 
 @pytest.mark.parametrize("kind", [os.fspath, os.fsencode, Path])
-def test_every_function_takes_paths_that_are_no_utf8(
+def test_every_function_takes_paths_that_are_not_utf8(
     named: Path, tmp_path: Path, kind: Any
 ) -> None:
     place = os.path.join(os.fspath(tmp_path), os.fsdecode(b"pl\xe4ce"))
@@ -167,7 +168,7 @@ def test_every_function_takes_paths_that_are_no_utf8(
     assert writer.result["destination"] == place + "2"
 
 
-def test_an_index_of_a_folder_of_any_name_lies_anywhere(tmp_path: Path) -> None:
+def test_an_index_of_a_folder_of_any_name_can_be_written_anywhere(tmp_path: Path) -> None:
     folder = tree(tmp_path / os.fsdecode(b"f\xff"), [b"c/a.jpg", b"c/b.jpg"])
     place = tmp_path / os.fsdecode(b"x\xff")
     assert hr.index(folder, index_dir=place)["destination"] == str(place)
@@ -177,7 +178,7 @@ def test_an_index_of_a_folder_of_any_name_lies_anywhere(tmp_path: Path) -> None:
     assert [fault["file"] for fault in found["faults"]["listed"]] == [str(folder / "c" / "b.jpg")]
 
 
-def test_sentences_and_lists_say_names_of_any_bytes_and_programs_get_the_names(
+def test_messages_escape_names_of_any_bytes_and_attributes_hold_the_real_names(
     tmp_path: Path,
 ) -> None:
     tree(tmp_path / "f", [b"c/a.jpg", b"c/b.jpg", b"c/d.jpg"])
@@ -240,7 +241,7 @@ def test_the_command_line_takes_and_prints_names_of_any_bytes(named: Path, tmp_p
     assert r"/phot\xf6s/c/\xfe.jpg: record 2 (c/%FE): " in refused.stderr
 
 
-def test_names_are_those_of_the_file_system_in_a_locale_that_is_not_utf8(named: Path) -> None:
+def test_names_are_read_correctly_in_a_locale_that_is_not_utf8(named: Path) -> None:
     program = (
         "import sys, os, headrace as hr\n"
         "assert sys.getfilesystemencoding() != 'utf-8'\n"
@@ -255,7 +256,7 @@ def test_names_are_those_of_the_file_system_in_a_locale_that_is_not_utf8(named: 
     subprocess.run([sys.executable, "-c", program, named], env=environment, check=True, timeout=60)
 
 
-def test_warnings_of_names_of_any_bytes_can_be_printed(tmp_path: Path) -> None:
+def test_warnings_with_names_of_any_bytes_can_be_printed(tmp_path: Path) -> None:
     tree(tmp_path, [b"c/\xff.ppm"], images.png(20, 20, 2))
     Image.new("RGB", (20, 20)).save(os.path.join(os.fsencode(tmp_path), b"c/\xff.ppm"), "PPM")
     folder = datasets.ImageFolder(str(tmp_path), tv.Compose(STEPS))

@@ -1,4 +1,4 @@
-"""``verify`` compares the checksums that containers have themselves, of what no sample's covers."""
+"""``verify`` compares a container's own checksums, which cover more than the samples."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def write_zip(root: Path) -> Path:
 
 
 def change(container: Path) -> None:
-    """Flips the bit of the last image that a decoder notices least."""
+    """Flips the bit of the last image that changes a decoder's result least."""
     data = bytearray(container.read_bytes())
     data[data.index(IMAGES[3]) + len(IMAGES[3]) - 12] ^= 1
     container.write_bytes(data)
@@ -96,7 +96,7 @@ def change(container: Path) -> None:
 @pytest.mark.parametrize("write", [write_tfrecord, write_zip])
 @pytest.mark.parametrize("together", [False, True])
 @pytest.mark.parametrize("backend", ["pread", "mmap"])
-def test_a_changed_bit_of_a_container_without_an_index_is_an_error_as_in_its_own_reader(
+def test_a_changed_bit_in_a_container_without_an_index_is_an_error_as_in_its_own_reader(
     tmp_path: Path, write: Any, together: bool, backend: str
 ) -> None:
     container = write(tmp_path / "data")

@@ -1,4 +1,4 @@
-"""Modes and orders of axes of images that are pixels: wherever they are read, they are Pillow's."""
+"""Modes and axis orders of images stored as pixels: every reader gives Pillow's result."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def noise(number: int, channels: int) -> np.ndarray:
 
 
 def agrees(source: Path, want: list[np.ndarray], folder: Path, **words: Any) -> None:
-    """Its images are those pixels wherever they are read, with their numbers as labels."""
+    """Every reader must give those pixels, with the images' numbers as labels."""
     hr.index(source, folder / "index.hr", **words)
     hr.pack(source, folder / "packed.hr", **words)
     hr.pack(folder / "index.hr", folder / "again.hr")
@@ -46,7 +46,7 @@ MODES = {"L": 1, "LA": 2, "RGB": 3, "RGBA": 4}
 
 @pytest.mark.parametrize("compression", [None, "zstd"])
 @pytest.mark.parametrize("mode", MODES)
-def test_pixels_of_pil_in_mds_are_what_pillow_converts_to_rgb(
+def test_pil_pixels_in_mds_equal_pillows_conversion_to_rgb(
     mode: str, compression: str | None, tmp_path: Path
 ) -> None:
     pictures = [Image.fromarray(noise(i, MODES[mode])) for i in range(len(SIZES))]
@@ -72,7 +72,7 @@ LAYOUTS: dict[str, tuple[int, Callable[[np.ndarray], np.ndarray]]] = {
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_arrays_in_mds_and_litdata_are_images_in_any_order_of_their_axes(
+def test_arrays_in_mds_and_litdata_are_images_in_any_order_of_axes(
     layout: str, tmp_path: Path
 ) -> None:
     channels, of = LAYOUTS[layout]
@@ -96,7 +96,7 @@ def test_arrays_in_mds_and_litdata_are_images_in_any_order_of_their_axes(
         agrees(source, want, folder)
 
 
-def test_pixels_of_pil_in_litdata_are_images_framed_and_not(tmp_path: Path) -> None:
+def test_pil_pixels_in_litdata_are_images_framed_or_not(tmp_path: Path) -> None:
     pictures = [Image.fromarray(noise(i, 4)) for i in range(len(SIZES))]
     items = [chunks.item(mds.pil(p), label, "é") for label, p in enumerate(pictures)]
     want = [np.asarray(picture.convert("RGB")) for picture in pictures]
@@ -108,7 +108,7 @@ def test_pixels_of_pil_in_litdata_are_images_framed_and_not(tmp_path: Path) -> N
         agrees(source, want, tmp_path / name)
 
 
-def test_pixels_with_a_palette_that_was_not_written_are_refused(tmp_path: Path) -> None:
+def test_palette_indices_without_their_palette_are_refused(tmp_path: Path) -> None:
     mask = Image.fromarray(noise(0, 3)).quantize(5)
     source = mds.one(tmp_path / "shard.00000.mds", "pil", [mds.pil(mask)])
     with pytest.raises(hr.errors.UnsupportedError, match="whose palette was left out"):

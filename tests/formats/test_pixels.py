@@ -1,4 +1,4 @@
-"""Containers that hold pixels in place of image files: in place, indexed and packed."""
+"""Containers that hold pixels instead of image files: in place, indexed and packed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PIXELS = Path(__file__).parents[2] / "internal" / "scan" / "testdata" / "pixels.
 
 
 def expected(number: int) -> np.ndarray:
-    """What internal/scan/testdata/make.py wrote, as RGB."""
+    """The images that internal/scan/testdata/make.py wrote, as RGB."""
     channels = 1 if number == 3 else 3
     planes = np.arange(channels * (20 + number) * 30).reshape(channels, 20 + number, 30) * 7
     rgb = (planes + number).astype(np.uint8)[::-1].transpose(1, 2, 0)
@@ -44,7 +44,7 @@ def test_planes_of_caffes_datum_are_images_in_place_indexed_and_packed(tmp_path:
     assert hr.verify(tmp_path / "packed.hr", decode=True)["ok"]
 
 
-def test_a_frame_of_zstd_that_does_not_say_its_length_is_read(tmp_path: Path) -> None:
+def test_a_zstd_frame_without_its_content_size_is_read(tmp_path: Path) -> None:
     samples = [(images.jpeg(24, 24, seed=i), i, f"caption {i}") for i in range(5)]
     stream = pa.BufferOutputStream()
     with pa.CompressedOutputStream(stream, "zstd") as file:

@@ -1,4 +1,4 @@
-"""What is seen on a terminal while containers without an index are scanned."""
+"""What a terminal shows while containers without an index are scanned."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from headrace._engine import scanning
 
 SAMPLES = 400_000
 LINE = re.compile(r"scanning: (\d) of 2 containers, ([\d,]+) samples")
-# Which the usual second would pass over on a fast machine.
+# On a fast machine scanning would end within the usual second.
 SOON = "from headrace._engine import scanning; scanning._FIRST_S = scanning._EACH_S = 0.01; "
 
 
 @pytest.fixture(scope="module")
 def shards(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """Two MDS shards of so many samples that scanning them is seen."""
+    """Two MDS shards with so many samples that scanning takes noticeable time."""
     directory = tmp_path_factory.mktemp("scanned")
     header = (
         b'{"column_encodings": ["bytes", "int32"], "column_names": ["jpg", "label"], '
@@ -41,7 +41,7 @@ def shards(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 
 def on_a_terminal(code: str, *arguments: str) -> str:
-    """Runs Python with standard error on a terminal, without a cache, and gives what is on it."""
+    """Runs Python with stderr on a terminal and without a cache; returns the terminal's content."""
     ours, its = pty.openpty()
     command = [sys.executable, "-c", code, *arguments]
     environment = os.environ | {"HEADRACE_CACHE": "off", "COLUMNS": "120"}
@@ -66,7 +66,7 @@ def on_a_terminal(code: str, *arguments: str) -> str:
 def _read(terminal: int) -> bytes:
     try:
         return os.read(terminal, 65536)
-    except OSError:  # EIO: nobody has the other end any more
+    except OSError:  # EIO: the other end is closed
         return b""
 
 
@@ -79,21 +79,21 @@ def check(seen: str) -> None:
 
 
 @pytest.mark.slow
-def test_a_terminal_shows_how_far_scanning_is_and_is_left_clean(shards: list[Path]) -> None:
+def test_a_terminal_shows_the_progress_of_scanning_and_is_left_clean(shards: list[Path]) -> None:
     code = "import sys, headrace as hr; hr.Dataset(sys.argv[1:]).close()"
     seen = on_a_terminal(SOON + code, *map(str, shards))
     check(seen)
     assert seen.endswith("\r\x1b[K")
 
 
-def test_info_shows_how_far_scanning_is(shards: list[Path]) -> None:
+def test_info_shows_the_progress_of_scanning(shards: list[Path]) -> None:
     code = "from headrace._command.cli import app; app()"
     check(on_a_terminal(SOON + code, "info", *map(str, shards)))
 
 
 @pytest.mark.slow
-def test_indexing_shows_how_far_scanning_is(shards: list[Path], tmp_path: Path) -> None:
-    # The bar asks as often as the job is waited for.
+def test_indexing_shows_the_progress_of_scanning(shards: list[Path], tmp_path: Path) -> None:
+    # The bar is updated as often as the job is waited for.
     soon = "from headrace._engine import _lib; _lib.SLICE_MS = 10; "
     code = "from headrace._command.cli import app; app()"
     out = str(tmp_path / "index.hr")
@@ -102,7 +102,7 @@ def test_indexing_shows_how_far_scanning_is(shards: list[Path], tmp_path: Path) 
 
 
 @pytest.mark.slow
-def test_what_is_no_terminal_is_told_nothing_and_no_scan_has_no_line(shards: list[Path]) -> None:
+def test_no_progress_is_shown_without_a_terminal_or_without_a_scan(shards: list[Path]) -> None:
     code = SOON + "import sys, headrace as hr; hr.Dataset(sys.argv[1:]).close()"
     environment = os.environ | {"HEADRACE_CACHE": "off"}
     command = [sys.executable, "-W", "ignore", "-c", code, *map(str, shards)]

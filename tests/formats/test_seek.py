@@ -1,4 +1,4 @@
-"""Seek points: what a user sees of them, and that pixels do not depend on them."""
+"""Seek points: what a user sees of them, and that they change no pixel."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_pixels_are_the_same_with_and_without_seek_points(folder: Path, tmp_path
     assert stream(folder) == expected  # listed: no index at all
 
 
-def test_info_says_what_seek_points_weigh(folder: Path, tmp_path: Path) -> None:
+def test_info_says_how_many_bytes_seek_points_take(folder: Path, tmp_path: Path) -> None:
     made = hr.pack(folder, tmp_path / "packed")
     with hr.Dataset(tmp_path / "packed") as dataset:
         assert dataset.info["seek_bytes"] == made["seek_bytes"]
@@ -50,7 +50,7 @@ def test_info_says_what_seek_points_weigh(folder: Path, tmp_path: Path) -> None:
     assert sum(lengths) == made["seek_bytes"]
 
 
-def test_facts_say_where_the_seek_points_of_a_sample_lie(folder: Path, packed: Path) -> None:
+def test_facts_have_the_extent_of_a_samples_seek_points(folder: Path, packed: Path) -> None:
     with hr.Dataset(packed) as dataset:
         facts = [dataset.facts(number) for number in range(len(dataset))]
     file = packed / "headrace-seek-00000.bin"
@@ -89,7 +89,7 @@ def test_a_missing_or_truncated_seek_file_is_an_error_when_the_dataset_opens(
         hr.Dataset(tmp_path / "packed")
 
 
-def test_a_writers_samples_have_seek_points_unless_told_otherwise(
+def test_a_writers_samples_have_seek_points_unless_seek_is_false(
     folder: Path, tmp_path: Path
 ) -> None:
     image = next(folder.rglob("*.jpg")).read_bytes()

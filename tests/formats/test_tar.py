@@ -16,7 +16,7 @@ import images
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = images.plain_tree(tmp_path_factory.mktemp("tar"), 30, side=128)
-    # What a stem may hold: dots, spaces, letters beyond ASCII.
+    # Stems with dots, spaces and letters beyond ASCII.
     names = ["class1/with.two.dots.jpg", "class1/a space.jpeg", "class2/\u00e9t\u00e9.JPG"]
     return images.write_tree(root, {n: images.jpeg(30, 20, seed=i) for i, n in enumerate(names)})
 
@@ -103,7 +103,7 @@ def test_the_index_opens_with_pyarrow_and_points_at_the_images(packed: Path) -> 
         assert row["key"] == dataset.facts(number)["key"]
 
 
-def test_a_packed_image_decodes_to_what_its_file_decodes_to(folder: Path, packed: Path) -> None:
+def test_a_packed_image_decodes_to_the_same_pixels_as_its_file(folder: Path, packed: Path) -> None:
     dataset = hr.Dataset(packed)
     for number in range(len(dataset)):
         sample = dataset[number]

@@ -1,4 +1,4 @@
-"""The words that say what is image and label of a source: alike wherever a path is taken."""
+"""Arguments that say which column is image and label work the same wherever a path is taken."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ CHOSEN: dict[str, Any] = {
 
 
 def write(root: Path) -> Path:
-    """Two splits of records with two columns of images and two of labels."""
+    """Two splits of records with two image columns and two label columns."""
     root.mkdir()
     for split in ("train", "test"):
         rows = [
@@ -46,12 +46,12 @@ def labels_of(source: Any, **words: Any) -> list[int]:
         return torch.cat([labels for _, labels in loader]).tolist()
 
 
-def test_loader_index_and_pack_have_all_words_of_dataset() -> None:
+def test_loader_index_and_pack_have_all_of_datasets_arguments() -> None:
     for function in (hr.Dataset, hr.Loader, hr.index, hr.pack):
         assert set(WORDS) <= set(inspect.signature(function).parameters), function
 
 
-def test_a_loader_over_a_path_is_told_what_a_dataset_is(tmp_path: Path) -> None:
+def test_a_loader_over_a_path_takes_the_arguments_of_dataset(tmp_path: Path) -> None:
     root = write(tmp_path / "records")
     assert labels_of(root, **CHOSEN) == [n % 3 for n in range(ROWS)]
     twice = {**CHOSEN, "fields": ["age"]}
@@ -62,7 +62,9 @@ def test_a_loader_over_a_path_is_told_what_a_dataset_is(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("word", WORDS)
-def test_a_word_beside_an_open_dataset_is_an_error_that_says_so(tmp_path: Path, word: str) -> None:
+def test_such_an_argument_beside_an_open_dataset_is_an_error_that_says_so(
+    tmp_path: Path, word: str
+) -> None:
     root = write(tmp_path / "records")
     value = {**CHOSEN, "fields": ["age"], "root": str(tmp_path)}[word]
     with hr.Dataset(root, **CHOSEN) as dataset:
@@ -70,7 +72,7 @@ def test_a_word_beside_an_open_dataset_is_an_error_that_says_so(tmp_path: Path, 
             lambda: hr.index(dataset, tmp_path / "index", **{word: value}),
             lambda: hr.pack(dataset, tmp_path / "packed", **{word: value}),
         ]
-        if word != "fields":  # of a loader they are those of its batches
+        if word != "fields":  # in a loader these are the fields of its batches
             calls += [lambda: hr.Loader(dataset, **{word: value})]
             calls += [lambda: hr.Loader([root, dataset], **{word: value})]
         for call in calls:
@@ -79,7 +81,7 @@ def test_a_word_beside_an_open_dataset_is_an_error_that_says_so(tmp_path: Path, 
     assert not (tmp_path / "index").exists()
 
 
-def test_a_loader_over_an_index_and_a_new_index_find_containers_that_were_moved(
+def test_root_finds_moved_containers_for_a_loader_over_an_index_and_for_a_new_index(
     tmp_path: Path,
 ) -> None:
     root = write(tmp_path / "records")
@@ -90,7 +92,7 @@ def test_a_loader_over_an_index_and_a_new_index_find_containers_that_were_moved(
     assert labels_of(index, root=moved) == expected
     hr.pack(index, tmp_path / "packed", root=moved)
     assert labels_of(tmp_path / "packed") == expected
-    hr.index(index, tmp_path / "again.hr", root=moved)  # for good
+    hr.index(index, tmp_path / "again.hr", root=moved)  # permanently
     assert labels_of(tmp_path / "again.hr") == expected
     for function in (hr.Dataset, hr.Loader, hr.index):
         with pytest.raises(errors.ArgumentError, match="root"):
