@@ -1,4 +1,4 @@
-"""Windows over compressed blocks: each block's samples close together, the same on any ranks."""
+"""Windows over compressed blocks: a block's samples stay close together, on any number of ranks."""
 
 from __future__ import annotations
 
@@ -50,7 +50,9 @@ def samples(batches: Any) -> list[tuple[int, bytes]]:
     ]
 
 
-def test_a_windows_samples_lie_in_a_few_blocks_which_are_decoded_once(snappy: list[Path]) -> None:
+def test_the_samples_of_a_window_are_in_few_blocks_which_are_decoded_once(
+    snappy: list[Path],
+) -> None:
     with loader(snappy) as source:
         first, second = ([index for index, _ in samples(source)] for _ in range(2))
         decoded = source.stats()["blocks_decoded"]
@@ -61,11 +63,11 @@ def test_a_windows_samples_lie_in_a_few_blocks_which_are_decoded_once(snappy: li
             window = epoch[begin : begin + WINDOW]
             assert len({index // ROWS for index in window}) <= WINDOW // ROWS + 1
             assert window != sorted(window)
-    assert decoded == COUNT // ROWS  # all are kept from epoch to epoch
+    assert decoded == COUNT // ROWS  # all blocks stay cached between epochs
 
 
 @pytest.mark.slow
-def test_blocks_of_a_window_are_decoded_evenly_while_the_one_before_is_read(
+def test_blocks_of_a_window_are_decoded_evenly_while_the_window_before_is_read(
     tmp_path: Path,
 ) -> None:
     count, rows, window, batch = 1_200, 20, 200, 10
@@ -82,7 +84,7 @@ def test_blocks_of_a_window_are_decoded_evenly_while_the_one_before_is_read(
                 time.sleep(0.001)
             decoded.append(source.stats()["blocks_decoded"])
     assert decoded[-1] == count // rows
-    # Behind the first window, whose blocks nothing was read before.
+    # After the first window, whose blocks could not be read ahead.
     steps = [after - before for before, after in itertools.pairwise(decoded[2:])]
     assert max(steps) <= 2, steps
 
@@ -117,7 +119,7 @@ def test_a_state_of_the_same_samples_in_other_blocks_is_refused(
             two.load_state_dict(one.state_dict())
 
 
-def test_a_subset_of_scattered_samples_is_taken_block_by_block(snappy: list[Path]) -> None:
+def test_a_subset_of_scattered_samples_is_read_block_by_block(snappy: list[Path]) -> None:
     chosen = np.random.default_rng(0).permutation(COUNT)[: COUNT // 2]
     with loader(snappy, sampler=hr.samplers.Subset(chosen), window=12) as source:
         found = [index for index, _ in samples(source)]

@@ -1,4 +1,4 @@
-"""Several datasets as one: their concatenation, and how they are mixed."""
+"""Several datasets as one: concatenated or mixed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ CLASSES = 3
 
 
 class Sources(NamedTuple):
-    """A packed set of several shards with seek points, a folder with an index, and one as it is."""
+    """A packed dataset of several shards with seek points, an indexed folder, and a folder without
+    index."""
 
     packed: Path
     indexed: Path
@@ -97,7 +98,7 @@ def test_a_concatenation_has_the_samples_of_its_parts_one_after_the_other(
         ]
 
 
-def test_a_loader_of_a_list_reads_the_concatenation_and_what_is_drawn_is_its_numbers(
+def test_a_loader_over_a_list_reads_the_concatenation_and_draws_by_its_sample_numbers(
     sources: Sources,
 ) -> None:
     with loader(list(sources[:3]), shuffle=True) as source:
@@ -111,7 +112,7 @@ def test_a_loader_of_a_list_reads_the_concatenation_and_what_is_drawn_is_its_num
     with loader([sources.packed, sources.packed], **options) as source:
         twice = samples(source)
     assert twice[:14] == alone
-    assert [one[2] for one in twice[14:]] != [one[2] for one in alone]  # other draws
+    assert [one[2] for one in twice[14:]] != [one[2] for one in alone]  # different draws
 
 
 def test_datasets_are_mixed_in_proportion_to_their_weights_over_all_ranks(
@@ -125,7 +126,7 @@ def test_datasets_are_mixed_in_proportion_to_their_weights_over_all_ranks(
     whole = hr.Dataset.concat(sources[:3])
     assert [sum(counts[i] for i in numbers) for numbers in whole.parts] == [120, 40, 160]
     for numbers, share in zip(whole.parts, (120, 40, 160), strict=True):
-        for number in numbers:  # those of a part equally often
+        for number in numbers:  # all samples of a part equally often
             assert counts[number] == pytest.approx(share / len(numbers), abs=1)
     spelled = hr.samplers.Mix(whole.parts, [3, 1, 4], 320)
     with loader(whole, sampler=spelled) as source, loader(whole, sampler=mix) as other:
@@ -166,14 +167,14 @@ def test_every_batch_boundary_of_mixed_datasets_can_be_resumed_by_any_number_of_
         assert samples(first) == following
 
 
-def test_a_state_is_refused_where_the_parts_or_their_order_are_others(sources: Sources) -> None:
+def test_a_state_is_refused_if_the_parts_or_their_order_differ(sources: Sources) -> None:
     a, b, c = sources[:3]
     with loader([a, b, c]) as source:
         state = source.state_dict()
     for parts in ([a, c, b], [a, b], [a, b, c, c]):
         with loader(parts) as other, pytest.raises(ArgumentError, match="another dataset"):
             other.load_state_dict(state)
-    # Only the parts count, not how they were nested.
+    # Only the parts matter, not their nesting.
     nested = hr.Dataset.concat([hr.Dataset.concat([a, b]), c])
     assert nested.fingerprint == hr.Dataset.concat([a, b, c]).fingerprint
     assert [len(numbers) for numbers in nested.parts] == [21, 9]
@@ -182,7 +183,7 @@ def test_a_state_is_refused_where_the_parts_or_their_order_are_others(sources: S
         other.load_state_dict(state)
 
 
-def test_classes_that_differ_are_refused_unless_labels_are_to_stay_without_names(
+def test_different_classes_are_refused_unless_classes_is_given(
     sources: Sources, tmp_path: Path
 ) -> None:
     other = images.write_tree(
@@ -205,7 +206,7 @@ def test_classes_that_differ_are_refused_unless_labels_are_to_stay_without_names
         hr.Dataset.concat([sources.packed, other], classes=["x"])
 
 
-def test_parts_that_cannot_be_are_refused(sources: Sources, tmp_path: Path) -> None:
+def test_impossible_parts_are_refused(sources: Sources, tmp_path: Path) -> None:
     slow = hr.Dataset(sources.packed, backend="pread")
     strict = hr.Dataset(sources.listed, limits={"max_pixels": 100})
     unverified = hr.Dataset(sources.packed, verify_crc=False)
@@ -222,13 +223,14 @@ def test_parts_that_cannot_be_are_refused(sources: Sources, tmp_path: Path) -> N
             hr.Dataset.concat(parts)
     with pytest.raises(errors.MissingFileError, match="nowhere"):
         hr.Dataset.concat([sources.packed, tmp_path / "nowhere"])
-    # Paths are read as the others are, and files in place have no checksums to verify.
+    # Paths are opened with the options of the other parts; files in place have no checksums to
+    # verify.
     files = hr.Dataset.from_files(sources.files, [0, 1, 2])
     assert hr.Dataset.concat([slow, sources.listed]).info["backend"] == "pread"
     assert len(hr.Dataset.concat([unverified, files])) == 17
 
 
-def test_fields_are_those_that_all_parts_have(tmp_path: Path) -> None:
+def test_a_concatenation_has_the_fields_that_all_parts_have(tmp_path: Path) -> None:
     for name, extra in (("a", {"only": 1}), ("b", {})):
         with hr.Writer(tmp_path / name) as writer:
             for i in range(3):
@@ -285,7 +287,7 @@ def test_a_fault_names_the_file_of_its_part_and_the_number_in_the_whole(
 
 
 @pytest.mark.parametrize("backend", ["mmap", "pread"])
-def test_of_a_truncated_shard_of_a_part_the_rest_is_read_with_replace(
+def test_with_replace_the_readable_samples_of_a_parts_truncated_shard_are_read(
     tmp_path: Path, backend: str
 ) -> None:
     sources = made(tmp_path)
@@ -304,7 +306,9 @@ def test_of_a_truncated_shard_of_a_part_the_rest_is_read_with_replace(
     assert "truncated" in line["error"]
 
 
-def test_a_concatenation_goes_to_another_process_and_outlives_its_parts(sources: Sources) -> None:
+def test_a_concatenation_can_be_sent_to_another_process_and_outlives_its_parts(
+    sources: Sources,
+) -> None:
     parts = sources.datasets()
     whole = hr.Dataset.concat(parts)
     for part in parts:
@@ -318,7 +322,7 @@ def test_a_concatenation_goes_to_another_process_and_outlives_its_parts(sources:
         assert samples(source) == found
 
 
-def test_parts_may_have_more_shards_together_than_the_process_may_open(
+def test_parts_may_have_more_shards_in_all_than_the_process_may_open(
     sources: Sources, tmp_path: Path
 ) -> None:
     copies = [shutil.copytree(sources.packed, tmp_path / f"{i}.hr") for i in range(12)]

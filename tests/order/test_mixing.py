@@ -1,4 +1,4 @@
-"""Mixed batches: one stream for any threads and ranks, resumed anywhere; labels and refusals."""
+"""Mixed batches: the same for any threads and ranks, resumed anywhere; labels and refusals."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def loader(source: Any, mix: Any, **options: Any) -> hr.Loader:
 
 
 def rows(batch: Any) -> list[bytes]:
-    """Everything that a batch says of each sample, pixels and labels first."""
+    """Everything that a batch has of each sample, beginning with pixels and labels."""
     pixels, labels, fields = batch
     targets = labels if isinstance(labels, tuple) else (labels,)
     columns = [pixels, *targets, *fields.values()]
@@ -53,7 +53,7 @@ def rows(batch: Any) -> list[bytes]:
 
 
 def whole(packed: Path, mix: Any, world_size: int, **options: Any) -> list[list[bytes]]:
-    """The steps of an epoch, put together from its ranks."""
+    """The steps of an epoch, put together from all ranks."""
     steps: list[list[bytes]] = []
     for rank in range(world_size):
         part = {"rank": rank, "world_size": world_size, "batch_size": STEP // world_size}
@@ -70,14 +70,16 @@ def digest(steps: list[list[bytes]]) -> str:
 
 
 @pytest.mark.parametrize("mix", MIXES)
-def test_one_hash_for_any_number_of_threads_and_ranks(packed: Path, mix: str) -> None:
+def test_mixed_batches_have_one_hash_for_any_number_of_threads_and_ranks(
+    packed: Path, mix: str
+) -> None:
     expected = whole(packed, MIXES[mix], 1, num_threads=1)
     assert [len(step) for step in expected] == [24, 24, 5]
     for world_size, threads in ((1, 2), (1, 3), (1, 8), (2, 1), (2, 3), (3, 2), (4, 1), (4, 8)):
         assert digest(whole(packed, MIXES[mix], world_size, num_threads=threads)) == digest(
             expected
         )
-    # Every rank has one sample or none in the last step.
+    # In the last step every rank has one sample or none.
     assert digest(whole(packed, MIXES[mix], 24, num_threads=1)) == digest(expected)
     options = {"drop_last": True, "num_threads": 2, "prefetch": 5}
     assert whole(packed, MIXES[mix], 4, **options) == expected[:2]
@@ -92,7 +94,9 @@ def test_a_padded_step_is_mixed_with_its_padding(packed: Path, mix: str) -> None
 
 
 @pytest.mark.parametrize("mix", MIXES)
-def test_every_boundary_can_be_resumed_with_other_threads_and_ranks(packed: Path, mix: str) -> None:
+def test_every_batch_boundary_can_be_resumed_with_other_threads_and_ranks(
+    packed: Path, mix: str
+) -> None:
     expected, following = [], []
     options = {"batch_size": 8}
     with loader(packed, MIXES[mix], **options) as source:
@@ -130,14 +134,12 @@ def test_repeats_of_a_sample_are_mixed_with_other_samples_on_any_number_of_ranks
             index, partner = fields["index"], fields["partner"]
             if mix == "MixUp":
                 assert partner.tolist() == np.roll(index, 1).tolist()
-            if len(index) == STEP:  # the last step has two samples alone, one of them at both ends
+            if len(index) == STEP:  # the last step is short; one of its samples is at both ends
                 assert (index != partner).all()
 
 
 @pytest.mark.parametrize("mix", ["MixUp", "either", "timm, pair"])
-def test_a_batch_of_one_and_one_of_none_are_what_torch_makes_of_them(
-    packed: Path, mix: str
-) -> None:
+def test_a_batch_of_one_sample_or_of_none_is_mixed_as_by_torch(packed: Path, mix: str) -> None:
     with loader(packed, MIXES[mix], sampler=samplers.Subset([3, 9, 11]), batch_size=1) as source:
         for _, labels, fields in source:
             assert fields["partner"] == fields["index"]
@@ -168,13 +170,13 @@ def test_soft_labels_add_up_to_one(packed: Path, mix: str) -> None:
             np.testing.assert_allclose(labels.sum(axis=1), 1, atol=1e-6)
 
 
-def test_a_partner_has_the_pixels_of_its_own_place_and_a_substitute_is_one_for_both(
+def test_a_partner_has_the_pixels_of_its_own_row_or_of_its_substitute(
     tmp_path: Path,
 ) -> None:
     tree = images.plain_tree(tmp_path / "photos", 24, CLASSES)
     broken = sorted(tree.rglob("*.jpg"))[7]
     broken.write_bytes(broken.read_bytes()[:300])
-    mix = t.CutMix(0.01, labels="pair")  # all of the one or all of the other
+    mix = t.CutMix(0.01, labels="pair")  # one image or the other as a whole
     expected = whole(tree, mix, 1, on_error="replace")
     for world_size in (2, 4, 8):
         assert whole(tree, mix, world_size, on_error="replace") == expected
@@ -191,7 +193,7 @@ def test_a_partner_has_the_pixels_of_its_own_place_and_a_substitute_is_one_for_b
         list(source)
 
 
-def test_lent_memory_and_held_batches_have_all_fields(
+def test_batches_in_lent_memory_and_held_batches_have_all_fields(
     packed: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     allocate = lambda size: torch.empty(size, dtype=torch.uint8)  # noqa: E731
@@ -208,7 +210,7 @@ def test_lent_memory_and_held_batches_have_all_fields(
             assert again == [rows(batch) for batch in anew]
 
 
-def test_the_iterable_dataset_and_a_users_order_are_mixed_too(packed: Path) -> None:
+def test_batches_of_an_iterable_dataset_and_of_a_users_order_are_mixed_too(packed: Path) -> None:
     mix = MIXES["either"]
     dataset = hr.IterableDataset(packed, STEP, shuffle=True, seed=7, transform=[*CROP, mix])
     with loader(packed, mix, output="torch") as source:
@@ -237,7 +239,7 @@ def test_the_iterable_dataset_and_a_users_order_are_mixed_too(packed: Path) -> N
 
 @pytest.mark.parametrize("mix", ["either", "timm, pair"])
 @pytest.mark.parametrize("by", ["epoch", "step"])
-def test_a_batch_of_a_changing_resolution_is_mixed_as_one_of_that_size_alone(
+def test_a_batch_of_a_scheduled_size_is_mixed_as_if_that_size_were_the_only_one(
     packed: Path, mix: str, by: str
 ) -> None:
     sizes = {"epoch": {0: (6, 8), 1: (10, 12)}, "step": {0: (6, 8), 3: (10, 12), 5: (4, 4)}}[by]
@@ -262,7 +264,7 @@ def test_a_batch_of_a_changing_resolution_is_mixed_as_one_of_that_size_alone(
         assert epochs(world_size, t.Schedule(sizes, by=by)) == expected
 
 
-def test_views_of_one_image_are_mixed_as_its_list_alone(packed: Path) -> None:
+def test_a_single_view_is_mixed_as_its_plain_list_of_transforms(packed: Path) -> None:
     with loader(packed, MIXES["MixUp"]) as source:
         expected = [rows(batch) for batch in source]
     view = t.Views([*CROP, MIXES["MixUp"]])
@@ -271,7 +273,7 @@ def test_views_of_one_image_are_mixed_as_its_list_alone(packed: Path) -> None:
         assert [rows((pixels[0], *rest)) for pixels, *rest in source] == expected
 
 
-def test_what_cannot_be_mixed_is_refused_by_its_name(packed: Path) -> None:
+def test_impossible_mixes_are_refused_by_name(packed: Path) -> None:
     for steps, options, text in (
         ([t.MixUp(num_classes=CLASSES), *CROP], {}, "not the last transform"),
         ([*CROP, t.MixUp(num_classes=5), t.CutMix(num_classes=5)], {}, "not the last transform"),

@@ -1,4 +1,4 @@
-"""Saved states of paired datasets: the second image goes on with the first, in every form."""
+"""Saved states of paired datasets: the second image resumes with the first, in every form."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ORDERS: dict[str, dict[str, Any]] = {
     "shuffled": {"shuffle": True},
     "user": {"sampler": [i * 5 % COUNT for i in range(COUNT)]},
 }
-# The field that the second image is in.
+# The field that holds the second image.
 FORMS = {"folders": "target", "packed": "target", "columns": "hr", "masks": "mask"}
 IMAGES = ("folders", "packed", "columns")
 
@@ -41,7 +41,8 @@ def png(pixels: Any) -> bytes:
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same pairs as two folders, as a packed set and as two columns of Parquet; and masks."""
+    """The same pairs as two folders, as a packed dataset and as two columns of Parquet; and
+    masks."""
     arrow = pytest.importorskip("pyarrow")
     parquet = pytest.importorskip("pyarrow.parquet")
     found = tmp_path_factory.mktemp("pairs")
@@ -103,7 +104,7 @@ def test_every_form_of_pairs_gives_the_same_pairs_in_the_same_order(root: Path, 
     with loader(root, form, shuffle=True) as one, loader(root, "folders", shuffle=True) as other:
         found = pairs(one) + pairs(one)
         assert found == pairs(other) + pairs(other)
-    assert len(set(found)) == 2 * COUNT  # each drawn anew in the second epoch
+    assert len(set(found)) == 2 * COUNT  # each pair drawn anew in the second epoch
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -148,7 +149,7 @@ def test_world_sizes_may_change_and_every_pair_comes_exactly_once(root: Path, fo
                 with loader(root, form, shuffle=True, **part) as one:
                     if state is not None:
                         one.load_state_dict(state)
-                        if state["epoch"]:  # the chain came to its end early
+                        if state["epoch"]:  # the chain ended early
                             break
                     found += pairs(itertools.islice(one, steps))
                     states.append(one.state_dict())
@@ -182,7 +183,7 @@ def test_another_process_goes_on_with_the_same_pairs(root: Path, form: str) -> N
 def test_replaced_pairs_are_the_same_after_a_resume_at_every_batch(
     root: Path, tmp_path: Path
 ) -> None:
-    """A substitute brings its own second image; with other threads, and wherever a run begins."""
+    """A substitute brings its own second image, with other threads and wherever a run begins."""
     for name in ("lr", "hr"):
         (tmp_path / name).mkdir()
         for file in (root / name).iterdir():

@@ -1,4 +1,4 @@
-"""Orders and states of any configuration: what hypothesis comes up with, not what we thought of."""
+"""Orders and states of random configurations, drawn by Hypothesis."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def numbers(batches: Any) -> list[int]:
 
 @usual
 @given(order=SHUFFLES, seed=st.integers(0, 2**64 - 1), world=WORLDS, size=SIZES, data=st.data())
-def test_all_ranks_together_have_each_sample_once_or_what_they_say_they_leave_or_repeat(
+def test_all_ranks_together_have_each_sample_once_apart_from_drop_last_and_padding(
     dataset: hr.Dataset, order: dict[str, Any], seed: int, world: int, size: int, data: Any
 ) -> None:
     end = data.draw(st.sampled_from(["", "drop_last", "pad"]))
@@ -58,7 +58,7 @@ def test_all_ranks_together_have_each_sample_once_or_what_they_say_they_leave_or
     for rank in range(world):
         with loader(dataset, rank=rank, **options) as one:
             batches = list(one)
-            # As many on every rank, also where a rank has no sample of the last step left.
+            # All ranks have equally many steps, also if a rank has no sample left for the last one.
             steps = (
                 COUNT // (size * world) if end == "drop_last" else rounded_up(COUNT, size * world)
             )
@@ -80,7 +80,7 @@ def test_all_ranks_together_have_each_sample_once_or_what_they_say_they_leave_or
 
 @usual
 @given(order=SHUFFLES, seed=st.integers(0, 2**64 - 1), data=st.data())
-def test_an_epoch_cut_anywhere_goes_on_with_other_ranks_and_sizes_to_the_same_end(
+def test_an_epoch_stopped_anywhere_resumes_with_other_ranks_and_sizes_to_the_same_end(
     dataset: hr.Dataset, order: dict[str, Any], seed: int, data: Any
 ) -> None:
     with loader(dataset, seed=seed, batch_size=COUNT, **order) as whole:
@@ -116,7 +116,7 @@ def test_an_epoch_cut_anywhere_goes_on_with_other_ranks_and_sizes_to_the_same_en
         st.lists(st.integers(), max_size=2),
     ),
 )
-def test_a_state_with_any_other_value_is_refused_or_a_place_that_there_is(
+def test_a_state_with_any_changed_value_is_refused_or_is_a_valid_position(
     dataset: hr.Dataset, name: str, value: Any
 ) -> None:
     with loader(dataset, batch_size=4, shuffle=True) as one:

@@ -77,7 +77,7 @@ def test_padding_repeats_samples_as_often_as_distributed_sampler_does(
 
 @pytest.mark.parametrize("count", [0, 1, 2, 7, COUNT])
 @pytest.mark.parametrize("world_size", [2, 3, 4, 8, 16])
-def test_padding_of_a_users_sampler_begins_it_again_as_distributed_sampler_does(
+def test_padding_of_a_users_sampler_repeats_its_beginning_as_distributed_sampler_does(
     packed: Path, world_size: int, count: int
 ) -> None:
     chosen = [i * 5 % COUNT for i in range(count)]
@@ -91,13 +91,13 @@ def test_padding_of_a_users_sampler_begins_it_again_as_distributed_sampler_does(
     ]
     assert sorted(found) == sorted(chosen[i] for share in shares for i in share)
     assert all(len({len(batches[s]) for batches in ranks}) == 1 for s in range(len(ranks[0])))
-    # A subset of Headrace's own, in order, is padded alike.
+    # Headrace's own Subset, in order, is padded in the same way.
     if count > 1:
         own = parts(packed, world_size, 3, pad=True, sampler=hr.samplers.Subset(chosen))
         assert own == ranks
 
 
-def test_padding_of_a_users_sampler_is_the_same_after_a_resume_and_drawn_anew(
+def test_padding_of_a_users_sampler_is_the_same_after_a_resume_with_new_draws(
     packed: Path,
 ) -> None:
     def one(rank: int) -> hr.Loader:
@@ -121,7 +121,7 @@ def test_padding_of_a_users_sampler_is_the_same_after_a_resume_and_drawn_anew(
             return fields["index"].tolist(), images_found
 
     with one(0) as loader:
-        state = {**loader.state_dict(), "position": 4}  # behind what other ranks took
+        state = {**loader.state_dict(), "position": 4}  # after the samples that other ranks took
     whole = [last(rank, None) for rank in range(4)]
     assert [indices for indices, _ in whole] == [[3, 1], [4, 15], [9, 3], [1, 4]]
     rest = [last(rank, state) for rank in range(4)]
@@ -154,7 +154,7 @@ RANK = """
 
 
 def together(forked: forking.Parent, packed: Path, store: Path, *options: str) -> list[Any]:
-    """What each of some processes in one group printed, for its own options."""
+    """The output of each of several processes in one group, by its own options."""
     running = [
         forked.start(RANK, packed, store, len(options), rank, each)
         for rank, each in enumerate(options)
@@ -182,14 +182,14 @@ def test_ranks_of_a_process_group_share_an_epoch(
         (["{'sampler': [1, 2, 3]}", "{'sampler': [3, 2, 1]}"], "[1, 2, 3] on rank 0 and [3, 2, 1]"),
     ],
 )
-def test_ranks_that_do_not_agree_are_told_both_sides(
+def test_ranks_that_disagree_get_an_error_with_both_values(
     forked: forking.Parent, packed: Path, tmp_path: Path, options: list[str], words: str
 ) -> None:
     for answer in together(forked, packed, tmp_path / "store", *options):
         assert words in answer
 
 
-def test_ranks_with_different_datasets_are_told(
+def test_ranks_with_different_datasets_get_an_error(
     forked: forking.Parent, packed: Path, folder: Path, tmp_path: Path
 ) -> None:
     running = [
@@ -224,7 +224,7 @@ ALONE = """
 
 
 @pytest.mark.slow
-def test_a_rank_that_does_not_come_is_no_hang(
+def test_a_missing_rank_is_an_error_and_no_hang(
     forked: forking.Parent, packed: Path, tmp_path: Path
 ) -> None:
     running = [forked.start(ALONE, packed, tmp_path / "store", rank) for rank in range(2)]
@@ -274,7 +274,7 @@ INTERRUPTED = """
 """
 
 
-def test_a_rank_that_is_interrupted_while_they_agree_is_known_to_the_others_and_may_come_again(
+def test_ranks_learn_that_another_was_interrupted_during_the_agreement_and_it_may_try_again(
     forked: forking.Parent, tmp_path: Path
 ) -> None:
     running = [forked.start(INTERRUPTED, tmp_path / "store", rank) for rank in range(2)]

@@ -1,4 +1,4 @@
-"""Saved states: the rest of the stream, exactly, whatever changed between saving and loading."""
+"""Saved states: exactly the rest of the stream, whatever changed between saving and loading."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_every_batch_boundary_of_an_epoch_can_be_resumed_with_anything_changed(
             other.load_state_dict(state)  # the same loader, again and again
             assert samples([next(iter(other))]) == expected[len(found) :][:8]
             found += samples([next(iterator)])
-        # The state of the end is the start of the next epoch.
+        # The state at the end is that of the start of the next epoch.
         with loader(packed, **options) as changed:
             changed.load_state_dict(first.state_dict())
             assert samples(changed) == following
@@ -114,7 +114,7 @@ def test_chains_of_five_world_size_changes_give_every_sample_exactly_once(
                     with loader(dataset, **part, **options) as one:
                         if state is not None:
                             one.load_state_dict(state)
-                            if state["epoch"]:  # the chain came to its end early
+                            if state["epoch"]:  # the chain ended early
                                 break
                         found += samples(itertools.islice(one, steps))
                         states.append(one.state_dict())
@@ -124,7 +124,7 @@ def test_chains_of_five_world_size_changes_give_every_sample_exactly_once(
             assert sorted(found) == sorted(expected)
 
 
-def test_a_state_is_small_json_and_counts_what_was_handed_out(packed: Path) -> None:
+def test_a_state_is_small_json_and_counts_the_samples_handed_out(packed: Path) -> None:
     weights = hr.samplers.Weighted([0.1 + i for i in range(COUNT)])
     with loader(packed, sampler=weights, prefetch=8) as source:
         assert source.state_dict()["position"] == 0
@@ -136,7 +136,7 @@ def test_a_state_is_small_json_and_counts_what_was_handed_out(packed: Path) -> N
             next(iterator)
 
 
-def test_a_resumed_epoch_with_drop_last_drops_what_is_no_whole_step(packed: Path) -> None:
+def test_a_resumed_epoch_with_drop_last_drops_the_incomplete_step(packed: Path) -> None:
     with loader(packed, shuffle=True) as whole:
         expected = samples(whole)
         source = iter(whole)

@@ -1,4 +1,4 @@
-"""A user's sampler: it says which samples come, whatever else is set, and runs again on resume."""
+"""A user's sampler decides which samples come whatever else is set, and runs again on a resume."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def made(epoch: int, count: int = 30) -> list[int]:
     return list(sampler)
 
 
-def test_samples_come_as_the_sampler_gives_them(packed: Path) -> None:
+def test_samples_come_in_the_samplers_order(packed: Path) -> None:
     chosen = [5, 52, 0, 5, 5, 17, 3, 2, 1, 30, 5]
 
     def generator() -> Iterator[int]:
@@ -71,7 +71,7 @@ def test_samples_come_as_the_sampler_gives_them(packed: Path) -> None:
     subset = torch.utils.data.SubsetRandomSampler(chosen)
     for sampler in (chosen, tuple(chosen), np.array(chosen), torch.tensor(chosen), generator):
         with loader(packed, sampler) as source:
-            for _ in range(2):  # anew each epoch
+            for _ in range(2):  # drawn anew each epoch
                 assert indices(source) == chosen
     with loader(packed, subset) as source:
         assert sorted(indices(source)) == sorted(chosen)
@@ -80,7 +80,7 @@ def test_samples_come_as_the_sampler_gives_them(packed: Path) -> None:
 
 @pytest.mark.parametrize("count", [0, 1, 7, 8, 9, 16, 200])
 @pytest.mark.parametrize("drop_last", [False, True])
-def test_batches_are_of_batch_size_but_for_the_last(
+def test_all_batches_but_the_last_have_batch_size_samples(
     packed: Path, count: int, drop_last: bool
 ) -> None:
     chosen = [i * 7 % COUNT for i in range(count)]
@@ -91,7 +91,7 @@ def test_batches_are_of_batch_size_but_for_the_last(
         assert len(source) == len(sizes)
 
 
-def test_the_stream_is_the_same_for_any_threads_prefetch_and_backend(packed: Path) -> None:
+def test_the_samplers_stream_is_the_same_for_any_threads_prefetch_and_backend(packed: Path) -> None:
     streams = []
     for threads, prefetch, backend in itertools.product((1, 3), (1, 8), ("mmap", "pread")):
         options = {"num_threads": threads, "prefetch": prefetch}
@@ -118,7 +118,9 @@ def test_set_epoch_is_called_on_a_sampler_that_has_it(packed: Path) -> None:
 
 
 @pytest.mark.parametrize("saved_at", range(5))
-def test_a_saved_state_replays_the_sampler_to_its_place(packed: Path, saved_at: int) -> None:
+def test_a_saved_state_runs_the_sampler_again_up_to_its_position(
+    packed: Path, saved_at: int
+) -> None:
     with loader(packed, Shuffled()) as whole:
         expected = batches(whole) + batches(whole)
     with loader(packed, Shuffled(), num_threads=1) as first:
@@ -136,7 +138,7 @@ def test_a_saved_state_replays_the_sampler_to_its_place(packed: Path, saved_at: 
 
 
 @pytest.mark.parametrize("pad", [False, True])
-def test_a_sampler_that_draws_otherwise_than_before_is_refused_and_not_followed(
+def test_a_sampler_that_gives_other_samples_after_a_resume_is_refused(
     packed: Path, pad: bool
 ) -> None:
     def drawn() -> Iterator[int]:
@@ -179,8 +181,10 @@ def test_a_sampler_that_draws_otherwise_than_before_is_refused_and_not_followed(
                 other.load_state_dict({**state, "drawn": broken})
 
 
-def test_a_state_of_a_sampler_that_shards_itself_tells_its_own_rank_alone(packed: Path) -> None:
-    """Of another rank or number of ranks, whose samples are others, it cannot tell."""
+def test_a_state_of_a_sampler_that_splits_by_rank_is_checked_only_for_its_own_rank(
+    packed: Path,
+) -> None:
+    """The samples of another rank or number of ranks differ, so they cannot be checked."""
 
     def one(rank: int, world_size: int, seed: int = 3) -> hr.Loader:
         sampler = torch.utils.data.DistributedSampler(range(COUNT), world_size, rank, seed=seed)
@@ -217,7 +221,7 @@ def test_ranks_split_the_samplers_order_as_they_split_headraces_own(
             assert len(batches(short)) == len(short) == -(-count // (4 * world_size))
 
 
-def test_a_sampler_that_shards_itself_is_not_split_again(packed: Path) -> None:
+def test_a_sampler_that_splits_by_rank_itself_is_not_split_again(packed: Path) -> None:
     found = []
     for rank in range(3):
         sampler = torch.utils.data.DistributedSampler(range(COUNT), 3, rank, seed=3)
@@ -227,7 +231,7 @@ def test_a_sampler_that_shards_itself_is_not_split_again(packed: Path) -> None:
             assert indices(source) == list(sampler)
             assert len(source) == 4
             found += list(sampler)
-            # And goes on at its own place.
+            # It resumes at its own position.
             source.set_epoch(1)
             next(iterator := iter(source))
             state = source.state_dict()
@@ -237,7 +241,7 @@ def test_a_sampler_that_shards_itself_is_not_split_again(packed: Path) -> None:
     assert set(found) == set(range(COUNT))
 
 
-def test_what_a_sampler_raises_comes_out_behind_the_batches_before(packed: Path) -> None:
+def test_an_exception_of_a_sampler_comes_after_the_batches_before_it(packed: Path) -> None:
     def failing() -> Iterator[int]:
         yield from range(20)
         raise RuntimeError("the sampler's own words")
@@ -250,7 +254,7 @@ def test_what_a_sampler_raises_comes_out_behind_the_batches_before(packed: Path)
 
 
 @pytest.mark.parametrize("index", [-1, COUNT, 2**63, 2.5, "3", None])
-def test_what_is_no_sample_number_is_named(packed: Path, index: Any) -> None:
+def test_a_value_that_is_no_sample_number_is_named_in_the_error(packed: Path, index: Any) -> None:
     with loader(packed, [*range(8), index]) as source:
         iterator = iter(source)
         assert len(next(iterator)[0]) == 8
@@ -258,14 +262,14 @@ def test_what_is_no_sample_number_is_named(packed: Path, index: Any) -> None:
             next(iterator)
 
 
-def test_no_setting_submits_more_than_may_wait(packed: Path) -> None:
+def test_no_setting_submits_more_batches_than_may_wait(packed: Path) -> None:
     settings = {"batch_size": 1, "prefetch": 1024, "read_ahead": 4096}
     chosen = [i % COUNT for i in range(5000)]
     with loader(packed, chosen, transform=[hr.transforms.Resize((1, 1))], **settings) as source:
         assert indices(source) == chosen
 
 
-def test_a_state_at_the_end_of_a_sampler_goes_on_with_the_next_epoch(packed: Path) -> None:
+def test_a_state_at_the_end_of_a_sampler_resumes_with_the_next_epoch(packed: Path) -> None:
     with loader(packed, Shuffled()) as source:
         state = {**source.state_dict(), "epoch": 3, "position": 30}
         source.load_state_dict(state)
@@ -274,7 +278,7 @@ def test_a_state_at_the_end_of_a_sampler_goes_on_with_the_next_epoch(packed: Pat
         assert indices(source) == made(4)
 
 
-def test_what_cannot_be_iterated_every_epoch_is_refused(packed: Path) -> None:
+def test_a_sampler_that_cannot_be_iterated_every_epoch_is_refused(packed: Path) -> None:
     with pytest.raises(ArgumentError, match="used up"):
         loader(packed, iter([1, 2]))
     with pytest.raises(ArgumentError, match="no iterable"):
@@ -285,7 +289,7 @@ def test_what_cannot_be_iterated_every_epoch_is_refused(packed: Path) -> None:
         len(source)
 
 
-def test_a_break_in_the_middle_leaves_nothing_of_the_old_epoch(packed: Path) -> None:
+def test_after_a_break_no_batch_of_the_old_epoch_comes(packed: Path) -> None:
     with loader(packed, Shuffled()) as source:
         next(iter(source))
         assert indices(source) == made(1)

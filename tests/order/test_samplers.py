@@ -1,4 +1,4 @@
-"""Headrace's own samplers and windowed shuffling, through the loader."""
+"""Headrace's own samplers and windowed shuffling in the loader."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_a_sample_that_is_drawn_twice_is_augmented_differently(packed: Path) -> 
     assert len(set(pixels)) == 8
 
 
-def test_class_balanced_has_equally_many_of_each_label(tmp_path: Path) -> None:
+def test_class_balanced_gives_equally_many_samples_of_each_label(tmp_path: Path) -> None:
     tree = images.plain_tree(tmp_path / "photos", 40, 4)
     for name in ("class0", "class1"):
         for path in sorted((tree / name).iterdir())[1:]:
@@ -107,7 +107,7 @@ def seen(batches: Any) -> list[tuple[int, bytes]]:
 
 
 def steps_of(packed: Path, ranks: int, batch_size: int, state: Any = None) -> list[Any]:
-    """An epoch of three repeats, or the rest of one: each step's samples of each rank."""
+    """An epoch of three repeats, or its rest: the samples of each rank in each step."""
     parts = []
     for rank in range(ranks):
         part = {"rank": rank, "world_size": ranks, "batch_size": batch_size}
@@ -156,7 +156,7 @@ def test_a_step_of_repeats_is_the_same_for_any_number_of_ranks(packed: Path) -> 
     assert joined(steps_of(packed, 3, 8)) == joined(steps_of(packed, 4, 6)) == alone
 
 
-def test_repeats_go_on_at_any_batch_with_any_ranks_and_batch_size(packed: Path) -> None:
+def test_repeats_resume_at_any_batch_with_any_ranks_and_batch_size(packed: Path) -> None:
     def flat(steps: list[Any]) -> list[tuple[int, bytes]]:
         return [sample for step in steps for part in step for sample in part]
 
@@ -175,7 +175,7 @@ def test_repeats_go_on_at_any_batch_with_any_ranks_and_batch_size(packed: Path) 
             next(iterator)
 
 
-def test_samplers_and_windows_that_cannot_be_are_refused(packed: Path) -> None:
+def test_impossible_samplers_and_windows_are_refused(packed: Path) -> None:
     samplers = hr.samplers
     for options, words in (
         ({"sampler": samplers.Subset([COUNT])}, f"sample {COUNT}"),
@@ -202,7 +202,7 @@ def test_samplers_and_windows_that_cannot_be_are_refused(packed: Path) -> None:
             loader(packed, **options)
 
 
-def test_weights_in_the_place_of_a_mixs_parts_are_refused_with_what_was_meant() -> None:
+def test_weights_in_place_of_the_parts_of_a_mix_are_refused_with_the_right_call() -> None:
     with pytest.raises(ArgumentError, match=r"parts is \[3, 1\].*Mix\(weights=\[3, 1\]\)"):
         hr.samplers.Mix([3, 1])
     with pytest.raises(ArgumentError, match="Mix"):

@@ -1,4 +1,4 @@
-"""The stream of batches: the same however it is made, and every sample exactly once."""
+"""The stream of batches: independent of how it is made, with every sample exactly once."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def augmented() -> list:
 
 
 def stream_hash(dataset, *, epochs: int = 2, **options: object) -> str:
-    """SHA-256 over all bytes of images and labels, in the order in which they come."""
+    """SHA-256 over all bytes of images and labels in order."""
     settings = {"batch_size": 8, "shuffle": True, "seed": 5, "transform": augmented()}
     digest = hashlib.sha256()
     with hr.Loader(dataset, output="numpy", **{**settings, **options}) as loader:
@@ -48,7 +48,7 @@ def stream_hash(dataset, *, epochs: int = 2, **options: object) -> str:
 
 
 def keys(dataset, *, epoch: int = 0, **options: object) -> list[str]:
-    """The key of each sample in the order in which they come."""
+    """The key of each sample in order."""
     settings = {"batch_size": 8, "transform": [hr.transforms.Resize((8, 8))], "fields": ["key"]}
     with hr.Loader(dataset, output="numpy", **{**settings, **options}) as loader:
         loader.set_epoch(epoch)
@@ -76,7 +76,7 @@ def test_the_stream_is_the_same_for_any_prefetch_and_read_ahead(
     assert stream_hash(packed, prefetch=prefetch, read_ahead=40) == base
 
 
-def test_a_folder_in_place_and_its_packed_form_give_one_stream(folder: Path, packed: Path) -> None:
+def test_a_folder_in_place_and_packed_gives_the_same_stream(folder: Path, packed: Path) -> None:
     assert stream_hash(folder) == stream_hash(packed)
 
 
@@ -105,7 +105,7 @@ def test_epochs_have_different_orders_of_the_same_samples(packed: Path) -> None:
     first, second = keys(packed, shuffle=True), keys(packed, shuffle=True, epoch=1)
     assert first != second
     assert sorted(first) == sorted(second)
-    # No sample stays much more often than chance has it: one in expectation.
+    # Samples keep their position no more often than by chance: one is expected.
     assert sum(a == b for a, b in zip(first, second, strict=True)) < 10
 
 
@@ -136,7 +136,7 @@ def test_with_shuffle_each_image_still_comes_with_its_own_label_and_key(packed: 
             }
 
     in_order = samples(shuffle=False)
-    assert len({image for image, _ in in_order.values()}) == COUNT  # all differ
+    assert len({image for image, _ in in_order.values()}) == COUNT  # all of them differ
     assert samples(shuffle=True) == in_order
 
 
@@ -167,11 +167,11 @@ EVERY_WAY = """
 """
 
 
-def test_one_hash_for_any_threads_prefetch_backend_and_instruction_set(
+def test_the_stream_has_one_hash_for_any_threads_prefetch_backend_and_instruction_set(
     packed: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hashes = []
-    for kernels in ("scalar", ""):  # "": the best that this CPU has
+    for kernels in ("scalar", ""):  # "" means the best that this CPU has
         monkeypatch.setenv("HEADRACE_SIMD", kernels)
         out = processes.run(EVERY_WAY, packed, Path(__file__).parent, timeout=300)
         hashes += out.split()

@@ -1,4 +1,4 @@
-"""The order of headrace.DataLoader: torch's own, for every sampler, and the same after a resume."""
+"""The order of headrace.DataLoader: torch's own for every sampler, and the same after a resume."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ COUNT = 53
 
 @pytest.fixture(scope="module")
 def numbered(tmp_path_factory: pytest.TempPathFactory) -> datasets.ImageFolder:
-    """A folder whose labels are the numbers of its samples, so that labels show the order."""
+    """A folder whose labels are the sample numbers, so that labels show the order."""
     root = images.plain_tree(tmp_path_factory.mktemp("torch-order"), COUNT, 3, side=16)
     folder = datasets.ImageFolder(str(root), tv.Compose([tv.CenterCrop(8), tv.PILToTensor()]))
     folder.samples = [(path, number) for number, (path, _) in enumerate(folder.samples)]
@@ -34,7 +34,7 @@ def weights() -> torch.Tensor:
 
 
 class Eager:
-    """A batch sampler that draws when it is asked for an iterator, not with the first batch."""
+    """A batch sampler that draws when its iterator is made, and not with the first batch."""
 
     def __len__(self) -> int:
         return 4
@@ -44,7 +44,7 @@ class Eager:
 
 
 class Uneven:
-    """Batches of several lengths, of NumPy-like and tensor indices, with repetitions."""
+    """Batches of several lengths, with indices of NumPy and torch, and with repetitions."""
 
     def __len__(self) -> int:
         return 4
@@ -114,7 +114,7 @@ def labels_of(batch: Any) -> Any:
 def run(
     kind: type[data.DataLoader], dataset: data.Dataset, name: str, **options: Any
 ) -> tuple[list[Any], list[bytes]]:
-    """Three epochs of labels, and the states in which the generators are left after each."""
+    """Three epochs of labels, and the generators' states after each."""
     settings = ORDERS[name](dataset)
     torch.manual_seed(17)
     with warnings.catch_warnings():
@@ -143,7 +143,7 @@ def test_samples_come_in_torchs_order_and_leave_generators_as_torch_does(
 @pytest.mark.parametrize(
     "name", ["shuffle", "shuffle by a generator", "weighted", "eager batch sampler"]
 )
-def test_the_order_with_workers_is_that_of_torchs_workers(
+def test_the_order_with_workers_equals_torchs_with_workers(
     numbered: datasets.ImageFolder, name: str, persistent: bool
 ) -> None:
     options = {"num_workers": 2, "persistent_workers": persistent}
@@ -151,7 +151,7 @@ def test_the_order_with_workers_is_that_of_torchs_workers(
     assert mine == run(data.DataLoader, numbered, name, **options)
 
 
-def test_numbers_drawn_between_iter_and_the_first_batch_count_as_in_torch(
+def test_numbers_drawn_between_iter_and_the_first_batch_have_the_same_effect_as_in_torch(
     numbered: datasets.ImageFolder,
 ) -> None:
     def order(kind: type[data.DataLoader]) -> list[Any]:
@@ -163,7 +163,7 @@ def test_numbers_drawn_between_iter_and_the_first_batch_count_as_in_torch(
     assert order(hr.DataLoader) == order(data.DataLoader)
 
 
-def test_subsets_and_concatenations_are_resolved_however_nested(
+def test_nested_subsets_and_concatenations_are_resolved(
     numbered: datasets.ImageFolder,
 ) -> None:
     front = data.Subset(numbered, range(10, 30))
@@ -203,7 +203,7 @@ def augmented(numbered: datasets.ImageFolder) -> datasets.ImageFolder:
 
 
 def pixels(loader: hr.DataLoader) -> torch.Tensor:
-    """An epoch's images, each at the place of its number."""
+    """An epoch's images, each at the index of its number."""
     images_, labels = zip(*loader, strict=True)
     return torch.cat(images_)[torch.cat(labels).argsort(stable=True)]
 
@@ -223,7 +223,7 @@ def test_manual_seed_repeats_a_run_and_epochs_differ(augmented: datasets.ImageFo
     assert not torch.equal(pixels(loader), first[0])
 
 
-def test_a_generator_repeats_a_run_whatever_the_global_one_does(
+def test_a_generator_repeats_a_run_whatever_the_global_generator_does(
     augmented: datasets.ImageFolder,
 ) -> None:
     def epoch() -> torch.Tensor:
@@ -234,7 +234,7 @@ def test_a_generator_repeats_a_run_whatever_the_global_one_does(
 
 
 @pytest.mark.parametrize("options", [{"num_workers": 1}, {"num_workers": 3, "prefetch_factor": 5}])
-def test_augmentations_depend_on_no_threads_and_no_batch_size(
+def test_augmentations_do_not_depend_on_threads_and_batch_size(
     augmented: datasets.ImageFolder, options: dict[str, int]
 ) -> None:
     def epoch(batch_size: int, **options: int) -> torch.Tensor:
@@ -253,7 +253,9 @@ def test_persistent_workers_do_not_repeat_an_epochs_augmentations(
     assert not torch.equal(pixels(loader), pixels(loader))
 
 
-def test_a_sample_that_comes_twice_is_augmented_twice(augmented: datasets.ImageFolder) -> None:
+def test_a_sample_that_comes_twice_is_augmented_differently_each_time(
+    augmented: datasets.ImageFolder,
+) -> None:
     [(batch, labels)] = hr.DataLoader(augmented, 6, sampler=[4, 9, 4, 4, 9, 1])
     assert labels.tolist() == [4, 9, 4, 4, 9, 1]
     fours = batch[labels == 4]
@@ -262,7 +264,7 @@ def test_a_sample_that_comes_twice_is_augmented_twice(augmented: datasets.ImageF
     assert not torch.equal(*batch[labels == 9])
 
 
-def test_with_seed_augmentations_are_of_seed_epoch_and_sample_alone(
+def test_with_a_seed_augmentations_depend_only_on_seed_epoch_and_sample(
     augmented: datasets.ImageFolder,
 ) -> None:
     def epochs(seed: int, **options: Any) -> list[torch.Tensor]:
@@ -292,10 +294,10 @@ RESUMED += [
 
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("name", RESUMED)
-def test_a_loader_goes_on_from_a_saved_state_at_every_batch(
+def test_a_loader_resumes_from_a_saved_state_at_every_batch(
     augmented: datasets.ImageFolder, name: str, workers: int
 ) -> None:
-    """Every second time with another number of workers."""
+    """Every second time with a different number of workers."""
 
     def loader(workers: int = workers) -> hr.DataLoader:
         return hr.DataLoader(augmented, num_workers=workers, **ORDERS[name](augmented))
@@ -305,7 +307,7 @@ def test_a_loader_goes_on_from_a_saved_state_at_every_batch(
 
     torch.manual_seed(8)
     whole = loader()
-    list(whole)  # the state is of the second epoch
+    list(whole)  # the state belongs to the second epoch
     if hasattr(whole.sampler, "set_epoch"):
         whole.sampler.set_epoch(1)
     states, found = [whole.state_dict()], []
@@ -322,16 +324,16 @@ def test_a_loader_goes_on_from_a_saved_state_at_every_batch(
         resumed.load_state_dict(json.loads(text))
         assert resumed.state_dict() == state
         if 0 < done < len(found):
-            iter(resumed)  # looked at and thrown away, as trainers do
+            iter(resumed)  # used and dropped, as trainers do
             assert stream(iter(resumed)) == found[done:]
             assert resumed.state_dict()["epoch"] == 2
         if name.endswith("by a generator") and done == 2:
-            # And so on: augmentations are of the global generator, which is the script's.
+            # Later augmentations depend on the global generator, which belongs to the script.
             assert [labels_of(batch) for batch in resumed] == third
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_epochs_behind_a_resumed_one_are_the_same_where_the_script_puts_its_generators_back(
+def test_epochs_after_a_resumed_one_are_the_same_if_the_script_restores_its_generators(
     augmented: datasets.ImageFolder, workers: int
 ) -> None:
     def loader() -> hr.DataLoader:
@@ -354,7 +356,7 @@ def test_epochs_behind_a_resumed_one_are_the_same_where_the_script_puts_its_gene
 
 
 @pytest.mark.parametrize("draws", [0, 1, 623, 624, 625, 5000])
-def test_a_generator_is_put_back_to_where_it_stood_however_far_that_is(
+def test_a_generator_is_restored_however_many_numbers_it_had_drawn(
     numbered: datasets.ImageFolder, draws: int
 ) -> None:
     def loader() -> hr.DataLoader:
@@ -373,7 +375,7 @@ def test_a_generator_is_put_back_to_where_it_stood_however_far_that_is(
     assert second.generator.get_state().equal(first.generator.get_state())
 
 
-def test_set_epoch_with_another_epoch_than_the_states_begins_that_one(
+def test_set_epoch_with_another_epoch_than_the_states_begins_that_epoch(
     numbered: datasets.ImageFolder,
 ) -> None:
     def loader() -> hr.DataLoader:
@@ -417,7 +419,7 @@ def test_a_state_of_other_samples_is_refused(numbered: datasets.ImageFolder) -> 
 
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("name", ["eager batch sampler", "a users", "lost"])
-def test_a_sampler_that_draws_otherwise_than_before_is_refused_and_not_followed(
+def test_a_sampler_that_gives_other_samples_after_a_resume_is_refused(
     numbered: datasets.ImageFolder, monkeypatch: pytest.MonkeyPatch, name: str, workers: int
 ) -> None:
     class Users:
@@ -443,7 +445,7 @@ def test_a_sampler_that_draws_otherwise_than_before_is_refused_and_not_followed(
     next(iterator)
     next(iterator)
     state = first.state_dict()
-    if name == "lost":  # as of a generator that has drawn too much to be followed
+    if name == "lost":  # as for a generator that drew too many numbers to be replayed
         assert state["generator"] == [4, 2]
         state["generator"] = None
     state = json.loads(json.dumps(state))
@@ -454,7 +456,7 @@ def test_a_sampler_that_draws_otherwise_than_before_is_refused_and_not_followed(
         with pytest.raises(hr.HeadraceError, match="samples again that it gave"):
             next(iter(other))
         assert other.state_dict() == state
-    # Of another of as many ranks, whose samples may be others, it cannot tell.
+    # The samples of another of as many ranks may differ, so they cannot be checked.
     elsewhere = seeded(5)
     elsewhere.load_state_dict(state | {"drawn": [state["drawn"][0], 1, 2]})
     with pytest.raises(hr.HeadraceError, match="2 ranks began, and this is rank 0 of 1"):
@@ -465,14 +467,14 @@ def test_a_sampler_that_draws_otherwise_than_before_is_refused_and_not_followed(
     monkeypatch.undo()
     alike = seeded(4)
     alike.load_state_dict(state)
-    if workers or name == "lost":  # the base seed, which the state has, came first
+    if workers or name == "lost":  # the base seed, which the state has, was drawn first
         torch.empty((), dtype=torch.int64).random_()
     assert [labels_of(batch) for batch in alike] == expected
 
 
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("name", ["shuffle", "weighted", "distributed"])
-def test_a_state_goes_on_at_the_very_next_sample_with_another_batch_size(
+def test_a_state_resumes_at_the_very_next_sample_with_another_batch_size(
     augmented: datasets.ImageFolder, name: str, workers: int
 ) -> None:
     def samples(batches: Any) -> list[tuple[int, bytes]]:

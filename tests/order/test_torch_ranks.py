@@ -26,7 +26,7 @@ WORLD_SIZES = (1, 2, 3, 4, 8, 16)
 
 @pytest.fixture(scope="module")
 def numbered(tmp_path_factory: pytest.TempPathFactory) -> datasets.ImageFolder:
-    """A folder whose labels are the numbers of its samples, so that labels show the order."""
+    """A folder whose labels are the sample numbers, so that labels show the order."""
     root = images.plain_tree(tmp_path_factory.mktemp("torch-ranks"), COUNT, 1, side=16)
     steps = [tv.RandomResizedCrop(8), tv.PILToTensor()]
     folder = datasets.ImageFolder(str(root), tv.Compose(steps))
@@ -35,7 +35,7 @@ def numbered(tmp_path_factory: pytest.TempPathFactory) -> datasets.ImageFolder:
 
 
 class Ranks:
-    """The loaders of all ranks, which take steps together."""
+    """The loaders of all ranks, which take their steps together."""
 
     def __init__(self, numbered: Any, world_size: int, state: Any = None, **options: Any) -> None:
         sampling = {"seed": SEED} | options.pop("sampling", {})
@@ -66,14 +66,15 @@ class Ranks:
 
 
 def whole_order(shuffle: bool = True) -> list[int]:
-    """The epoch's order as torch documents DistributedSampler, without its code or ours."""
+    """The order of the epoch as torch documents DistributedSampler, computed without its code or
+    ours."""
     if not shuffle:
         return list(range(COUNT))
     return torch.randperm(COUNT, generator=torch.Generator().manual_seed(SEED + EPOCH)).tolist()
 
 
 def dealt(order: list[int], done: int, world_size: int, drop_last: bool) -> list[list[int]]:
-    """The samples that are left after ``done``, dealt to the ranks one by one."""
+    """The samples left after ``done``, dealt to the ranks one by one."""
     rest = order[done:]
     if drop_last:
         rest = rest[: len(rest) // world_size * world_size]
@@ -120,7 +121,7 @@ def test_chains_of_world_size_changes_within_an_epoch_give_every_sample_exactly_
         batches += most
         done += sum(len(batch) for step in found for batch in step)
         seen += [sample for step in found for batch in step for sample in batch]
-    # What came twice is the padding of the last turn, and what is missing was cut from the end.
+    # Repeated samples are the padding of the last turn, and missing ones were cut from the end.
     counts, most_padding = collections.Counter(seen), collections.Counter(order[: world_size - 1])
     assert counts - collections.Counter(order) <= most_padding
     missing = len(set(order) - set(seen))
@@ -129,7 +130,7 @@ def test_chains_of_world_size_changes_within_an_epoch_give_every_sample_exactly_
 
 
 @pytest.mark.parametrize("before", [1, 4, 16])
-def test_any_number_of_ranks_goes_on_where_another_stood_and_the_next_epoch_is_torchs(
+def test_any_number_of_ranks_resumes_another_numbers_epoch_and_the_next_epoch_is_torchs(
     numbered: datasets.ImageFolder, before: int
 ) -> None:
     order = whole_order()
@@ -153,7 +154,7 @@ def test_any_number_of_ranks_goes_on_where_another_stood_and_the_next_epoch_is_t
                 assert [labels.tolist() for _, labels in loader] == [b.tolist() for b in whole]
 
 
-def test_samples_have_the_augmentation_they_would_have_had_with_any_number_of_ranks(
+def test_augmentations_do_not_depend_on_the_number_of_ranks(
     numbered: datasets.ImageFolder,
 ) -> None:
     def pixels(steps: Any) -> dict[int, bytes]:
@@ -171,7 +172,7 @@ def test_samples_have_the_augmentation_they_would_have_had_with_any_number_of_ra
 
 
 @pytest.mark.parametrize("drop_last", [False, True])
-def test_batches_of_another_size_begin_whole_at_the_place_of_the_state(
+def test_batches_of_another_size_start_exactly_at_the_states_position(
     numbered: datasets.ImageFolder, drop_last: bool
 ) -> None:
     with Ranks(numbered, 2, batch_size=8) as ranks:
@@ -185,7 +186,7 @@ def test_batches_of_another_size_begin_whole_at_the_place_of_the_state(
             assert ranks.loaders[1].state_dict()["epoch"] == 1
 
 
-def test_samples_that_are_not_grouped_go_on_with_other_ranks_too(
+def test_an_epoch_of_single_samples_resumes_with_other_ranks_too(
     numbered: datasets.ImageFolder,
 ) -> None:
     order = whole_order()
@@ -198,7 +199,7 @@ def test_samples_that_are_not_grouped_go_on_with_other_ranks_too(
         assert [label for step in ranks.steps() for _, label in step] == order[21:]
 
 
-def test_where_nothing_is_left_for_so_many_ranks_the_next_epoch_follows(
+def test_if_too_few_samples_are_left_for_all_ranks_the_next_epoch_follows(
     numbered: datasets.ImageFolder,
 ) -> None:
     with Ranks(numbered, 1, batch_size=114) as ranks:
@@ -219,7 +220,7 @@ class OwnOrder(data.DistributedSampler):
 
 
 class NoSubclass(data.Sampler):
-    """As timm's samplers for several ranks."""
+    """Like timm's samplers for several ranks."""
 
     def __init__(self, dataset: Any, num_replicas: int, rank: int, seed: int) -> None:
         self.places = range(rank, len(dataset), num_replicas)
@@ -235,7 +236,7 @@ class NoSubclass(data.Sampler):
 
 
 @pytest.mark.parametrize("kind", [OwnOrder, NoSubclass])
-def test_ranks_of_samplers_whose_order_is_not_known_are_refused_and_said_why(
+def test_a_change_of_ranks_with_a_sampler_of_unknown_order_is_refused_with_the_reason(
     numbered: datasets.ImageFolder, kind: type
 ) -> None:
     with Ranks(numbered, 3, kind=kind, batch_size=1) as ranks:
@@ -267,7 +268,7 @@ def test_a_state_that_does_not_fit_the_samplers_order_is_refused(
             Ranks(numbered, 2, state | broken, batch_size=3)
     with pytest.raises(hr.HeadraceError, match="version=2, the loader 3"):
         Ranks(numbered, 2, state | {"version": 2}, batch_size=3)
-    # One process without ranks goes on with a sampler for one rank, and with no other order.
+    # A process without ranks resumes with a sampler for one rank, and with no other order.
     alone = hr.DataLoader(numbered, 3, shuffle=True, seed=1)
     with pytest.raises(hr.HeadraceError, match=r"epoch 3 of a sampler .* has a RandomSampler"):
         alone.load_state_dict(state)
@@ -305,7 +306,7 @@ JOB = """
 """
 
 
-def test_three_processes_go_on_in_the_epoch_that_two_began(
+def test_three_processes_resume_the_epoch_that_two_began(
     forked: forking.Parent, numbered: datasets.ImageFolder, tmp_path: Path
 ) -> None:
     def job(world_size: int, steps: int) -> list[int]:
@@ -321,6 +322,6 @@ def test_three_processes_go_on_in_the_epoch_that_two_began(
     begun = job(2, 5)
     assert len(begun) == 40
     rest = job(3, 1000)
-    assert len(rest) == 78  # 77 are left, and three ranks have as many
+    assert len(rest) == 78  # 77 are left; each of three ranks gets 26
     assert set(begun + rest) == set(range(COUNT))
     assert json.loads((tmp_path / "state.json").read_text())["epoch"] == 1
