@@ -1,4 +1,4 @@
-"""Many repetitions of one thing at the price of one start: a process that forks itself.
+"""Many repetitions of a thing for the price of one start: a process that forks itself.
 
 A program imports this, which imports what it needs and does not use Headrace yet.
 `repeat.children(n)` then returns n times, each time in a fresh child; there the program goes on
@@ -21,17 +21,17 @@ _marks = -1
 
 
 def times(usually: int) -> int:
-    """How often a thing is done: as ``make stress`` says, or as ``make test`` has time for."""
+    """How often a thing is repeated: as ``make stress`` says, or as ``make test`` has time for."""
     return int(os.environ.get("HEADRACE_REPETITIONS", usually))
 
 
 class Ending(NamedTuple):
-    status: int  # as of subprocess: negative for a signal, -99 for a hang
+    status: int  # as in subprocess: negative for a signal, -99 for a hang
     seconds: float  # from mark() to the end
 
 
 def mark() -> None:
-    """Says that from here on the process is to end."""
+    """Marks the moment from which on the process should end."""
     os.write(_marks, f"{time.monotonic()}\n".encode())
 
 
@@ -69,5 +69,5 @@ def _ended(child: int, marks: int) -> Ending:
 
 
 def endings(out: str) -> list[Ending]:
-    """What the parent printed."""
+    """The endings that the parent printed."""
     return [Ending(*json.loads(line)) for line in out.splitlines()]

@@ -1,4 +1,4 @@
-"""Images that would take a decoder long are refused from what their headers say."""
+"""Images that would take a decoder long are refused by what their headers say."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MAX_PIXELS, MAX_SCAN_BLOCKS = 89_478_485, 67_108_864  # docs/limits.md
 
 
 def scans(jpeg: bytes) -> list[tuple[list[int], int]]:
-    """Components of each scan, and how many coefficients of a block it has."""
+    """Components of each scan, and how many coefficients of a block the scan has."""
     found, at = [], 2
     while (at := jpeg.find(b"\xff\xda", at)) >= 0:
         count = jpeg[at + 4]
@@ -32,10 +32,8 @@ def scans(jpeg: bytes) -> list[tuple[list[int], int]]:
 
 
 def work(jpeg: bytes) -> int:
-    """Blocks that all scans go through, or of an arithmetic-coded file coefficients.
-
-    Of a frame whose sides are whole MCUs, so that a scan of one component has no fewer blocks.
-    """
+    """Blocks that all scans visit, or coefficients if a file is arithmetic-coded. The sides must be
+    whole MCUs, so that a scan of one component has no fewer blocks."""
     frame = next(at for at in range(len(jpeg)) if re.match(b"\xff[\xc0-\xc2\xc9\xca]", jpeg[at:]))
     height, width = (int.from_bytes(jpeg[frame + i : frame + i + 2], "big") for i in (5, 7))
     factors = {
@@ -83,10 +81,10 @@ def test_work_of_scans_is_limited_to_the_block(kind: str) -> None:
 
 @pytest.mark.parametrize("colour", ["grey", "ycc", "rgb", "cmyk", "ycck"])
 @pytest.mark.parametrize("sampling", ["4:4:4", "4:2:0"])
-def test_no_usual_progressive_file_of_the_largest_image_meets_the_limit(
+def test_usual_progressive_files_of_the_largest_image_stay_below_the_limit(
     colour: str, sampling: str
 ) -> None:
-    """By libjpeg's script, with half of the limit to spare for other encoders."""
+    """With libjpeg's script, and half of the limit left for other encoders."""
     small = images.jpeg(96, 64, sampling, colour=colour, flags=("progressive",))
     assert len(scans(small)) >= 6
     assert work(small) * MAX_PIXELS / (96 * 64) < MAX_SCAN_BLOCKS * 0.51
@@ -99,7 +97,7 @@ def arithmetic_of_25_megapixels() -> bytes:
     return whole[:1000] + b"\xff\xd9"
 
 
-def test_every_door_refuses_it_by_default(
+def test_every_entry_point_refuses_such_an_image_by_default(
     arithmetic_of_25_megapixels: bytes, tmp_path: Path
 ) -> None:
     data = arithmetic_of_25_megapixels
@@ -158,8 +156,8 @@ def test_a_dataset_may_raise_the_limit(tmp_path: Path) -> None:
         assert np.array_equal(dataset[0].image, hr.functional.decode(data))
 
 
-def test_memory_for_coefficients_and_rows_is_refused_before_image_data_is_read() -> None:
-    """The file has none, and would be truncated if anybody had looked."""
+def test_too_much_memory_for_coefficients_and_rows_is_refused_before_image_data_is_read() -> None:
+    """The file has no image data, and would be truncated if they had been read."""
     whole = slow_images.empty_scans(1016, 1016, scans=2)
     header = whole[: whole.index(b"\xff\xda") + 14]
     coefficients, rows = 3 * 128 * 127**2, 32 * 1016 * 4
@@ -173,8 +171,8 @@ def test_memory_for_coefficients_and_rows_is_refused_before_image_data_is_read()
 
 
 @pytest.mark.parametrize("idat", [1 << 30, 1000])
-def test_image_data_that_is_longer_than_its_rows_ever_need_is_a_limit(idat: int) -> None:
-    """Stored blocks of nothing, and at the end one with the row."""
+def test_image_data_longer_than_its_rows_can_need_is_a_limit_error(idat: int) -> None:
+    """Empty stored blocks, and at the end one with the row."""
     row = bytes(9)
     room = 2 * len(row) + (1 << 20)
     last = b"\1" + len(row).to_bytes(2, "little") + (0xFFFF - len(row)).to_bytes(2, "little") + row
@@ -189,7 +187,7 @@ def test_image_data_that_is_longer_than_its_rows_ever_need_is_a_limit(idat: int)
     )
 
 
-def test_what_follows_the_end_of_a_pngs_stream_is_not_counted() -> None:
+def test_bytes_after_the_end_of_a_pngs_stream_are_not_counted() -> None:
     stream = zlib.compress(bytes(9))
     data = slow_images.png(1, 1, data=stream + bytes(2 << 20))
     assert hr.functional.decode(data).shape == (1, 1, 3)
@@ -198,7 +196,7 @@ def test_what_follows_the_end_of_a_pngs_stream_is_not_counted() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", slow_images.EVERY)
 def test_a_quarter_of_a_megapixel_of_the_slowest_files_takes_two_seconds_at_most(name: str) -> None:
-    """Their times are in docs/limits.md; this only shows that none of them hangs."""
+    """Measured times are in docs/limits.md; this only shows that no file hangs."""
     data = slow_images.EVERY[name](512)
 
     def decode() -> float:

@@ -1,4 +1,4 @@
-"""Damaged, missing and mistaken files: each an error that says which, where and why."""
+"""Damaged, missing and mistaken files: each is an error that says which, where and why."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def small() -> list:
 
 
 def read_all(dataset, **options: object) -> list[tuple[bytes, bytes]]:
-    """Every batch as bytes; the loader is closed also where one raises."""
+    """Every batch as bytes; the loader is closed also if a batch raises."""
     settings = {"batch_size": 8, "transform": small(), "num_threads": 2, **options}
     with hr.Loader(dataset, output="numpy", **settings) as loader:
         return [(batch.tobytes(), labels.tobytes()) for batch, labels in loader]
@@ -60,7 +60,7 @@ def test_the_verdict_on_a_packed_truncated_jpeg_does_not_depend_on_the_crop(
     dataset = hr.Dataset(tmp_path / "d.hr")
     [record] = [i for i in range(len(dataset)) if dataset.facts(i)["key"] == "class1/image0004"]
     assert dataset.facts(record)["verdict"] == "truncated"
-    for seed in range(20):  # also where the crop ends above the cut
+    for seed in range(20):  # also if the crop ends above the cut
         with pytest.raises(errors.TruncatedError) as caught:
             read_all(dataset, seed=seed, transform=[hr.transforms.RandomCrop(4)])
         assert caught.value.record == record
@@ -84,14 +84,14 @@ def test_a_file_that_is_no_image_is_a_bad_image_that_names_the_file(folder: Path
         ("BigTIFF", b"II+\0\x08\0\0\0"),
     ],
 )
-def test_an_unread_type_is_unsupported_and_named(folder: Path, name: str, magic: bytes) -> None:
+def test_an_unsupported_type_is_named(folder: Path, name: str, magic: bytes) -> None:
     (folder / "class0" / "other.jpg").write_bytes(magic + bytes(64))
     with pytest.raises(errors.UnsupportedError, match=f"(?i){name}") as caught:
         read_all(folder)
     assert caught.value.file.endswith("other.jpg")
 
 
-def test_a_file_that_vanished_is_a_missing_file_that_is_named(folder: Path) -> None:
+def test_a_file_that_vanished_is_a_missing_file_error_that_names_it(folder: Path) -> None:
     dataset = hr.Dataset(folder)
     (folder / "class0" / "image0003.jpg").unlink()
     with pytest.raises(errors.MissingFileError, match="image0003") as caught:
@@ -99,7 +99,7 @@ def test_a_file_that_vanished_is_a_missing_file_that_is_named(folder: Path) -> N
     assert isinstance(caught.value, FileNotFoundError)
 
 
-def test_a_missing_directory_an_empty_one_and_an_empty_class_are_told_apart(
+def test_missing_directories_empty_directories_and_empty_classes_are_different_errors(
     tmp_path: Path,
 ) -> None:
     with pytest.raises(errors.MissingFileError, match="nowhere"):
@@ -112,7 +112,7 @@ def test_a_missing_directory_an_empty_one_and_an_empty_class_are_told_apart(
         hr.Dataset(tmp_path / "classes")
 
 
-def test_two_files_of_one_key_are_refused_when_packing_and_indexing(
+def test_two_files_with_the_same_key_are_refused_when_packing_and_indexing(
     folder: Path, tmp_path: Path
 ) -> None:
     shutil.copy(folder / "class0" / "image0000.jpg", folder / "class0" / "image0000.png")
@@ -123,7 +123,7 @@ def test_two_files_of_one_key_are_refused_when_packing_and_indexing(
         hr.index(folder, index_dir=tmp_path / "index")
 
 
-def test_a_writer_refuses_a_second_sample_of_one_key(tmp_path: Path) -> None:
+def test_a_writer_refuses_a_second_sample_with_the_same_key(tmp_path: Path) -> None:
     def write() -> None:
         with hr.Writer(tmp_path / "d.hr") as writer:
             writer.add(images.jpeg(20, 20), 0, key="twice")
@@ -220,7 +220,7 @@ def test_any_altered_byte_of_index_or_manifest_is_noticed_or_changes_nothing(pac
     assert read_all(packed) == expected
 
 
-def test_an_index_or_manifest_of_any_length_is_refused(packed: Path) -> None:
+def test_an_index_or_manifest_truncated_to_any_length_is_refused(packed: Path) -> None:
     for path in index_files(packed):
         original = path.read_bytes()
         for length in [0, 1, len(original) // 2, len(original) - 1]:
@@ -255,13 +255,13 @@ def test_replace_keeps_the_epochs_length_and_reports_every_substitute(folder: Pa
     assert epoch(1)[0] == batches  # the substitute is deterministic
 
 
-def test_replace_ends_with_an_error_where_nothing_is_good(tmp_path: Path) -> None:
+def test_replace_ends_with_an_error_if_no_sample_is_good(tmp_path: Path) -> None:
     images.write_tree(tmp_path, {f"a/{i}.jpg": b"\xff\xd8 broken" for i in range(9)})
     with pytest.raises(errors.HeadraceError):
         read_all(tmp_path, on_error="replace")
 
 
-def test_an_error_stays_at_its_batch_and_the_batches_before_it_are_delivered(folder: Path) -> None:
+def test_an_error_comes_at_its_batch_after_the_batches_before_it(folder: Path) -> None:
     cut(folder / "class2" / "image0002.jpg")  # the first of the last class: number 16
     with hr.Loader(folder, 4, transform=[hr.transforms.Resize((8, 8))], output="numpy") as loader:
         iterator, delivered = iter(loader), []
@@ -271,10 +271,10 @@ def test_an_error_stays_at_its_batch_and_the_batches_before_it_are_delivered(fol
 
 
 @pytest.mark.parametrize("sampled", [False, True], ids=["own order", "sampler"])
-def test_a_batch_with_a_bad_file_is_passed_after_its_error_as_in_torch(
+def test_a_batch_with_a_bad_file_is_skipped_after_its_error_as_in_torch(
     folder: Path, sampled: bool
 ) -> None:
-    cut(folder / "class2" / "image0002.jpg")  # number 16: of the third batch
+    cut(folder / "class2" / "image0002.jpg")  # number 16, which is in the third batch
     order: dict[str, Any] = {"sampler": list(range(24))} if sampled else {}
     steps = [hr.transforms.Resize((8, 8))]
     with hr.Loader(folder, 6, transform=steps, fields=["index"], **order) as loader:
@@ -301,7 +301,7 @@ def test_a_batch_with_a_bad_file_is_passed_after_its_error_as_in_torch(
     ],
     ids=["pixels", "scans", "record", "memory"],
 )
-def test_a_limit_that_is_met_is_named_with_both_numbers(limits, data, word) -> None:
+def test_an_exceeded_limit_is_named_with_both_numbers(limits, data, word) -> None:
     data = data() if callable(data) else data
     with pytest.raises(errors.LimitError, match=word) as caught:
         hr.functional.decode(data, limits=limits)
@@ -321,7 +321,7 @@ def test_an_image_of_pillows_bomb_size_is_refused_by_default() -> None:
 
 
 @pytest.mark.slow
-def test_an_image_with_a_side_beyond_the_formats_is_refused_with_both_numbers() -> None:
+def test_an_image_with_a_side_beyond_the_formats_limit_is_refused_with_both_numbers() -> None:
     with pytest.raises(errors.LimitError, match=r"65501 x 16 pixels, a JPEG may have 65500 a side"):
         hr.functional.decode(jpeg_that_says(65501, 16))
     png = images.png((1 << 24) + 1, 1, 0, 1)
@@ -345,13 +345,13 @@ def test_a_jpeg_cut_at_any_byte_never_gives_pixels_silently() -> None:
 
 
 def spans(dataset: hr.Dataset) -> list[tuple[str, int, int]]:
-    """Shard, first byte and byte behind the last of every record."""
+    """Shard, first byte and end of every record."""
     facts = [dataset.facts(i) for i in range(len(dataset))]
     return [(f["path"], f["offset"], f["offset"] + f["length"]) for f in facts]
 
 
 def epoch_with_losses(packed: Path, backend: str) -> tuple[list[int], list[dict]]:
-    """Keys' numbers of the samples that came, and the report."""
+    """The numbers in the keys of the samples that came, and the report."""
     with hr.Dataset(packed, backend=backend) as dataset:
         options = {"shuffle": True, "seed": 5, "num_threads": 2, "output": "numpy"}
         with hr.Loader(
@@ -425,7 +425,7 @@ def test_a_truncated_shards_error_has_the_offset_where_the_file_ends(
     assert caught.value.offset == shard.stat().st_size
 
 
-def test_verify_lists_apart_what_was_faulty_when_it_was_packed(
+def test_verify_lists_images_that_were_faulty_when_packed_separately(
     folder: Path, tmp_path: Path
 ) -> None:
     cut(folder / "class1" / "image0004.jpg")

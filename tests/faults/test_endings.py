@@ -1,4 +1,4 @@
-"""Every way a process that uses Headrace may end: at once and with the right status."""
+"""Every way in which a process that uses Headrace may end: at once, with the right status."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def test_a_process_ends_at_once_with_its_status_and_leaves_nothing(
         assert process.returncode == 0, err
         ended = repeat.endings(out)
         assert [one.status for one in ended] == [status] * REPETITIONS, err
-        # A busy machine may keep any of them from its core. A hang is a status.
+        # A busy machine may delay any of them. A hang shows in the status.
         assert sorted(one.seconds for one in ended)[REPETITIONS // 4] < 1
         assert "Fatal Python error" not in err
         assert (err.count(words) == REPETITIONS) if words else (err == ""), err

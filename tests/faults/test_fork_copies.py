@@ -35,7 +35,7 @@ def iterable_of(source: Path) -> data.DataLoader[Any]:
     return data.DataLoader(hr.IterableDataset(source, 5, transform=CROP), batch_size=None)
 
 
-# For each case: what makes batches, and the part of a batch that the test holds.
+# For each case: a function that makes batches, and the part of a batch that the test holds.
 HELD: dict[str, tuple[Callable[[Path], Any], Callable[[Any], Any]]] = {
     "images": (loader_of, lambda batch: batch[0]),
     "labels": (loader_of, lambda batch: batch[1]),
@@ -58,7 +58,7 @@ def overwrite(view: Any) -> None:
 
 
 class Child:
-    """A forked child that does what it is asked to, by name, one thing after the other."""
+    """A forked child that does what it is asked by name, one thing after the other."""
 
     def __init__(self, acts: Mapping[str, Callable[[], object]]) -> None:
         (theirs, self._asks), (self._answers, mine) = os.pipe(), os.pipe()
@@ -78,12 +78,12 @@ class Child:
             os._exit(status)
 
     def ask(self, name: str) -> str:
-        """Its answer; empty where it is no more."""
+        """The child's answer; empty if it has ended."""
         os.write(self._asks, name.encode())
         return os.read(self._answers, 100).decode()
 
     def end(self) -> int:
-        """Lets it end, and returns its status."""
+        """Lets the child end, and returns its status."""
         os.close(self._asks)
         os.close(self._answers)
         return os.waitpid(self.id, 0)[1]
@@ -101,7 +101,9 @@ def forked(acts: Mapping[str, Callable[[], object]]) -> Iterator[Child]:
 
 
 @held
-def test_what_a_child_writes_into_its_copy_no_other_process_sees(packed: Path, kind: str) -> None:
+def test_writes_of_a_child_into_its_copy_are_invisible_to_other_processes(
+    packed: Path, kind: str
+) -> None:
     make, take = HELD[kind]
     view = take(next(iter(make(packed))))
     was = content(view)
@@ -114,7 +116,7 @@ def test_what_a_child_writes_into_its_copy_no_other_process_sees(packed: Path, k
 
 
 @held
-def test_a_childs_copy_stays_as_it_was_whatever_the_parent_and_the_engine_do(
+def test_a_childs_copy_stays_unchanged_whatever_the_parent_and_the_engine_do(
     packed: Path, kind: str
 ) -> None:
     make, take = HELD[kind]
@@ -133,7 +135,7 @@ def test_a_childs_copy_stays_as_it_was_whatever_the_parent_and_the_engine_do(
 
 
 def test_a_parent_that_forks_at_every_batch_gets_the_same_batches(packed: Path) -> None:
-    """Each child keeps the batch that it was forked with, until the epochs are over."""
+    """Each child keeps the batch that existed at its fork until the epochs are over."""
     with loader_of(packed) as plain, contextlib.ExitStack() as children:
         expected = [content(images) for _ in range(3) for images, _ in plain]
         with loader_of(packed) as loader:
@@ -157,12 +159,12 @@ def slots_in_a_child() -> int:
         return int(child.ask("count"))
 
 
-def test_children_have_the_batches_that_are_held_and_no_other_large_slot(packed: Path) -> None:
+def test_children_have_the_held_batches_and_no_other_large_slots(packed: Path) -> None:
     large = [hr.transforms.RandomResizedCrop(224)]  # 3 MB a batch
     with loader_of(packed, transform=large) as loader:
         batches = iter(loader)
         first, second = next(batches), next(batches)
-        # A slot is hidden just after it was mapped: a fork at that very moment has it, too.
+        # A slot is hidden just after it is mapped: a fork in between has it, too.
         assert eventually(lambda: slots_in_a_child() == 2)
         assert len(slots()) > 2
         del first, second
@@ -170,7 +172,7 @@ def test_children_have_the_batches_that_are_held_and_no_other_large_slot(packed:
         assert eventually(lambda: slots_in_a_child() == 0)
 
 
-def test_a_child_that_is_killed_with_a_batch_keeps_nothing_of_its_parents(packed: Path) -> None:
+def test_a_killed_child_with_a_batch_keeps_nothing_of_its_parent(packed: Path) -> None:
     views = [next(iter(loader_of(packed)))[0]]
     child = Child({"read": lambda: content(views[0])})
     assert child.ask("read") == content(views[0])

@@ -12,7 +12,7 @@ import images
 import processes
 
 HERE = Path(__file__).parent
-# Each child, worker or epoch is one more chance for a race: so many here, a hundred in stress.
+# Each child, worker or epoch is one more chance for a race: a few here, a hundred in stress.
 REPETITIONS = repeat.times(12)
 COMMON = f"""
     import multiprocessing, os, sys, time
@@ -70,7 +70,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.slow
-def test_children_forked_before_first_use_may_use_it(folder: Path, forked: forking.Parent) -> None:
+def test_children_forked_before_first_use_may_use_headrace(
+    folder: Path, forked: forking.Parent
+) -> None:
     code = COMMON + (
         "    repeat.children(int(sys.argv[2]))\n"
         "    with loader_of() as loader:\n"
@@ -86,7 +88,7 @@ def test_children_forked_before_first_use_may_use_it(folder: Path, forked: forki
 def test_children_forked_after_first_use_are_refused_at_once_and_the_parent_goes_on(
     folder: Path,
 ) -> None:
-    """Of os.fork, ending by sys.exit, by falling off the end, and by os._exit."""
+    """Children of os.fork that end by sys.exit, by reaching the end, and by os._exit."""
     code = COMMON + (
         "    loader = loader_of()\n"
         "    dataset = hr.Dataset(sys.argv[1])\n"
@@ -115,7 +117,7 @@ def test_children_forked_after_first_use_are_refused_at_once_and_the_parent_goes
     assert out == "went on 3\n"
 
 
-def test_processes_of_multiprocessings_fork_are_refused_and_the_parent_goes_on(
+def test_processes_forked_by_multiprocessing_are_refused_and_the_parent_goes_on(
     folder: Path,
 ) -> None:
     code = COMMON + (
@@ -136,7 +138,7 @@ def test_processes_of_multiprocessings_fork_are_refused_and_the_parent_goes_on(
 @pytest.mark.parametrize(
     ("method", "count"), [("forkserver", REPETITIONS), ("spawn", repeat.times(4))]
 )
-def test_processes_that_are_spawned_or_served_may_use_it(
+def test_processes_from_spawn_or_forkserver_may_use_headrace(
     folder: Path, tmp_path: Path, method: str, count: int
 ) -> None:
     program = tmp_path / "child_of.py"
@@ -183,8 +185,9 @@ def test_dataloaders_forked_workers_are_refused_each_time_and_the_parent_goes_on
         "            next(iter(workers))\n"
         "        except hr.HeadraceError as error:\n"
         "            assert 'fork' in str(error)\n"
-        # torch's error holds itself and torch's iterator. A collection of both first takes the
-        # queue that tells the workers to end, and then waits five seconds for each.
+        # torch's error holds itself and torch's iterator. If both are collected at once, the queue
+        # that tells the workers to end may go first, and then the iterator waits five seconds for
+        # each.
         "            error.__traceback__ = None\n"
         "        else:\n"
         "            sys.exit(4)\n"
@@ -220,10 +223,11 @@ def test_forked_workers_of_an_iterable_dataset_split_every_epoch(
         pytest.param("spawn", repeat.times(2), marks=pytest.mark.slow),
     ],
 )
-def test_workers_of_an_iterable_dataset_that_are_spawned_or_served_split_every_epoch(
+def test_spawned_or_forkserver_workers_of_an_iterable_dataset_split_every_epoch(
     folder: Path, forked: forking.Parent, method: str, count: int
 ) -> None:
-    """Each epoch has two new workers; the parent uses the engine too, and nothing of them stays."""
+    """Each epoch has two new workers. The parent uses the engine too, and nothing is left of
+    them."""
     code = COMMON + (
         "    import gc, torch\n"
         "    torch.set_num_threads(1)\n"

@@ -1,6 +1,6 @@
-"""Exceptions that come from outside while a batch is asked for: none is lost, doubled or counted.
+"""Exceptions from outside while a batch is requested: no batch is lost, doubled or wrongly counted.
 
-Python looks for signals where a function begins, behind a call and where a loop goes back. The
+Python checks for signals where a function begins, after a call and where a loop goes back. The
 first tests raise at each of these places in turn, once; the others let a timer do it, thousands of
 times.
 """
@@ -41,7 +41,7 @@ CROP = [{"name": "RandomResizedCrop", "size": [8, 8]}]
 
 
 class Stop(Exception):
-    """A program's own exception, which its handler raises."""
+    """A program's own exception, raised by its signal handler."""
 
 
 class Case:
@@ -51,7 +51,7 @@ class Case:
         self.loader, self.rows = loader, rows
 
     def stands(self) -> int:
-        """How many samples the state says were handed out."""
+        """How many samples were handed out according to the state."""
         state = self.loader.state_dict()
         taken: int = state.get("position", state.get("samples"))
         return COUNT if state["epoch"] else taken
@@ -81,7 +81,7 @@ class Generated:
 
 def doubled(batch: Any) -> Any:
     images, labels, fields = batch
-    images.mul_(2)  # in place, so that a batch that is begun again has to be a new one
+    images.mul_(2)  # in place, so a batch that is begun again has to be a new one
     return images, labels, fields
 
 
@@ -127,7 +127,7 @@ def own_items(_: Path, folder: Path, **more: Any) -> Iterator[Case]:
 
 @contextlib.contextmanager
 def partly_pillows(packed: Path, folder: Path, **more: Any) -> Iterator[Case]:
-    """Over files some of which Pillow decodes, as their names say or not."""
+    """Loads files some of which Pillow decodes, whether their names say so or not."""
     with tempfile.TemporaryDirectory() as other:
         for row, path in enumerate(sorted(folder.rglob("*.jpg"))):
             place = Path(other, path.parent.name, path.name)
@@ -153,7 +153,7 @@ def iterable_of(packed: Path, _: Path, **more: Any) -> Iterator[Case]:
 
 class Event:
     def query(self) -> bool:
-        return False  # the copies here are no copies, so none is ever done
+        return False  # nothing is really copied here, so no copy is ever done
 
 
 class Stream:
@@ -218,17 +218,17 @@ def shards(photos: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class Places:
-    """Raises at the n-th place at which Python looks for signals, of the package or of modules."""
+    """Raises at the n-th place in the package or the modules at which Python checks for signals."""
 
     def __init__(self, place: int, *modules: str) -> None:
         self._left, self._modules = place, (PACKAGE, *modules)
-        self._before: dict[int, int] = {}  # no frames, which would keep batches
+        self._before: dict[int, int] = {}  # no frames, because they would keep batches
 
     def __call__(self, frame: FrameType, event: str, _: Any) -> Any:
         if not frame.f_code.co_filename.startswith(self._modules):
             return None
         frame.f_trace_opcodes, frame.f_trace_lines = True, False
-        if event in ("call", "exception"):  # no look behind a call that raised
+        if event in ("call", "exception"):  # no check after a call that raised
             self._before.pop(id(frame), None)
         if event == "call":
             self._look()
@@ -252,7 +252,7 @@ class Places:
 
 
 def places() -> Iterator[int]:
-    """The first 200 places, and of the thousands behind them every 60th, or every second."""
+    """The first 200 places, and of the thousands after them every 60th, or every second."""
     yield from range(1, 200)
     yield from itertools.count(200, cases.some(60, of=2))
 
@@ -268,7 +268,7 @@ def undisturbed(make: Make, shards: Path, photos: Path) -> dict[int, bytes]:
         return {row: data for batch in case.loader for row, data in pixels(case, batch).items()}
 
 
-# Each of these goes its own way through the package; the rest combine them.
+# Each of these takes its own path through the package; the others combine them.
 OWN_WAYS = (
     "Loader",
     "copies to a device",
@@ -282,7 +282,7 @@ OWN_WAYS = (
     "name",
     [name if name in OWN_WAYS else pytest.param(name, marks=pytest.mark.slow) for name in CASES],
 )
-def test_an_exception_at_any_place_within_next_moves_no_state_and_loses_no_batch(
+def test_an_exception_at_any_place_within_next_leaves_the_state_and_loses_no_batch(
     name: str, photos: Path, shards: Path
 ) -> None:
     expected = undisturbed(CASES[name], shards, photos)
@@ -290,7 +290,7 @@ def test_an_exception_at_any_place_within_next_moves_no_state_and_loses_no_batch
         for epoch in range(2):
             batches, seen, ended = iter(case.loader), dict[int, bytes](), False
             while not ended:
-                # Of the first epoch its beginning, of the second all.
+                # The beginning of the first epoch, and all of the second.
                 disturbed = epoch or not seen
                 for place in places() if disturbed else (NOWHERE,):
                     before = case.loader.state_dict()
@@ -307,7 +307,7 @@ def test_an_exception_at_any_place_within_next_moves_no_state_and_loses_no_batch
                         sys.settrace(None)
                     break
                 if not ended:
-                    assert place > 5  # it was stopped at every place up to there
+                    assert place > 5  # it was interrupted at every place up to here
                     found = pixels(case, batch)
                     assert not found.keys() & seen.keys()
                     seen |= found
@@ -318,7 +318,7 @@ def test_an_exception_at_any_place_within_next_moves_no_state_and_loses_no_batch
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_thousands_of_interrupts_by_a_timer_lose_and_double_no_batch(
+def test_thousands_of_timer_interrupts_lose_and_double_no_batch(
     name: str, photos: Path, shards: Path
 ) -> None:
     chance, stopped = random.Random(3), 0
@@ -332,7 +332,7 @@ def test_thousands_of_interrupts_by_a_timer_lose_and_double_no_batch(
     before = signal.signal(signal.SIGALRM, handler)
     try:
         with CASES[name](shards, photos) as case:
-            # How often the timer meets the package depends on the machine.
+            # How often the timer hits the package depends on the machine.
             for epoch in itertools.count(1):
                 batches, seen = iter(case.loader), list[int]()
                 while True:
@@ -360,7 +360,7 @@ def test_thousands_of_interrupts_by_a_timer_lose_and_double_no_batch(
         signal.signal(signal.SIGALRM, before)
 
 
-def test_an_exception_at_any_place_while_threads_start_leaves_none_of_them() -> None:
+def test_an_exception_at_any_place_while_threads_start_leaves_no_thread() -> None:
     for place in itertools.count(1):
         sys.settrace(Places(place, threading.__file__))
         try:
@@ -378,7 +378,7 @@ def test_an_exception_at_any_place_while_threads_start_leaves_none_of_them() -> 
     threads.close()
 
 
-def test_a_lack_of_memory_costs_no_batch_and_a_functions_own_error_costs_its_batch(
+def test_a_memory_error_loses_no_batch_and_an_error_of_batch_fn_loses_its_own_batch(
     shards: Path,
 ) -> None:
     raised: list[Exception] = [MemoryError(), MemoryError(), ValueError("own")]

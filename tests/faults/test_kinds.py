@@ -1,6 +1,6 @@
-"""Each kind of error, from where it arises to the Python class and the sentence.
+"""Each kind of error, from its cause to the Python class and the message.
 
-internal/fault/kinds.json is the list; a kind that nothing here brings about fails a test.
+internal/fault/kinds.json is the list; a kind that nothing here causes fails a test.
 """
 
 from __future__ import annotations
@@ -116,9 +116,10 @@ def a_loader_that_is_closed(packed: Path, place: Path) -> None:
 
 
 def an_answer_that_says_so(packed: Path, place: Path) -> None:
-    """Nothing is known to be wrong with the engine, so this begins where its answer does.
+    """No fault of the engine is known, so this begins with its answer.
 
-    That a panic becomes it: internal/pipeline, TestAPanicIsAnInternalErrorOfItsBatch...; capi.
+    That a panic gives this answer is tested in internal/pipeline,
+    TestAPanicIsAnInternalErrorOfItsBatch..., and in capi.
     """
     raise abi.Error(18, 0, -1, -1, b"", b"internal: odd; please report this").exception()
 
@@ -197,7 +198,7 @@ PROVOKED: dict[str, Callable[[Path, Path], Any]] = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", KINDS)
-def test_each_kind_arrives_as_its_class_and_its_sentence_begins_with_its_family(
+def test_each_kind_of_error_has_its_class_and_its_message_begins_with_its_family(
     packed: Path, tmp_path: Path, name: str
 ) -> None:
     with pytest.raises(hr.HeadraceError) as caught:

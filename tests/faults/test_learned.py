@@ -1,4 +1,4 @@
-"""The cache of what is learned of files: shared, killed, full, read-only, damaged, switched off."""
+"""The cache of learned seek points: shared, killed, full, read-only, damaged, switched off."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from processes import in_mount_namespace, run
 COUNT = 24
 CROP = tv.Compose([tv.RandomResizedCrop(16), tv.RandomHorizontalFlip(), tv.ToTensor()])
 
-# Prints a hash of so many epochs of a folder, read with torch's line changed.
+# Prints a hash of several epochs of a folder, read with headrace.DataLoader.
 PROGRAM = """
     import os, sys
     from faults.test_learned import folder_hash
@@ -36,7 +36,7 @@ PROGRAM = """
     print(folder_hash(sys.argv[1], int(sys.argv[2])))
 """
 
-# Prints of each epoch what became of each file.
+# Prints for each epoch a hash of each file's image.
 EACH = """
     import os, sys
     from faults.test_learned import each_file
@@ -54,7 +54,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         path.parent.mkdir(exist_ok=True)
         pixels = images.pixels(300 + 7 * number, 250 - 5 * number, seed=number)
         Image.fromarray(pixels).save(path, quality=90)
-        os.utime(path, (1e9, 1e9))  # what is new may be changed at any time, and is held as bytes
+        os.utime(path, (1e9, 1e9))  # new files may still change, and are held as bytes
     return root
 
 
@@ -83,7 +83,7 @@ def folder_hash(folder: str | Path, epochs: int) -> str:
 
 
 def each_file(folder: str | Path, epochs: int) -> Iterator[list[str]]:
-    """Of each epoch with a seed a hash of each image, in the files' order."""
+    """For each epoch, with a seed, a hash of each image in the order of the files."""
     dataset = ImageFolder(str(folder), CROP)
     with contextlib.closing(hr.DataLoader(dataset, batch_size=4, seed=3, strict=True)) as loader:
         for _ in range(epochs):
@@ -95,7 +95,7 @@ def each_file(folder: str | Path, epochs: int) -> Iterator[list[str]]:
 
 
 class Opened(data.Dataset[Any]):
-    """The same files, which the program opens, by their paths or as bytes."""
+    """The same files, opened by the program by path or from bytes."""
 
     def __init__(self, folder: Path, as_bytes: bool = False) -> None:
         self.paths, self.as_bytes = sorted(folder.rglob("*.jpg")), as_bytes
@@ -137,7 +137,7 @@ def test_a_folder_is_learned_in_its_first_epoch_and_every_epoch_has_the_same_pix
 
 
 @pytest.mark.parametrize("as_bytes", [False, True], ids=["by path", "as bytes"])
-def test_what_a_program_opens_is_learned_and_has_the_same_pixels(
+def test_files_that_a_program_opens_are_learned_and_have_the_same_pixels(
     folder: Path, cache: Path, as_bytes: bool
 ) -> None:
     dataset = Opened(folder, as_bytes)
@@ -150,7 +150,7 @@ def test_what_a_program_opens_is_learned_and_has_the_same_pixels(
     assert size(cache) == learned
 
 
-def test_what_the_loader_learned_a_program_that_opens_the_files_itself_finds(
+def test_points_learned_by_a_folders_loader_serve_programs_that_open_the_files_themselves(
     folder: Path, cache: Path
 ) -> None:
     folder_hash(folder, 1)
@@ -163,13 +163,13 @@ def test_what_the_loader_learned_a_program_that_opens_the_files_itself_finds(
 def indexed(folder: Path, tmp_path: Path) -> Path:
     """A copy of the folder with an index beside it."""
     root = tmp_path / "indexed"
-    shutil.copytree(folder, root)  # with its times
+    shutil.copytree(folder, root)  # keeps file times
     hr.index(root)
     return root
 
 
 def programs(root: Path) -> list[data.Dataset[Any]]:
-    """Both ways in which torch's line is changed over a folder's files."""
+    """Both ways of changing torch's import line over a folder's files."""
     return [ImageFolder(str(root), CROP), Opened(root)]
 
 
@@ -184,7 +184,7 @@ def test_an_index_beside_the_images_is_used_and_nothing_is_learned(
             assert size(cache) <= 32, "the head of a segment without values"
 
 
-def test_of_files_that_changed_or_came_since_they_were_indexed_points_are_learned(
+def test_points_are_learned_for_files_that_were_changed_or_added_since_the_index(
     indexed: Path, cache: Path, folder: Path
 ) -> None:
     folder_hash(folder, 1)
@@ -203,7 +203,7 @@ def test_of_files_that_changed_or_came_since_they_were_indexed_points_are_learne
 
 
 @pytest.mark.parametrize("name", ["headrace.json", "headrace-index-*", "headrace-seek-*"])
-def test_a_damaged_index_is_passed_over_and_points_are_learned(
+def test_a_damaged_index_is_ignored_and_points_are_learned(
     indexed: Path, cache: Path, name: str
 ) -> None:
     (file,) = indexed.glob(name)
@@ -218,7 +218,7 @@ def test_a_damaged_index_is_passed_over_and_points_are_learned(
         assert size(cache) > 100
 
 
-def test_an_index_that_lies_elsewhere_is_not_found_and_points_are_learned(
+def test_an_index_elsewhere_is_not_found_and_points_are_learned(
     folder: Path, cache: Path, tmp_path: Path
 ) -> None:
     hr.index(folder, index_dir=tmp_path / "elsewhere")
@@ -236,7 +236,7 @@ def test_files_that_are_replaced_with_their_size_and_time_kept_give_their_own_pi
     most = max(path.stat().st_size for path in paths)
 
     def write(contents: list[bytes]) -> None:
-        """Each file anew, of one size and time; what stands behind an image is no part of it."""
+        """Writes each file anew with the same size and time; bytes after an image pad it."""
         for path, content in zip(paths, contents, strict=True):
             path.write_bytes(content.ljust(most, b"\0"))
             os.utime(path, (1e9, 1e9))
@@ -289,7 +289,7 @@ def test_a_process_that_is_killed_at_any_moment_leaves_a_cache_that_works(
 
 
 @pytest.mark.slow
-def test_files_that_are_replaced_while_four_processes_learn_and_are_killed_have_their_own_pixels(
+def test_files_replaced_while_four_processes_learn_and_are_killed_have_their_own_pixels(
     folder: Path, cache: Path, tmp_path: Path, forked: forking.Parent
 ) -> None:
     most = max(path.stat().st_size for path in folder.rglob("*.jpg"))
@@ -328,7 +328,7 @@ def test_files_that_are_replaced_while_four_processes_learn_and_are_killed_have_
 
 
 @pytest.mark.slow
-def test_a_full_disk_and_a_cache_that_is_read_only_cost_nothing_but_the_learning(
+def test_with_a_full_disk_or_a_read_only_cache_only_the_learning_is_lost(
     folder: Path, cache: Path
 ) -> None:
     with switched_off():
@@ -359,7 +359,7 @@ def test_a_cache_of_any_bytes_gives_the_same_pixels(folder: Path, cache: Path) -
         assert folder_hash(folder, 2) == expected
 
 
-def test_off_makes_no_cache_and_without_the_variable_it_is_the_users(
+def test_off_makes_no_cache_and_without_the_variable_the_users_cache_is_used(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -375,7 +375,7 @@ def test_off_makes_no_cache_and_without_the_variable_it_is_the_users(
     assert size(tmp_path / "xdg" / "headrace") > 100 * COUNT
 
 
-def test_the_bound_is_kept_and_one_that_is_no_size_is_a_warning(
+def test_the_size_limit_is_kept_and_an_invalid_one_gives_a_warning(
     folder: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HEADRACE_CACHE_SIZE", str(1 << 20))

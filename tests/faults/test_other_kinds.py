@@ -1,4 +1,4 @@
-"""Hostile WebP, BMP, GIF and TIFF files: cut anywhere, of sizes that they only claim, endless."""
+"""Hostile WebP, BMP, GIF and TIFF files: truncated anywhere, with false sizes, or endless."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ REFUSALS = (errors.BadImageError, errors.TruncatedError, errors.UnsupportedError
 
 
 def good(kind: str, count: int, seed: int = 11) -> list[bytes]:
-    """Files of different makes that decode, each of a few hundred bytes."""
+    """Files of different kinds that decode, each of a few hundred bytes."""
     found = (
         data
         for data in other_formats.variants(kind, seed)
@@ -34,7 +34,7 @@ def good(kind: str, count: int, seed: int = 11) -> list[bytes]:
 
 
 @pytest.mark.parametrize("kind", [versions.BMP, *(kind for kind in KINDS if kind != "bmp")])
-def test_a_file_cut_at_any_byte_is_refused_or_has_the_pixels_of_pillow(kind: str) -> None:
+def test_a_file_truncated_at_any_byte_is_refused_or_has_pillows_pixels(kind: str) -> None:
     said = 0
     for data in good(kind, 12):
         for length in range(len(data)):
@@ -49,15 +49,15 @@ def test_a_file_cut_at_any_byte_is_refused_or_has_the_pixels_of_pillow(kind: str
             they = damage.pillows(data[:length])
             assert isinstance(they, np.ndarray), (length, they)
             assert np.array_equal(we, they), length
-    assert said > 1000  # most of them, in those words
+    assert said > 1000  # most of them, with this message
 
 
 @pytest.mark.filterwarnings("ignore:.*are damaged or unsupported images")
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_file_cut_at_any_byte_is_an_error_of_its_sample_in_a_loader(
+def test_a_file_truncated_at_any_byte_is_an_error_of_its_sample_in_a_loader(
     kind: str, tmp_path: Path
 ) -> None:
-    """Every sample is delivered or named, whatever the one before it was."""
+    """Every sample is delivered or named, also after a bad one."""
     (data,) = good(kind, 1, seed=12)
     with hr.Writer(tmp_path / "set") as writer:
         for length in range(1, len(data) + 1):
@@ -79,7 +79,7 @@ def test_a_file_cut_at_any_byte_is_an_error_of_its_sample_in_a_loader(
 
 
 def claiming(kind: str, width: int, height: int) -> bytes:
-    """A header of that size, and next to nothing behind it."""
+    """A header with that size, and almost no data."""
     if kind == "webp":  # lossless, whose sides have 14 bits
         body = b"\x2f" + struct.pack("<I", width - 1 | height - 1 << 14) + bytes(20)
         chunk = b"VP8L" + struct.pack("<I", len(body)) + body + b"\0"
@@ -97,7 +97,7 @@ def claiming(kind: str, width: int, height: int) -> bytes:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_header_that_claims_too_many_pixels_is_a_limit_at_every_door(
+def test_a_header_that_claims_too_many_pixels_is_a_limit_error_at_every_entry_point(
     kind: str, tmp_path: Path
 ) -> None:
     data = claiming(kind, 16_000, 16_000)
@@ -118,8 +118,8 @@ def test_a_header_that_claims_too_many_pixels_is_a_limit_at_every_door(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_a_header_claims_below_that_is_refused_in_no_time(kind: str) -> None:
-    """81 million pixels, of which a few are there."""
+def test_a_false_header_below_the_limit_is_refused_quickly(kind: str) -> None:
+    """The header claims 81 million pixels, and data for a few are there."""
     data = claiming(kind, 9_000, 9_000)
 
     def refuse() -> float:
@@ -132,7 +132,7 @@ def test_what_a_header_claims_below_that_is_refused_in_no_time(kind: str) -> Non
 
 
 def decodes(data: bytes, limit: int) -> bool:
-    """Whether it does within so many bytes; if not, it is for that."""
+    """Whether it decodes within that many bytes; if not, the limit must be the reason."""
     try:
         hr.functional.decode(data, limits={"max_decoder_bytes": limit})
     except errors.LimitError as failure:
@@ -142,7 +142,7 @@ def decodes(data: bytes, limit: int) -> bool:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_decoder_holds_no_more_than_max_decoder_bytes(kind: str) -> None:
-    """Of each file the least limit that lets it decode is found; one byte less is refused."""
+    """For each file the smallest limit with which it decodes is found; one byte less is refused."""
     for data in good(kind, 6, seed=13):
         wanted = hr.functional.decode(data)
         low, high = 1, 1 << 24
@@ -158,16 +158,16 @@ def test_a_decoder_holds_no_more_than_max_decoder_bytes(kind: str) -> None:
 
 
 def endless() -> dict[str, bytes]:
-    """Files whose data go on long after the last pixel, or say nothing for long."""
+    """Files whose data go on long after the last pixel, or contain nothing for long."""
     many = zlib.compress(bytes(400_000_000), 9)
     tags = {256: (4, [40]), 257: (4, [30]), 258: (3, [8] * 3), 259: (3, [8]), 262: (3, [2]),
             277: (3, [3]), 278: (4, [30]), 279: (4, [len(many)])}  # fmt: skip
     screen = b"GIF89a" + struct.pack("<HHBBB", 40, 30, 0x80, 0, 0) + bytes(6)
     frame = b"," + struct.pack("<HHHHB", 0, 0, 40, 30, 0)
-    clears = (b"\xff" + b"\x24" * 255) * 40_000  # codes of 3 bits: 4, which clears the table
+    clears = (b"\xff" + b"\x24" * 255) * 40_000  # codes of 3 bits: 4 clears the table
     comments = b"!\xfe" + (b"\xff" + b"x" * 255) * 40_000 + b"\0"
     head = struct.pack("<IiiHHIIIIII", 40, 40, 30, 1, 8, 1, 0, 0, 0, 256, 0)
-    runs = b"\0\2\0\0" * 2_500_000  # a step of nothing
+    runs = b"\0\2\0\0" * 2_500_000  # a delta of zero
     return {
         "a TIFF whose strip inflates to 400 MB": other_formats.tiff_of(tags, [many], "<"),
         "a GIF of ten million bytes that clear the table": screen + frame + b"\2" + clears + b"\0;",
@@ -179,7 +179,7 @@ def endless() -> dict[str, bytes]:
 
 @pytest.mark.every(3)
 @pytest.mark.parametrize("name", endless())
-def test_data_that_never_end_take_two_seconds_at_most(name: str) -> None:
+def test_endless_data_take_two_seconds_at_most(name: str) -> None:
     data = endless()[name]
 
     def decode() -> float:
@@ -193,10 +193,8 @@ def test_data_that_never_end_take_two_seconds_at_most(name: str) -> None:
 
 @pytest.mark.parametrize("order", [1, 2])
 @pytest.mark.parametrize("offset", [8, 200, 2**32 - 1])
-def test_of_a_strip_without_bytes_wherever_it_claims_to_lie_nothing_is_read(
-    offset: int, order: int
-) -> None:
-    """A TIFF of LZW codes; 200 is just behind the file."""
+def test_a_strip_without_bytes_is_never_read_whatever_its_offset(offset: int, order: int) -> None:
+    """A TIFF of LZW codes; 200 is just after the end of the file."""
     entries = {256: 8, 257: 8, 258: 8, 259: 5, 262: 1, 266: order, 273: offset, 277: 1, 278: 8}
     entries[279] = 0  # bytes of the strip
     directory = b"".join(struct.pack("<HHII", tag, 4, 1, value) for tag, value in entries.items())

@@ -1,4 +1,4 @@
-"""Interrupts, reads that do not end, datasets in workers, and packing that is killed."""
+"""Interrupts, reads that never end, datasets in workers, and packing that is killed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import processes
 from headrace import errors
 from timing import within
 
-# A loader whose every read takes five seconds: next() waits as it would for a dead network mount.
+# A loader whose reads each take five seconds: next() waits as for a dead network mount.
 SLOW = """
     import sys, time
     import headrace as hr
@@ -95,7 +95,7 @@ def test_a_dataset_in_forked_dataloader_workers_is_refused_and_in_spawned_ones_w
     assert forked.run(code, folder, "spawn").strip() == "120"
 
 
-def test_killing_a_pack_at_any_moment_leaves_nothing_that_opens_or_the_whole(
+def test_a_pack_killed_at_any_moment_leaves_a_whole_dataset_or_none_that_opens(
     folder: Path, tmp_path: Path
 ) -> None:
     code = """
@@ -123,7 +123,7 @@ def test_killing_a_pack_at_any_moment_leaves_nothing_that_opens_or_the_whole(
             found = hr.Dataset(destination)
         except errors.HeadraceError:
             outcomes.add("nothing")
-            # What is left does not stand in the way of a second try.
+            # What is left does not block a second try.
             hr.pack(folder, destination, shard_size="64KiB")
             found = hr.Dataset(destination)
         else:

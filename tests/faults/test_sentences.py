@@ -1,4 +1,4 @@
-"""Every kind of error, met through the public interface, has the form of internal/fault."""
+"""Every kind of error that the public interface gives has the form of internal/fault."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from headrace import errors
 
 CROP = [hr.transforms.CenterCrop(16)]
 
-# Names from the engine's source, which mean nothing to a user: packages, functions, types.
+# Names from the engine's source that mean nothing to a user: packages, functions, types.
 INTERNALS = re.compile(
     r"(^|: )(op \d+|capi|catalog|configuration|fault|formats|json|csv|mmap|native|order|pack|"
     r"pinned|pipeline|store|strconv|syscall|transform): |"
@@ -59,7 +59,7 @@ def manifest(root: Path, text: str, **options: object) -> None:
     hr.pack(root / "list.csv", root / "out.hr", **options)
 
 
-# name: (the fault, its class, words of its sentence in their order)
+# name: (the fault, its class, words of its message in order)
 OF_FOLDERS: dict[str, tuple[Callable[[Path], object], type[Exception], str]] = {
     "cut image": (
         lambda f: [edit(f / "class0/image0000.jpg", lambda b: b[: len(b) // 2]), loader(f)],
@@ -258,19 +258,19 @@ def check(entry: tuple[Callable[[Path], object], type[Exception], str], where: P
 
 
 @pytest.mark.parametrize("name", OF_FOLDERS)
-def test_a_fault_of_a_folder_is_one_sentence_in_the_one_form(folder: Path, name: str) -> None:
+def test_a_fault_of_a_folder_is_one_sentence_of_the_common_form(folder: Path, name: str) -> None:
     check(OF_FOLDERS[name], folder)
 
 
 @pytest.mark.parametrize("name", OF_PACKED)
-def test_a_fault_of_a_packed_dataset_is_one_sentence_in_the_one_form(
+def test_a_fault_of_a_packed_dataset_is_one_sentence_of_the_common_form(
     packed: Path, name: str
 ) -> None:
     check(OF_PACKED[name], packed)
 
 
 @pytest.mark.parametrize("name", OF_ARGUMENTS)
-def test_an_impossible_argument_is_named_with_its_value_and_what_is_allowed(
+def test_an_impossible_argument_is_named_with_its_value_and_the_allowed_values(
     packed: Path, name: str
 ) -> None:
     arguments, words = OF_ARGUMENTS[name]
@@ -287,10 +287,9 @@ def test_a_decoded_images_fault_has_family_and_offset_and_no_file() -> None:
 
 
 @pytest.mark.parametrize("name", ["a\nb", "\r\x1b[2K", "\u2028\x85"])
-def test_a_name_with_control_characters_leaves_a_fault_on_one_line(
-    tmp_path: Path, name: str
-) -> None:
-    """The sentence has them escaped; the part that a program opens the file by has them."""
+def test_a_fault_with_control_characters_in_a_name_is_one_line(tmp_path: Path, name: str) -> None:
+    """The message has them escaped; the attribute with which a program opens the file has them
+    unescaped."""
     folder = tmp_path / "images" / "class"
     folder.mkdir(parents=True)
     (folder / f"{name}.jpg").write_text("text")
@@ -324,7 +323,9 @@ def test_a_writers_fault_names_record_and_key(tmp_path: Path) -> None:
     assert text == "record 1 (one): bad: two samples of one key, record 0 has it already"
 
 
-def test_every_place_that_verify_lists_has_its_parts_apart_and_no_internals(packed: Path) -> None:
+def test_every_fault_that_verify_lists_has_separate_parts_and_no_internal_names(
+    packed: Path,
+) -> None:
     edit(shard(packed), lambda data: flip(700)(data)[:-3000])
     faults = hr.verify(packed)["faults"]["listed"]
     assert len(faults) >= 2

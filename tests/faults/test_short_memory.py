@@ -1,4 +1,4 @@
-"""Batches need no /dev/shm, and where memory really is short an error says how much was needed."""
+"""Batches need no /dev/shm, and if memory really is short an error says how much was needed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 import images
 import processes
 
-# 256 x 3 x 224 x 224 float32: 154 MB a batch, more than any of the /dev/shm below.
+# 256 x 3 x 224 x 224 float32: 154 MB a batch, more than any /dev/shm below has.
 LOAD = """
     import os, sys
     import headrace as hr
@@ -58,10 +58,8 @@ def test_batches_leave_nothing_in_dev_shm(folder: Path) -> None:
 def test_short_memory_is_an_error_that_says_how_much_was_needed(
     folder: Path, limit: str, used: str, left: int
 ) -> None:
-    """The address space, or data, has MB left for less than a batch, beside what the engine holds.
-
-    Of the address space that is 144 MB (docs/limits.md).
-    """
+    """The limit leaves a few MB less than a batch needs, beside what the engine holds: of address
+    space, or of data. For the address space that is 144 MB (docs/limits.md)."""
     code = """
         import re, resource, sys
         from pathlib import Path

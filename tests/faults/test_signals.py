@@ -79,7 +79,7 @@ def test_a_storm_of_signals_changes_nothing(folder: Path, tmp_path: Path, name: 
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-def test_with_faulthandler_a_cut_shard_is_still_an_error_and_the_rest_goes_on(
+def test_with_faulthandler_a_truncated_shard_is_still_an_error_and_the_rest_goes_on(
     folder: Path, tmp_path: Path, when: str
 ) -> None:
     enable = "faulthandler.enable()"
@@ -115,7 +115,7 @@ def test_with_faulthandler_a_cut_shard_is_still_an_error_and_the_rest_goes_on(
 def test_shards_cut_at_any_moment_of_an_epoch_are_errors_and_no_signal(
     folder: Path, tmp_path: Path, backend: str
 ) -> None:
-    """Epochs, each over shards of which one is cut at a random place while it is decoded."""
+    """Epochs over shards, one of which is truncated at a random place while it is decoded."""
     packed = tmp_path / "cut.hr"
     hr.pack(folder, packed, shard_size="64KiB")
     code = EPOCHS + (
@@ -170,7 +170,7 @@ def test_an_index_cut_while_it_is_in_use_is_an_error_that_names_it(
 def test_an_index_cut_at_any_moment_of_an_epoch_is_an_error_and_the_batches_before_are_right(
     folder: Path, tmp_path: Path
 ) -> None:
-    """With faulthandler, whose handler is put on top of ours while the index is mapped."""
+    """With faulthandler, whose handler is installed after ours while the index is mapped."""
     packed = tmp_path / "index.hr"
     hr.pack(folder, packed)
     code = EPOCHS + (
@@ -230,7 +230,7 @@ def test_a_lost_page_of_an_index_is_survived_below_a_handler_that_came_since_the
 
 
 @pytest.mark.parametrize("when", ["before", "after", "never", "disabled"])
-def test_a_bus_error_of_the_program_itself_ends_it_as_without_the_loader(
+def test_a_bus_error_of_the_program_itself_ends_it_as_without_a_loader(
     folder: Path, tmp_path: Path, when: str
 ) -> None:
     packed = tmp_path / "own.hr"
@@ -288,7 +288,7 @@ def test_a_bus_signal_that_is_sent_goes_to_the_programs_own_handler_each_time(
 def test_ranks_that_are_killed_and_restarted_from_their_states_have_each_sample_once(
     folder: Path,
 ) -> None:
-    """Four ranks, each killed at some batch of its own and begun again from its last state."""
+    """Four ranks; each is killed at a different batch and started again from its last state."""
     code = f"""
     import json, os, random, signal, sys, time
     sys.path.insert(0, {str(HERE)!r})
@@ -357,7 +357,9 @@ def test_a_killed_consumer_leaves_no_process_and_no_file(folder: Path) -> None:
     assert "" in processes.left_in_dev_shm(kill)
 
 
-def test_what_a_signal_handler_raises_while_a_batch_goes_back_is_not_lost(folder: Path) -> None:
+def test_an_exception_of_a_signal_handler_while_a_batch_is_released_is_not_lost(
+    folder: Path,
+) -> None:
     code = """
     import random, signal, sys, time
     import headrace as hr

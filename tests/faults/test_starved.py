@@ -1,4 +1,5 @@
-"""Where threads or address space run out: fewer threads and a warning, or an error with numbers."""
+"""Too few threads or too little address space: fewer threads and a warning, or an error with
+numbers."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ import processes
 from timing import eventually
 
 ACTS = ("epoch", "loaders", "samples", "verify", "pack", "decode", "tasks")
-# What the others do with threads and memory, these do, too.
+# The acts that are not slow do with threads and memory all that the slow ones do.
 SOME_FIRST = [
     *ACTS[:1],
     *(pytest.param(act, marks=pytest.mark.slow) for act in ACTS[1:-2]),
@@ -67,12 +68,12 @@ class Server:
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
-    root = Path("/tmp") / f"starved-{os.getpid()}"  # a user without rights reads it, too
+    root = Path("/tmp") / f"starved-{os.getpid()}"  # the user without rights has to read it
     root.mkdir(mode=0o755)
     try:
         hr.pack(images.plain_tree(root / "photos", 20, 2), root / "packed.hr")
         (root / "made").mkdir()
-        (root / "made").chmod(0o777)  # where that user packs
+        (root / "made").chmod(0o777)  # the folder into which that user packs
         server = Server(root / "packed.hr")
         yield server
         server.close()
@@ -82,7 +83,7 @@ def server() -> Iterator[Server]:
 
 @pytest.fixture(scope="module")
 def plenty(server: Server) -> dict[str, str]:
-    """What each act gives where nothing is limited."""
+    """The result of each act without limits."""
     found = {act: server.ask(act) for act in ACTS}
     assert [found[act] for act in ACTS if "result" not in found[act]] == []
     assert [found[act]["warnings"] for act in ACTS] == [[]] * len(ACTS)
@@ -90,18 +91,19 @@ def plenty(server: Server) -> dict[str, str]:
 
 
 def outcome(answer: dict[str, Any], expected: str, error: str) -> str:
-    """Names what came of an act under a limit, and asserts that it may."""
+    """Names the outcome of an act under a limit, and asserts that it is an allowed one."""
     assert answer["status"] == 0, answer
     if "result" in answer:
         assert answer["result"] == expected, answer
         assert len(answer["warnings"]) <= 1, answer
         return "fewer" if answer["warnings"] else "whole"
-    if answer["error"] in ("MemoryError", "ImportError"):  # Python's own, before the engine's
+    if answer["error"] in ("MemoryError", "ImportError"):  # Python's own error, before the engine's
         return "Python"
-    # CPython's own where C code of it meets no memory and says nothing; the package has none.
+    # CPython's own error where its C code runs out of memory silently; the package has no such
+    # code.
     if (answer["error"], answer["text"]) == ("SystemError", "error return without exception set"):
         return "Python"
-    # And its own where it lists a package's folder to import a module.
+    # And its own error where it lists a package's folder to import a module.
     if answer["error"] == "OSError" and re.match(r"\[Errno 12\].*/headrace/_\w+'$", answer["text"]):
         return "Python"
     assert answer["error"] == error, answer
@@ -112,7 +114,7 @@ def outcome(answer: dict[str, Any], expected: str, error: str) -> str:
 @pytest.mark.slow
 @pytest.mark.parametrize("late", [False, True], ids=["from the start", "while the engine runs"])
 @pytest.mark.parametrize("act", SOME_FIRST)
-def test_whatever_address_space_is_left_no_process_is_aborted(
+def test_no_process_is_aborted_with_any_limit_of_address_space(
     server: Server, plenty: dict[str, str], act: str, late: bool
 ) -> None:
     limits = [0, 10, 150, 700, *range(1500, 1680, 30), 1750, 2000, 2400, 3000, 20_000]
@@ -126,7 +128,8 @@ def test_whatever_address_space_is_left_no_process_is_aborted(
 
 
 def threads_are_swept(server: Server, plenty: dict[str, str], act: str, **request: Any) -> None:
-    """Limits from one thread up: refused, then fewer threads, then whole, and never aborted."""
+    """Limits from one thread up: refused, then fewer threads, then all of them, and never an
+    abort."""
     limits = [1, 5, 11, *range(12, 26, 2), 32, 48, 72, 500]
 
     def under(limit: int) -> str:
@@ -146,7 +149,7 @@ def threads_are_swept(server: Server, plenty: dict[str, str], act: str, **reques
 @pytest.mark.slow
 @pytest.mark.parametrize("late", [False, True], ids=["from the start", "while the engine runs"])
 @pytest.mark.parametrize("act", ["epoch", "pack"])
-def test_whatever_threads_a_user_may_have_no_process_is_aborted(
+def test_no_process_is_aborted_with_any_limit_of_a_users_threads(
     server: Server, plenty: dict[str, str], act: str, late: bool
 ) -> None:
     if os.getuid() != 0:
@@ -156,7 +159,7 @@ def test_whatever_threads_a_user_may_have_no_process_is_aborted(
 
 @pytest.fixture
 def group() -> Iterator[Path]:
-    """A cgroup of its own that bounds threads."""
+    """A cgroup of its own with a limit of threads."""
     place = GROUPS / f"starved-{os.getpid()}"
     try:
         place.mkdir()
@@ -170,13 +173,13 @@ def group() -> Iterator[Path]:
 @pytest.mark.slow
 @pytest.mark.parametrize("late", [False, True], ids=["from the start", "while the engine runs"])
 @pytest.mark.parametrize("act", SOME_FIRST)
-def test_whatever_threads_a_cgroup_may_have_no_process_is_aborted(
+def test_no_process_is_aborted_with_any_limit_of_a_cgroups_threads(
     server: Server, plenty: dict[str, str], group: Path, act: str, late: bool
 ) -> None:
     threads_are_swept(server, plenty, act, kind="group", group=str(group), late=late)
 
 
-def test_fewer_threads_are_one_warning_with_both_numbers(
+def test_fewer_threads_give_one_warning_with_both_numbers(
     server: Server, plenty: dict[str, str], group: Path
 ) -> None:
     answer = server.ask("loaders", "group", 60, group=str(group), threads=8)
@@ -193,7 +196,7 @@ def test_fewer_threads_are_one_warning_with_both_numbers(
     assert found[4] == str(group)
 
 
-def test_a_library_that_cannot_be_mapped_says_how_much_that_takes() -> None:
+def test_the_error_for_a_library_that_cannot_be_mapped_says_how_much_it_needs() -> None:
     code = """
         import resource
         from pathlib import Path

@@ -26,7 +26,8 @@ class Stuck(hr.Loader):
 
 
 def least_delay(call: Callable[[], Any], timeout: float) -> float:
-    """By how much the call overran, in the best of five tries: others may be at the core too."""
+    """By how much the call overran, in the best of five tries, because other processes use the CPU
+    too."""
     over = []
     for _ in range(5):
         begun = time.monotonic()
@@ -70,7 +71,7 @@ def test_hr_next_returns_within_a_tenth_of_a_second_of_its_timeout(
 def test_hr_job_wait_returns_within_a_tenth_of_a_second_of_its_timeout(
     tmp_path: Path, timeout_ms: int
 ) -> None:
-    """Of a job of many thousand files, one image under many names."""
+    """The job has many thousand files: one image with many names."""
     folder = tmp_path / "photos"
     (folder / "a").mkdir(parents=True)
     first = folder / "a" / "first.jpg"

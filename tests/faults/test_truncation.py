@@ -1,4 +1,4 @@
-"""Files that end too early say so, whatever the decoder made of it; and files that are too long."""
+"""Files that end too early are called truncated whatever the decoder says; and files too long."""
 
 from __future__ import annotations
 
@@ -27,8 +27,9 @@ def split_idat(png: bytes, parts: int) -> bytes:
     return png[:at] + chunks + png[at + 12 + size :]
 
 
-# Each with how many bytes may be missing at its end without any pixel's: the end marker and padding
-# bits; zlib's end of block and checksum, the chunk's and IEND. The arithmetic decoder reads ahead.
+# Each with how many bytes may be missing at its end without losing a pixel: the end marker and
+# padding bits; zlib's end of block and checksum, the chunk's checksum and IEND. The arithmetic
+# decoder reads ahead.
 FILES = {
     "baseline": (lambda: images.jpeg(24, 18), 3),
     "restart markers": (lambda: images.jpeg(24, 18, restart=2), 3),
@@ -48,7 +49,7 @@ FILES = {
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_a_file_cut_at_any_byte_says_truncated_and_how_many_bytes_there_are(name: str) -> None:
+def test_a_file_cut_at_any_byte_is_called_truncated_with_its_number_of_bytes(name: str) -> None:
     make, spare = FILES[name]
     whole = make()
     pixels = hr.functional.decode(whole)
@@ -66,7 +67,7 @@ def test_a_file_cut_at_any_byte_says_truncated_and_how_many_bytes_there_are(name
             assert length >= len(whole) - spare
 
 
-def test_a_cut_file_names_the_segment_or_chunk_and_the_bytes_that_there_would_be() -> None:
+def test_the_error_of_a_truncated_file_names_segment_or_chunk_and_expected_bytes() -> None:
     def sentence(data: bytes) -> str:
         with pytest.raises(errors.TruncatedError) as caught:
             hr.functional.decode(data)
@@ -91,7 +92,9 @@ def test_a_cut_file_names_the_segment_or_chunk_and_the_bytes_that_there_would_be
 
 
 @pytest.mark.parametrize("name", ["cut.jpg", "cut-progressive.jpg", "cut.png", "empty.jpg"])
-def test_a_cut_file_is_told_the_same_through_every_door(name: str, tmp_path: Path) -> None:
+def test_a_truncated_file_gives_the_same_message_at_every_entry_point(
+    name: str, tmp_path: Path
+) -> None:
     data = {
         "cut.jpg": images.jpeg(40, 30)[:200],
         "cut-progressive.jpg": images.jpeg(40, 30, flags=("progressive",))[:-100],
@@ -134,7 +137,7 @@ def test_a_cut_file_is_told_the_same_through_every_door(name: str, tmp_path: Pat
                 assert str(caught.value).endswith(clause)
 
 
-def test_other_damage_keeps_its_own_words() -> None:
+def test_other_damage_keeps_its_own_message() -> None:
     jpeg, png = images.jpeg(40, 30), images.png(20, 10, 2)
     tables, scan = jpeg.index(b"\xff\xc4"), jpeg.index(b"\xff\xda")
     damaged = {
@@ -149,7 +152,7 @@ def test_other_damage_keeps_its_own_words() -> None:
         assert "truncated" not in str(caught.value)
 
 
-def test_a_file_over_the_record_limit_is_the_same_limit_error_in_its_place_and_packed(
+def test_a_file_over_the_record_limit_is_the_same_limit_error_in_place_and_packed(
     tmp_path: Path,
 ) -> None:
     folder = images.write_tree(tmp_path / "folder", {"c/a.jpg": images.jpeg(96, 72)})
