@@ -1,5 +1,4 @@
-"""headrace.DataLoader where torch's own loader reads: its attributes, and what it warns of and
-when."""
+"""headrace.DataLoader where torch's own loader reads: its attributes and its warnings."""
 
 from __future__ import annotations
 
