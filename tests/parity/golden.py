@@ -4,8 +4,9 @@
 
 A case is a picture of integers alone, encoded, and crops of it through Pillow and torchvision and
 through Headrace. Two hashes are kept: of the encoded file, and of the pixels. So when a case
-changes, it is known which of three moved: the encoder that made the file, Pillow and torchvision,
-or Headrace. Rewrite the file only when Pillow's pixels changed, and say so in CHANGELOG.md.
+changes, it is known which of three has changed: the encoder that made the file, Pillow and
+torchvision, or Headrace. Rewrite the file only when Pillow's pixels changed, and say so in
+CHANGELOG.md.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ import images
 FILE = Path(__file__).with_name("golden.json")
 FILTERS = ["nearest", "bilinear", "bicubic", "box", "hamming", "lanczos"]
 WIDTH, HEIGHT = 179, 131
-# top, left, height, width, size: all of it, an edge each, reduced, enlarged, one axis each.
+# top, left, height, width, size: the whole image, each edge, reduced, enlarged, one axis each.
 CROPS = [
     (0, 0, HEIGHT, WIDTH, (48, 64)),
     (0, 0, 60, 71, (60, 71)),
@@ -58,7 +59,7 @@ def picture(channels: int) -> NDArray[np.uint8]:
 
 
 def files() -> dict[str, bytes]:
-    """Every kind of JPEG, and a PPM, which no encoder can change."""
+    """Every kind of JPEG, and a PPM, which does not depend on an encoder."""
     found = {"ppm": b"P6 %d %d 255\n" % (WIDTH, HEIGHT) + picture(3).tobytes()}
     for sampling in images.SAMPLINGS:
         for flags in ((), ("progressive",)):
@@ -96,7 +97,7 @@ def headrace(data: bytes, interpolation: str, mode: str = "exact") -> Iterator[b
 
 
 def normalised(finish: object) -> Iterator[bytes]:
-    """All 256 values of each channel, in torchvision's form."""
+    """All 256 values of each channel, normalised as by torchvision."""
     values = np.arange(256, dtype=np.uint8).reshape(16, 16, 1).repeat(3, axis=2)
     for dtype in (torch.float32, torch.float16, torch.bfloat16):
         made = finish(Image.fromarray(values)).to(dtype).contiguous()

@@ -81,7 +81,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
         "interpolation": warp,
         "fill": colour,
     },
-    "posterize": {"bits": st.integers(1, 9)},  # of 0, which torchvision refuses, ours makes black
+    "posterize": {"bits": st.integers(1, 9)},  # 0 is refused by torchvision; ours makes black
     "resize": {
         "size": size,
         "interpolation": resample,
@@ -108,7 +108,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "to_grayscale": {"num_output_channels": st.sampled_from((1, 3))},
     "vflip": {},
 }
-# Of the rest: v2 alone has the first three, the others are no functions of PIL images.
+# Functions that are not compared: only v2 has the first three; the others do not take PIL images.
 ELSEWHERE = {
     "jpeg": "test_pixel_ops.py",
     "permute_channels": "test_recipe_parity.py",
@@ -120,7 +120,7 @@ ELSEWHERE = {
 
 
 def done(function: Callable[..., Any], image: Any, given: dict[str, Any]) -> Any:
-    """The arrays that it gives, or its exception."""
+    """The returned arrays, or the exception."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
@@ -134,7 +134,7 @@ def done(function: Callable[..., Any], image: Any, given: dict[str, Any]) -> Any
 
 
 def answer(function: Callable[..., Any], array: Any, given: dict[str, Any]) -> Any:
-    """What hr.functional gives, or its refusal."""
+    """The result of hr.functional, or its refusal."""
     try:
         return function(array, **given)
     except HeadraceError as refusal:
@@ -142,7 +142,7 @@ def answer(function: Callable[..., Any], array: Any, given: dict[str, Any]) -> A
 
 
 def agree(name: str, version: int, array: Any, given: dict[str, Any]) -> bool:
-    """Whether both give pixels, which are the same; else one refuses and says why."""
+    """Whether both give the same pixels; otherwise one refuses and says why."""
     theirs = done(getattr(KINDS[version], name), Image.fromarray(array), given)
     more = {"version": version} if name == "affine" else {}
     mine = answer(getattr(ours, name), array, given | more)

@@ -1,4 +1,6 @@
-"""AugMix: for equal chains and weights the bytes are torchvision's, and it draws them alike."""
+"""AugMix: for equal chains and weights the bytes are torchvision's, and draws have its
+distribution.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,7 @@ PPM = b"P6 %d %d 255\n" % PICTURE.shape[1::-1] + PICTURE.tobytes()
 
 
 def on_tensors(step: dict[str, Any], image: torch.Tensor) -> torch.Tensor:
-    """A drawn step by torchvision's own function on a tensor."""
+    """Applies a drawn step by torchvision's own function on a tensor."""
     name, given = step["function"], dict(step["arguments"])
     if name == "tensor_affine":
         matrix, fill = given["coefficients"], given["fill"]
@@ -36,13 +38,13 @@ def on_tensors(step: dict[str, Any], image: torch.Tensor) -> torch.Tensor:
 
 
 def in_torchvision(mixed: dict[str, Any], image: Any) -> Any:
-    """torchvision's AugMix with chains and weights that were drawn here."""
+    """torchvision's AugMix with given chains and weights."""
     steps = iter([step for chain in mixed["chains"] for step in chain])
 
     def apply(image: Any, *_: Any, **__: Any) -> torch.Tensor:
         return on_tensors(next(steps), image)
 
-    # The product with the second weight is rounded already, so that weight is 1 here.
+    # The product with the second weight is rounded already, so here that weight is 1.
     shares = iter([[mixed["original"], 1.0], mixed["weights"]])
 
     def sample_dirichlet(_self: Any, _: Any) -> torch.Tensor:
@@ -58,7 +60,7 @@ def in_torchvision(mixed: dict[str, Any], image: Any) -> Any:
 
 
 @pytest.mark.slow
-def test_a_mixture_is_what_torchvision_makes_of_the_same_chains_and_weights() -> None:
+def test_a_mixture_equals_torchvisions_for_the_same_chains_and_weights() -> None:
     rng = np.random.default_rng(3)
     photographs = [data.astronaut(), data.coffee(), data.rocket(), data.chelsea()]
     for sample in range(200):
@@ -74,8 +76,8 @@ def test_a_mixture_is_what_torchvision_makes_of_the_same_chains_and_weights() ->
         assert np.array_equal(ours.mix_chains(picture, **mixed), wanted), (sample, mixed)
 
 
-def test_the_ops_of_a_chain_are_torchvisions_on_tensors() -> None:
-    """Severity 4: each op's outcomes, as torchvision's space of ops has them."""
+def test_the_ops_of_a_chain_equal_torchvisions_on_tensors() -> None:
+    """At severity 4 each op has the outcomes that torchvision's augmentation space gives."""
     image, wanted = theirs.pil_to_tensor(Image.fromarray(PICTURE)), {}
     mode = theirs.InterpolationMode.BILINEAR
     with torch_kernels.fused():
@@ -100,7 +102,7 @@ def test_the_ops_of_a_chain_are_torchvisions_on_tensors() -> None:
 
 
 @pytest.mark.slow
-def test_the_weights_are_torchs_dirichlet_and_beta() -> None:
+def test_the_weights_have_torchs_dirichlet_and_beta_distributions() -> None:
     for alpha in (0.3, 1.0, 4.0):
         step = t.AugMix(alpha=alpha, chain_depth=1)
         originals, firsts = [], []
@@ -116,7 +118,7 @@ def test_the_weights_are_torchs_dirichlet_and_beta() -> None:
 
 
 def distance(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> float:
-    """Kolmogorov's, between two samples."""
+    """Kolmogorov's distance between two samples."""
     places = np.sort(np.concatenate([a, b]))
     shares = [np.searchsorted(np.sort(x), places, "right") / len(x) for x in (a, b)]
     return float(np.abs(shares[0] - shares[1]).max())
@@ -127,6 +129,6 @@ def test_chains_have_one_to_three_ops() -> None:
     for sample in range(300):
         ((_, mixed),) = ours.replay(PPM, [t.AugMix()], sample=sample)
         depths.update(len(chain) for chain in mixed["chains"])
-    # A posterizing or an equalizing that changes nothing is a step as well.
+    # A posterize or equalize that changes nothing counts as a step, too.
     assert set(depths) == {1, 2, 3}
     assert min(depths.values()) > 240

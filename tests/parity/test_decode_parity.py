@@ -42,10 +42,10 @@ def test_every_kind_of_png_decodes_to_pillows_bytes(size: tuple[int, int]) -> No
 
 
 @pytest.mark.parametrize("progressive", [False, True])
-def test_what_stands_behind_the_end_marker_is_nobodys_and_only_the_marker_may_be_cut(
+def test_bytes_after_the_end_marker_are_ignored_and_only_the_marker_may_be_missing(
     progressive: bool,
 ) -> None:
-    """Pillow refuses a JPEG without its whole end marker; all its pixels are there, and ours."""
+    """Pillow refuses a JPEG without its whole end marker, although all of its pixels are there."""
     photo, file = Image.fromarray(pillow(images.jpeg(64, 48))), io.BytesIO()
     photo.save(file, "JPEG", progressive=progressive)
     whole = file.getvalue()
@@ -69,7 +69,7 @@ def test_what_stands_behind_the_end_marker_is_nobodys_and_only_the_marker_may_be
 
 
 def _opens(decode: Callable[[bytes], np.ndarray], data: bytes) -> bool:
-    """Whether it decodes. Pixels of undamaged files are compared elsewhere, so not here."""
+    """Whether it decodes. Pixels of undamaged files are compared in other tests."""
     try:
         decode(data)
     except (OSError, hr.errors.BadImageError, hr.errors.TruncatedError):
@@ -79,10 +79,10 @@ def _opens(decode: Callable[[bytes], np.ndarray], data: bytes) -> bool:
 
 @pytest.mark.parametrize("sampling", ["4:4:4", "4:2:0", "4:1:1"])
 @pytest.mark.parametrize("restart", [0, 3])
-def test_a_whole_jpeg_damaged_anywhere_behind_its_header_is_refused_where_pillow_refuses_it(
+def test_a_jpeg_damaged_anywhere_after_its_header_is_refused_if_pillow_refuses_it(
     sampling: str, restart: int
 ) -> None:
-    """Also after its last pixel, where the decoder of a crop has no need to read on."""
+    """Also after its last pixel, up to which the decoder of a crop need not read."""
     whole = images.jpeg(70, 50, sampling, restart=restart)
     scan = whole.index(b"\xff\xda") + 14
     places = [*range(scan, len(whole) - 14, 37), *range(len(whole) - 24, len(whole) - 14)]
@@ -91,7 +91,7 @@ def test_a_whole_jpeg_damaged_anywhere_behind_its_header_is_refused_where_pillow
         for at in places
         for marker in (0xD8, 0xDA, 0xC0, 0xE1, 0x8B, 0x01, 0xD3)
     ]
-    # Nothing is lost of these, and they are refused all the same, or not.
+    # In these nothing is missing; some are refused all the same.
     for more in (b"\xff\xd8", b"\xff\x8b", b"\xff\xda\0\2", b"\xff\x01", b"\0junk", b"\xff" * 9):
         damaged.append(whole[:-2] + more + whole[-2:])
     refused = [not _opens(pillow, data) for data in damaged]
@@ -102,10 +102,10 @@ def test_a_whole_jpeg_damaged_anywhere_behind_its_header_is_refused_where_pillow
             assert np.array_equal(hr.functional.decode(data), pillow(data))
 
 
-def test_a_jpeg_damaged_behind_its_last_pixel_has_one_verdict_in_a_folder_and_packed(
+def test_a_jpeg_damaged_after_its_last_pixel_has_one_verdict_in_a_folder_and_packed(
     tmp_path: Path,
 ) -> None:
-    """A crop that keeps away from the last row does not see it in a folder, nor do its pixels."""
+    """A crop that stops before the last row does not see the damage in a folder."""
     whole = images.jpeg(64, 48)
     folder = images.write_tree(tmp_path, {"c/a.jpg": whole[:-2] + b"\xff\xd8" + whole[-2:]})
     with hr.Dataset(folder) as dataset, pytest.raises(hr.errors.BadImageError, match="two SOI"):
@@ -117,8 +117,8 @@ def test_a_jpeg_damaged_behind_its_last_pixel_has_one_verdict_in_a_folder_and_pa
         dataset[0]
 
 
-def test_a_palette_before_the_header_of_a_png_is_none() -> None:
-    """Pillow forgets it; a header that comes twice counts as it came last."""
+def test_a_palette_before_the_header_of_a_png_is_ignored() -> None:
+    """As in Pillow; of two headers the last one counts."""
     file = images.png(40, 30, 3)
     size = 8 + 25
     palette = file[size : size + 12 + 768]
@@ -131,7 +131,7 @@ def test_a_palette_before_the_header_of_a_png_is_none() -> None:
     assert np.array_equal(hr.functional.decode(twice), pillow(twice))
 
 
-def test_a_type_is_known_by_its_content_whatever_the_file_is_called(tmp_path) -> None:
+def test_a_files_type_is_known_by_its_content_whatever_its_name(tmp_path) -> None:
     disguised = images.png(40, 30, 2)
     images.write_tree(tmp_path, {"a/photo.JPEG": disguised, "a/scan.png": images.jpeg(40, 30)})
     dataset = hr.Dataset(tmp_path)
@@ -139,7 +139,7 @@ def test_a_type_is_known_by_its_content_whatever_the_file_is_called(tmp_path) ->
     assert np.array_equal(dataset[1].image, pillow(images.jpeg(40, 30)))
 
 
-def test_png_pixels_that_their_checksum_contradicts_are_refused_though_pillow_gives_them() -> None:
+def test_a_png_with_a_wrong_checksum_of_its_pixels_is_refused_although_pillow_reads_it() -> None:
     whole = images.png(64, 48, 2)
     place = whole.index(b"IDAT")
     end = place + 4 + int.from_bytes(whole[place - 4 : place], "big")

@@ -1,5 +1,5 @@
-"""What ops draw is distributed as torchvision draws it: a Kolmogorov-Smirnov test of each number
-that is drawn from an interval, a chi-square test of each choice.
+"""Draws of ops have torchvision's distributions: a Kolmogorov-Smirnov test of each number that is
+drawn from an interval, a chi-square test of each choice.
 
 10,000 draws of ours against as many of torchvision's own get_params (100,000 in `make test-slow`),
 all seeds fixed, so that no run differs from another.
@@ -33,15 +33,15 @@ from headrace._engine import _lib, abi, arguments
 AT_ONCE = 10_000
 DRAWS = cases.some(AT_ONCE, of=100_000)
 LEAST_P = 1e-4
-WIDTH, HEIGHT = 331, 259  # of the image; no symmetric case
+WIDTH, HEIGHT = 331, 259  # of the image; not symmetric
 IMAGE = Image.new("RGB", (WIDTH, HEIGHT))
 
 Steps = list[dict[str, Any]]
-Sample = dict[str, Any]  # what one draw came to: a float is a number of an interval, else a choice
+Sample = dict[str, Any]  # the outcome of one draw: a float is of an interval, else a choice
 
 
 def replays(op: Any, count: int) -> Iterable[Steps]:
-    """The steps of that many samples, as hr_decode tells them of an image of the test's size."""
+    """The steps of that many samples, as hr_decode reports them for an image of the test's size."""
     config = {"transform": arguments.transforms("transform", [op]), "seed": 3}
     encoded = io.BytesIO()
     IMAGE.save(encoded, "PPM")
@@ -57,7 +57,7 @@ def replays(op: Any, count: int) -> Iterable[Steps]:
 
 
 def p_values(ours: Sequence[Sample], theirs: Sequence[Sample]) -> dict[str, float]:
-    """One for each part of the samples; a float where it is always drawn from an interval."""
+    """One for each part of the samples; a part that is always a float is drawn from an interval."""
     found = {}
     for name in sorted({name for sample in [*ours, *theirs] for name in sample}):
         a = [sample[name] for sample in ours if name in sample]
@@ -70,7 +70,7 @@ def p_values(ours: Sequence[Sample], theirs: Sequence[Sample]) -> dict[str, floa
 
 
 def chi_square(a: Counter[Any], b: Counter[Any]) -> float:
-    """Of a table of two rows; values that are seldom are one column, for the test wants five."""
+    """Of a table with two rows; rare values share a column, because the test wants five of each."""
     total = sum(b.values()) / (sum(a.values()) + sum(b.values()))
     columns, rest = [], [0, 0]
     for value in {*a, *b}:
@@ -97,7 +97,7 @@ def share(value: int, length: int) -> float:
     return value / max(length, 1)
 
 
-# ---- one function an op: what we drew, and what torchvision draws ----
+# ---- two functions for each op: our draws and torchvision's ----
 
 
 def our_crop(steps: Steps) -> Sample:
@@ -145,7 +145,7 @@ def our_boxes(steps: Steps) -> Sample:
 
 
 def their_boxes() -> Sample:
-    """timm's: each of n boxes has an n-th of the area, and is else torchvision's."""
+    """timm's: each of n boxes has an n-th of the area, and is otherwise as torchvision's."""
     if not torch.rand(1) < 0.9:
         return {"boxes": 0}
     boxes = random.randint(2, 4)
@@ -161,7 +161,7 @@ def our_squares(steps: Steps) -> Sample:
 
 
 def their_squares() -> Sample:
-    """As in the code of Cutout's authors."""
+    """As in the code by Cutout's authors."""
     y, x = random.randrange(HEIGHT), random.randrange(WIDTH)
     top, bottom = (int(np.clip(y + side, 0, HEIGHT)) for side in (-40, 40))
     left, right = (int(np.clip(x + side, 0, WIDTH)) for side in (-40, 40))
@@ -201,7 +201,7 @@ def our_distortion(steps: Steps) -> Sample:
 
 
 def their_distortion() -> Sample:
-    """Each part's number where it is drawn; the order is its transform's."""
+    """The number of each part that is drawn; the order is drawn by the transform."""
     found = DISTORT.make_params([IMAGE])
     before = found["contrast_before"]
     order = ("contrast", "saturation", "hue") if before else ("saturation", "hue", "contrast")
@@ -279,7 +279,7 @@ def our_pillow_blur(steps: Steps) -> Sample:
 
 
 def dinos_blur() -> Sample:
-    """Its authors' class, with PIL's filter by a radius that Python draws."""
+    """The class by DINO's authors: PIL's filter with a radius that Python draws."""
     if random.random() > 0.4:
         return {"done": False}
     return {"done": True, "radius": random.uniform(0.1, 2.0)}
@@ -379,7 +379,7 @@ PLAIN = {"autocontrast": "AutoContrast", "equalize": "Equalize", "invert": "Inve
 
 
 def policy_step(step: dict[str, Any]) -> tuple[str, float]:
-    """torchvision's name and magnitude of a step of ours."""
+    """torchvision's name and magnitude for a step of ours."""
     function, given = step["function"], step["arguments"]
     if function in FACTORS:
         name, argument = FACTORS[function]
@@ -393,7 +393,7 @@ def policy_step(step: dict[str, Any]) -> tuple[str, float]:
     a, b, c, d, _e, f = given["coefficients"]
     if a != 1:
         return "Rotate", round(math.degrees(math.atan2(-b, a)), 3)
-    if (b, d) == (0, 0):  # a translation, or something by 0, which all look alike
+    if (b, d) == (0, 0):  # a translation, or an op with magnitude 0, which all look alike
         return ("TranslateX", -c) if c else ("TranslateY", -f) if f else ("still", 0.0)
     return ("ShearX", round(-b, 4)) if b else ("ShearY", round(-d, 4))
 
@@ -413,8 +413,8 @@ def our_policy(steps: Steps) -> Sample:
 
 
 def their_policy(policy: Any) -> Callable[[], Sample]:
-    """torchvision's own forward, with each op written down instead of done. Its table of
-    magnitudes, which it makes for each image and from the image's size alone, is made once."""
+    """torchvision's own forward, but each op is noted instead of done. Its table of magnitudes,
+    which it makes for each image and which depends only on the image's size, is made once."""
     space = torch_kernels.fused()(policy._augmentation_space)
     policy._augmentation_space = functools.cache(space)
 
@@ -536,7 +536,7 @@ CASES: dict[str, tuple[Any, Callable[[Steps], Sample], Callable[[], Sample]]] = 
 
 @pytest.mark.every(3)
 @pytest.mark.parametrize("name", CASES)
-def test_this_op_draws_as_torchvisions_does(name: str) -> None:
+def test_draws_of_each_op_have_torchvisions_distribution(name: str) -> None:
     op, ours, theirs = CASES[name]
     random.seed(5)
     torch.manual_seed(5)

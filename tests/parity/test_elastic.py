@@ -1,4 +1,4 @@
-"""ElasticTransform: displacements drawn anew, and what torchvision makes of them."""
+"""ElasticTransform: displacements computed from the draws, and torchvision's results for them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def some_key(draw: random.Random) -> Key:
 
 
 def images() -> Iterator[tuple[random.Random, Any, Any]]:
-    """Images of all sizes with displacements of thousandths of a pixel to whole images."""
+    """Images of all sizes with displacements from thousandths of a pixel to whole images."""
     draw, noise = random.Random(3), np.random.default_rng(3)
     for number in range(DRAWS):
         source = photographs()[number % len(photographs())]
@@ -52,7 +52,7 @@ def images() -> Iterator[tuple[random.Random, Any, Any]]:
 
 
 @pytest.mark.parametrize("filter_name", ["nearest", "bilinear"])
-def test_given_displacements_move_every_byte_as_both_of_torchvisions_versions_do(
+def test_given_displacements_give_the_bytes_of_both_torchvision_versions(
     filter_name: str,
 ) -> None:
     interpolation = v1.InterpolationMode(filter_name)
@@ -74,7 +74,7 @@ def test_given_displacements_move_every_byte_as_both_of_torchvisions_versions_do
 def drawn(
     monkeypatch: pytest.MonkeyPatch, op: Any, noise: Any, size: tuple[int, int]
 ) -> np.ndarray[Any, Any]:
-    """What torchvision's v1 and v2 make of that noise."""
+    """Displacements by torchvision's v1 and v2 from that noise."""
     found = []
     for version in (1, 2):
         values = [torch.from_numpy((noise[..., axis] + 1) / 2)[None, None] for axis in range(2)]
@@ -89,7 +89,7 @@ def drawn(
     return found[1]
 
 
-def test_displacements_are_torchvisions_of_the_same_noise_within_a_millionth_of_alpha(
+def test_displacements_equal_torchvisions_for_the_same_noise_within_a_millionth_of_alpha(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     draw = random.Random(9)
@@ -112,7 +112,7 @@ def test_displacements_are_torchvisions_of_the_same_noise_within_a_millionth_of_
     assert 0 < largest < 1e-6, largest
 
 
-def test_the_noise_is_that_of_the_golden_vectors() -> None:
+def test_the_elastic_noise_equals_the_golden_vectors() -> None:
     found = ours.elastic_displacement((2, 3), 1, 0, [1, 2, 3, 4]) * np.float32([3, 2])
     assert np.round(found[0] * 2**23).astype(int).tolist() == [
         [[5084970, -7121255], [474976, -7475328], [-1614158, 7810744]],
@@ -130,7 +130,7 @@ def test_the_noise_is_uniform_and_independent_from_pixel_to_pixel() -> None:
 
 
 @pytest.mark.slow
-def test_displacements_are_distributed_as_torchvisions() -> None:
+def test_displacements_have_torchvisions_distribution() -> None:
     size, op = (24, 30), v2.ElasticTransform(40.0, [2.0, 1.0])
     places = [(0, 0), (0, 13), (12, 15), (12, 16), (23, 29)]
     torch.manual_seed(4)
@@ -149,7 +149,7 @@ def test_displacements_are_distributed_as_torchvisions() -> None:
 
 
 def made(data: bytes, steps: Any, **key: int) -> np.ndarray[Any, Any]:
-    """What the functions of a replay make of an image."""
+    """The result of a replay's functions on an image."""
     image = ours.decode(data)
     for name, given in ours.replay(data, steps, **key):
         image = getattr(ours, name)(image, **given)
@@ -160,7 +160,7 @@ def ppm(image: np.ndarray[Any, Any]) -> bytes:
     return b"P6 %d %d 255\n" % (image.shape[1], image.shape[0]) + image.tobytes()
 
 
-def test_replay_gives_what_torchvisions_functional_makes_the_same_bytes_of() -> None:
+def test_replay_gives_arguments_with_which_torchvisions_functional_gives_the_same_bytes() -> None:
     data = jpeg(120, 90)
     for sample in range(6):
         step = t.ElasticTransform(30 * sample, 2.5, fill=(3, 99, 255))
@@ -176,7 +176,7 @@ def test_replay_gives_what_torchvisions_functional_makes_the_same_bytes_of() -> 
         assert np.array_equal(image, np.asarray(wanted)), sample
 
 
-def test_every_sample_and_place_in_the_list_has_displacements_of_its_own() -> None:
+def test_every_sample_and_position_in_the_list_has_its_own_displacements() -> None:
     steps = [t.ElasticTransform(9, 1), t.ElasticTransform(9, 1)]
     found = {
         given["displacement"].tobytes()
@@ -196,7 +196,7 @@ FORMATS = ("xyxy", "xywh", "cxcywh", "xyxyxyxy", "xywhr", "cxcywhr")
 
 
 def some_boxes(draw: random.Random, label: str, size: tuple[int, int]) -> Any:
-    """Inside and beyond the image, in a format of six."""
+    """Boxes inside and beyond the image, in one of six formats."""
     height, width = size
     rows = []
     for _ in range(6):
@@ -216,7 +216,8 @@ def some_boxes(draw: random.Random, label: str, size: tuple[int, int]) -> Any:
 
 
 def takes_corners_at_the_edge() -> bool:
-    """Whether this torchvision does: some up to 0.26 look for their movement outside the image."""
+    """Whether this torchvision does: some up to 0.26 look up the movement of corners outside the
+    image."""
     box = tv_tensors.BoundingBoxes([[1, 1, 9, 9]], format="XYXY", canvas_size=(9, 9))
     try:
         second.elastic(box, torch.zeros(1, 9, 9, 2))
@@ -228,7 +229,7 @@ def takes_corners_at_the_edge() -> bool:
 @pytest.mark.skipif(not takes_corners_at_the_edge(), reason="this torchvision raises at the edge")
 @pytest.mark.parametrize("clamp", [True, False])
 @pytest.mark.parametrize("label", FORMATS)
-def test_boxes_are_moved_as_torchvision_moves_them(label: str, clamp: bool) -> None:
+def test_boxes_move_as_in_torchvision(label: str, clamp: bool) -> None:
     draw, close = random.Random(2), 0
     for _ in range(DRAWS):
         size, key = (draw.randint(9, 60), draw.randint(9, 60)), some_key(draw)
@@ -242,15 +243,15 @@ def test_boxes_are_moved_as_torchvision_moves_them(label: str, clamp: bool) -> N
             wanted = second.elastic(boxes, field).numpy()
         step = {"name": "Elastic", "key": key, **given}
         found, _ = ours.move(t.Boxes(label, clamp), values.numpy(), size, [step])
-        # A rotated box's corners come and go through its angle; near a corner of the image a last
-        # bit decides which case its clamping is.
+        # The corners of a rotated box are converted through its angle, so near a corner of the
+        # image a last bit decides how it is clamped.
         near = np.isclose(found, wanted, rtol=1e-4, atol=2e-3).all(axis=1)
         close += int(near.sum())
         assert near.all() or len(label) > 6, (size, step)
     assert close >= 0.98 * 6 * DRAWS, close
 
 
-def test_points_and_masks_are_moved_as_torchvision_moves_them() -> None:
+def test_points_and_masks_move_as_in_torchvision() -> None:
     draw, noise = random.Random(6), np.random.default_rng(6)
     for _ in range(DRAWS):
         size, key = (draw.randint(9, 60), draw.randint(9, 60)), some_key(draw)
@@ -279,7 +280,7 @@ def test_a_loader_moves_image_mask_and_boxes_by_the_same_displacements(tmp_path:
             more = {"boxes": boxes, "mask": mask, "pair": png(image)}
             writer.add(png(image), label=number, **more)
     step = t.ElasticTransform(60, 3)
-    steps = [t.CenterCrop((80, 100)), step]  # all of it, but of one size
+    steps = [t.CenterCrop((80, 100)), step]  # the whole image, but resized to one size
     labels = {"boxes": t.Boxes(), "mask": t.Mask(), "pair": t.Image()}
     given = {"transform": steps, "labels": labels, "dtype": "uint8", "layout": "NHWC"}
     with hr.Loader(tmp_path / "set", 3, seed=5, **given) as loader:
@@ -310,12 +311,12 @@ def test_a_loader_moves_image_mask_and_boxes_by_the_same_displacements(tmp_path:
         (lambda: ours.elastic_displacement((20, 90)), "kernel of 41x41 pixels.* more than 20x20"),
     ],
 )
-def test_what_cannot_be_displaced_is_an_error_that_says_why(call: Any, words: str) -> None:
+def test_impossible_displacements_are_an_error_that_says_why(call: Any, words: str) -> None:
     with pytest.raises(errors.ArgumentError, match=words):
         call()
 
 
-def test_displacements_of_nothing_and_of_infinity_stay_inside_the_image() -> None:
+def test_zero_and_infinite_displacements_stay_inside_the_image() -> None:
     image = photographs()[0][:20, :20].copy()
     assert np.array_equal(ours.elastic(image, np.zeros((1, 20, 20, 2))), image)
     for number in (np.inf, -np.inf, np.nan, 1e38):

@@ -1,4 +1,4 @@
-"""Erased boxes: where they lie in the finished values, and what fills them."""
+"""Erased boxes: their place in the finished values, and their fill."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_erase_gives_torchvisions_bytes() -> None:
         assert np.array_equal(found, wanted.numpy().transpose(1, 2, 0)), (number, i, j, h, w)
 
 
-def test_noise_of_several_boxes_is_normal_and_another_in_each(folder: Path) -> None:
+def test_noise_is_normal_and_different_in_each_of_several_boxes(folder: Path) -> None:
     step = t.TimmErasing(1, 0.3, 0.33, 1, mode="pixel", min_count=3)
     found, plain = batch(folder, step), batch(folder)
     noise = found[found != plain]
@@ -60,7 +60,7 @@ def test_noise_of_several_boxes_is_normal_and_another_in_each(folder: Path) -> N
     assert np.array_equal(turned, found)
 
 
-def test_a_random_colour_is_one_for_each_box_and_normal(folder: Path) -> None:
+def test_each_box_has_one_random_colour_with_normal_values(folder: Path) -> None:
     step = t.TimmErasing(1, 0.1, 0.2, mode="rand", min_count=2)
     plain = batch(folder)
     colours = []
@@ -68,7 +68,7 @@ def test_a_random_colour_is_one_for_each_box_and_normal(folder: Path) -> None:
         for image, before in zip(batch(folder, step, seed=seed), plain, strict=True):
             erased = (image != before).any(axis=0)
             found = np.unique(image[:, erased].T, axis=0)
-            assert 1 <= len(found) <= 2  # one may lie on the other
+            assert 1 <= len(found) <= 2  # boxes may overlap
             colours.append(found)
     values = np.concatenate(colours)
     assert stats.kstest(values.ravel(), "norm").pvalue > 1e-4

@@ -14,7 +14,7 @@ import headrace as hr
 import images
 
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
-# Landscape, portrait, square, smaller than 224 (enlarged), odd in every way.
+# Landscape, portrait, square, smaller than 224 (enlarged), and with odd sides.
 SIZES = [(500, 375), (333, 500), (256, 256), (97, 61), (301, 1023)]
 
 
@@ -41,7 +41,7 @@ def packed(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def compare(
     dataset: Path, folder: Path, theirs: tv.Compose, steps: list, **options: object
 ) -> None:
-    """Every byte of every sample, or the names of those that differ."""
+    """Compares every byte of every sample; returns the names of those that differ."""
     expected = datasets.ImageFolder(str(folder), theirs)
     loader = hr.Loader(dataset, batch_size=32, num_threads=2, transform=steps, **options)
     differing, number = [], 0
@@ -84,14 +84,14 @@ def test_float_without_normalise_equals_totensor(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
-def test_half_types_are_the_float32_result_rounded(folder: Path, dtype: str) -> None:
+def test_float16_and_bfloat16_are_the_rounded_float32_result(folder: Path, dtype: str) -> None:
     theirs = [tv.Resize(256), tv.CenterCrop(224), tv.ToTensor(), tv.Normalize(MEAN, STD)]
     theirs.append(tv.Lambda(lambda image: image.to(getattr(torch, dtype))))
     steps = [*evaluation(), hr.transforms.Normalize(MEAN, STD)]
     compare(folder, folder, tv.Compose(theirs), steps, dtype=dtype)
 
 
-def test_nhwc_and_channels_last_hold_the_values_of_nchw(folder: Path) -> None:
+def test_nhwc_and_channels_last_have_the_values_of_nchw(folder: Path) -> None:
     def first(layout: str) -> torch.Tensor:
         with hr.Loader(folder, batch_size=16, transform=evaluation(), layout=layout) as loader:
             return next(iter(loader))[0]

@@ -1,4 +1,4 @@
-"""Random crops of photographs and of every kind of JPEG through each door: the function, the
+"""Random crops of photographs and of every kind of JPEG through each entry point: the function, the
 dataset, and the loader over a folder and over packed shards with and without seek points.
 
 PARITY_IMAGES=DIR compares the images below a folder instead of those that scikit-image and
@@ -25,7 +25,7 @@ import headrace as hr
 import images
 from draws import Box, resized_crop_box, some_boxes, uniform, words
 
-# Each with a size of its own, larger and smaller than the crops.
+# Each kind with a different size, larger and smaller than the crops.
 FILTERS = {
     "nearest": (61, 40),
     "bilinear": (96, 96),
@@ -40,7 +40,7 @@ MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
 def installed_photographs() -> dict[str, bytes]:
-    """JPEGs as they are, and pictures without loss encoded in every sampling."""
+    """JPEGs unchanged, and losslessly stored pictures encoded in every sampling."""
     import skimage
     import sklearn.datasets
 
@@ -130,7 +130,7 @@ def photographs(folder: Path) -> Iterator[Path]:
 
 
 @pytest.mark.slow
-def test_crops_through_the_function_and_the_dataset_are_torchvisions(
+def test_crops_through_the_function_and_the_dataset_equal_torchvisions(
     folder: Path, sources: dict[str, Path]
 ) -> None:
     function, dataset = Tally(), Tally()
@@ -177,7 +177,7 @@ def theirs(whole: Image.Image, epoch: int, sample: int, interpolation: str) -> I
 
 @pytest.mark.every(3)
 @pytest.mark.parametrize("interpolation", FILTERS)
-def test_crops_through_the_loader_are_torchvisions_with_seek_points_and_without(
+def test_crops_through_the_loader_equal_torchvisions_with_and_without_seek_points(
     folder: Path, sources: dict[str, Path], interpolation: str
 ) -> None:
     tallies = {source: Tally() for source in sources}
@@ -215,7 +215,7 @@ V2 = v2.Compose([v2.ToImage(), v2.ToDtype(torch.float32, scale=True), v2.Normali
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
 @pytest.mark.parametrize(("scale", "finish"), [("div", V1), ("mul", V2)], ids=["v1", "v2"])
-def test_normalised_crops_are_torchvisions_to_the_last_bit_in_both_its_forms(
+def test_normalised_crops_equal_both_forms_of_torchvisions_to_the_last_bit(
     folder: Path, sources: dict[str, Path], scale: str, finish: object, dtype: str
 ) -> None:
     tally = Tally()
@@ -232,7 +232,7 @@ def test_normalised_crops_are_torchvisions_to_the_last_bit_in_both_its_forms(
         found = [image for batch, _ in loader for image in batch]
     for sample, (path, image) in enumerate(zip(paths, found, strict=True)):
         wanted = finish(theirs(opened(path), 0, sample, "bilinear")).to(getattr(torch, dtype))
-        # As integers: NaN and signed zeros are bits like others, and NumPy has no bfloat16.
+        # Compared as integers, because of NaN and signed zeros, and because NumPy has no bfloat16.
         bits = torch.int32 if dtype == "float32" else torch.int16
         tally.compare(image.view(bits).numpy(), wanted.view(bits).numpy(), path.name)
     tally.close(f"normalised, {scale}, {dtype}")

@@ -1,4 +1,4 @@
-"""mode="fast": how far its pixels may be from exact ones, and that they are as reproducible.
+"""mode="fast": how far its pixels may differ from exact ones, and that they are as reproducible.
 
 The figures for photographs are measured by bench/fidelity.py and stated in docs/exactness.md; here
 are bounds that hold for each of these pictures.
@@ -35,14 +35,14 @@ def photographs() -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("interpolation", FILTERS)
-def test_where_no_scaling_applies_a_pixel_is_off_by_two_at_most(interpolation: str) -> None:
+def test_where_no_dct_scaling_applies_a_pixel_is_off_by_two_at_most(interpolation: str) -> None:
     random = np.random.default_rng(1)
     for name, data in (photographs() | images.every_jpeg(211, 157)).items():
         height, width = hr.functional.decode(data).shape[:2]
         for _ in range(4):
             h, w = int(random.integers(40, height + 1)), int(random.integers(40, width + 1))
             top, left = int(random.integers(height - h + 1)), int(random.integers(width - w + 1))
-            # Less than halved on one axis at least, enlarged on some.
+            # Reduced by less than half on at least one axis, and some enlarged.
             size = (int(h * random.uniform(0.51, 1.6)), int(w * random.uniform(0.3, 1.6)))
             box = (top, left, h, w, size, interpolation)
             exact = hr.functional.resized_crop(data, *box)
@@ -69,7 +69,7 @@ def test_photographs_decoded_at_a_fraction_keep_30_decibels(reduction: int) -> N
 
 
 def ramp(horizontal: bool) -> bytes:
-    """A slope of 0.4 a pixel: a shift by a tenth of a result's pixel shows in the mean."""
+    """A slope of 0.4 a pixel: a shift by a tenth of a pixel of the result shows in the mean."""
     import io
 
     line = np.linspace(20, 230, 525, dtype=np.float64)
@@ -85,7 +85,7 @@ def ramp(horizontal: bool) -> bytes:
 
 @pytest.mark.parametrize("horizontal", [True, False], ids=["along rows", "along columns"])
 @pytest.mark.parametrize("reduction", [2, 4, 8])
-def test_a_box_that_begins_inside_of_a_reduced_pixel_shifts_nothing(
+def test_a_crop_that_begins_inside_a_reduced_pixel_shifts_nothing(
     reduction: int, horizontal: bool
 ) -> None:
     data = ramp(horizontal)
@@ -94,36 +94,36 @@ def test_a_box_that_begins_inside_of_a_reduced_pixel_shifts_nothing(
             box = (101 + offset, 101 + offset, 34 * reduction + 3, 34 * reduction + 3, 34)
             exact = hr.functional.resized_crop(data, *box, hflip=flip).astype(np.float64)
             fast = hr.functional.resized_crop(data, *box, hflip=flip, mode="fast")
-            # One pixel of the result is 0.4 * reduction apart from the next.
+            # Neighbouring pixels of the result differ by 0.4 * reduction.
             assert abs((fast - exact).mean()) < 0.04 * reduction, (offset, flip)
 
 
-def test_a_crop_of_just_the_size_that_libjpeg_makes_is_its_reduced_image() -> None:
+def test_a_crop_at_exactly_libjpegs_scale_is_libjpegs_reduced_image() -> None:
     import io
 
     for name, data in images.every_jpeg(128, 96).items():
         if "cmyk" in name or "ycck" in name or name.endswith(("411", "410", "422", "440")):
-            continue  # Pillow's draft mode upsamples these in another way, or not at all
+            continue  # Pillow's draft mode upsamples these differently, or not at all
         image = Image.open(io.BytesIO(data))
         image.draft(image.mode, (64, 48))
         found = hr.functional.resized_crop(data, 0, 0, 96, 128, (48, 64), mode="fast")
         assert np.array_equal(found, np.asarray(image.convert("RGB"))), name
 
 
-def test_nearest_takes_its_pixels_from_the_full_size() -> None:
+def test_nearest_takes_its_pixels_from_the_full_size_image() -> None:
     data = images.jpeg(256, 192)
     box = (3, 5, 160, 200, (20, 25), "nearest")
     exact = hr.functional.resized_crop(data, *box)
     assert np.array_equal(hr.functional.resized_crop(data, *box, mode="fast"), exact)
 
 
-def test_every_kind_of_png_and_a_decode_without_resize_are_exact_in_fast_mode_too() -> None:
+def test_pngs_and_decodes_without_resize_are_exact_in_fast_mode_too() -> None:
     for data in (images.every_png(70, 50) | images.every_jpeg(70, 50)).values():
         fast = hr.functional.decode(data, mode="fast")
         assert np.array_equal(fast, hr.functional.decode(data))
 
 
-def test_the_loader_gives_the_pixels_of_the_function_with_seek_points_and_without(
+def test_the_loader_gives_the_functions_pixels_with_and_without_seek_points(
     tmp_path: Path,
 ) -> None:
     files = {f"a/{name}.jpg": data for name, data in images.every_jpeg(300, 260).items()}
@@ -169,7 +169,7 @@ print(found.hexdigest())
 @pytest.mark.slow
 def test_fast_pixels_do_not_depend_on_the_instruction_set() -> None:
     answers = set()
-    # The first is ours, the second libjpeg-turbo's own switch.
+    # The first variable is ours, the second is libjpeg-turbo's own switch.
     for setting in ({}, {"HEADRACE_SIMD": "scalar"}, {"JSIMD_FORCENONE": "1"}):
         answers.add(
             subprocess.run(

@@ -1,5 +1,5 @@
-"""Pixels as they were when golden.json was written (see golden.py): a change of Pillow's,
-torchvision's or Headrace's is noticed, and it is said whose it is.
+"""Pixels equal those of golden.json (see golden.py): a change in Pillow, torchvision or Headrace is
+noticed, and the failure says in which of them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def files() -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("name", STORED["cases"])
-def test_pixels_are_those_that_were_stored(files: dict[str, bytes], name: str) -> None:
+def test_pixels_equal_the_stored_ones(files: dict[str, bytes], name: str) -> None:
     case = STORED["cases"][name]
     if golden.hash_of(iter([files[name]])) != case["file"]:
         pytest.fail("the encoded file is another: libjpeg's encoder changed, not the pixels")
@@ -43,13 +43,13 @@ def test_pixels_are_those_that_were_stored(files: dict[str, bytes], name: str) -
 
 
 @pytest.mark.parametrize("name", STORED["cases"])
-def test_fast_pixels_are_those_that_were_stored(files: dict[str, bytes], name: str) -> None:
+def test_fast_pixels_equal_the_stored_ones(files: dict[str, bytes], name: str) -> None:
     parts = (p for f in golden.FILTERS for p in golden.headrace(files[name], f, "fast"))
     assert golden.hash_of(parts) == STORED["cases"][name]["fast"]
 
 
 @pytest.mark.parametrize("scale", golden.FORMS)
-def test_normalised_values_are_those_that_were_stored(tmp_path: Path, scale: str) -> None:
+def test_normalised_values_equal_the_stored_ones(tmp_path: Path, scale: str) -> None:
     stored = STORED["normalised"][scale]
     assert golden.hash_of(golden.normalised(golden.FORMS[scale])) == stored, "torchvision changed"
     values = np.arange(256, dtype=np.uint8).reshape(16, 16, 1).repeat(3, axis=2)

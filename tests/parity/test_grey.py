@@ -1,4 +1,4 @@
-"""Grayscale(1): batches of one channel, which is each of the three that Grayscale(3) makes."""
+"""Grayscale(1): batches of one channel, which equals each of the three of Grayscale(3)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 NORMALIZE = t.Normalize(0.4, 0.3)
-# What stands behind Grayscale.
+# Transforms after Grayscale.
 BEHIND: dict[str, list[Any]] = {
     "nothing": [],
     "values": [NORMALIZE],
@@ -71,7 +71,9 @@ def batches(folder: Path, channels: int, behind: list[Any], **form: Any) -> list
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("name", BEHIND)
 @pytest.mark.every(3)
-def test_its_batches_are_the_first_channel_of_three(folder: Path, name: str, form: str) -> None:
+def test_batches_of_one_channel_equal_the_first_channel_of_three(
+    folder: Path, name: str, form: str
+) -> None:
     options: dict[str, Any] = FORMS[form]
     ones, threes = (batches(folder, count, BEHIND[name], **options) for count in (1, 3))
     channel = -1 if options.get("layout") == "NHWC" else -3
@@ -82,7 +84,7 @@ def test_its_batches_are_the_first_channel_of_three(folder: Path, name: str, for
         assert torch.equal(one, three.narrow(channel, 0, 1))
 
 
-def test_bytes_too_and_a_later_grayscale_decides(folder: Path) -> None:
+def test_the_last_grayscale_decides_the_number_of_channels_also_for_uint8(folder: Path) -> None:
     one = batches(folder, 1, [t.RandomHorizontalFlip(1.0)], dtype="uint8")
     assert {images.shape for images in one} == {(4, 1, 33, 33)}
     again = batches(folder, 3, [t.Grayscale(1), t.RandomHorizontalFlip(1.0)], dtype="uint8")
@@ -91,7 +93,7 @@ def test_bytes_too_and_a_later_grayscale_decides(folder: Path) -> None:
     assert {images.shape for images in back} == {(4, 3, 33, 33)}
 
 
-def test_views_may_have_one_channel_each_for_itself(folder: Path) -> None:
+def test_each_view_may_have_its_own_number_of_channels(folder: Path) -> None:
     views = t.Views(
         grey=[t.CenterCrop(20), t.Grayscale(1)], full=[t.CenterCrop(20), t.Grayscale(3)]
     )
@@ -102,7 +104,7 @@ def test_views_may_have_one_channel_each_for_itself(folder: Path) -> None:
 
 
 def colours(kind: Any) -> Any:
-    """All that may change the values of one channel, with nothing left to chance."""
+    """All transforms that may change the values of one channel, without random draws."""
     return kind.Compose(
         [
             kind.Resize((50, 60)),
@@ -159,7 +161,7 @@ PIPELINES: dict[str, Callable[[], Any]] = {
 
 
 @pytest.mark.parametrize("name", PIPELINES)
-def test_a_translated_pipeline_with_it_gives_a_loader_torchvisions_batches(
+def test_a_translated_pipeline_with_grayscale_gives_torchvisions_batches_in_a_loader(
     folder: Path, name: str
 ) -> None:
     pipeline = PIPELINES[name]()
@@ -173,7 +175,7 @@ def test_a_translated_pipeline_with_it_gives_a_loader_torchvisions_batches(
 
 
 class Scan:
-    """Says itself what it equals, in Headrace's terms."""
+    """Declares its equivalent in Headrace's transforms."""
 
     def __call__(self, image: Any) -> Any:
         return v1.functional.normalize(v1.functional.to_tensor(image.convert("L")), 0.5, 0.25)
@@ -205,7 +207,7 @@ def test_one_channel_samples_made_one_by_one_equal_torchs(folder: Path) -> None:
     assert next(iter(hr.DataLoader(hr.Dataset(folder), 5, transform=given)))[0].shape[1] == 1
 
 
-def test_behind_it_what_is_not_known_to_be_equal_is_refused() -> None:
+def test_transforms_after_grayscale_that_are_not_known_to_be_equal_are_refused() -> None:
     grey = v1.Grayscale(1)
     for step, words in (
         (v1.RandomRotation(9, fill=(1, 2, 3)), "RandomRotation"),
@@ -222,7 +224,9 @@ def test_behind_it_what_is_not_known_to_be_equal_is_refused() -> None:
         hr.from_torchvision(v1.RandomApply([grey]))
 
 
-def test_a_list_that_wants_three_channels_of_one_is_refused_by_name(folder: Path) -> None:
+def test_a_transform_that_needs_three_channels_after_grayscale_is_refused_by_name(
+    folder: Path,
+) -> None:
     grey = t.Grayscale(1)
     for steps, words in (
         ([grey, t.Normalize((0.1, 0.2, 0.3), 1)], "(Normalize): mean has 3 numbers"),

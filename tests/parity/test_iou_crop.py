@@ -1,4 +1,4 @@
-"""RandomIoUCrop: image and labels by the crop that torchvision finds with the same words."""
+"""RandomIoUCrop: image and labels by the crop that torchvision finds with the same random words."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ OPTIONS: list[dict[str, Any]] = [
 
 @contextmanager
 def words(monkeypatch: pytest.MonkeyPatch, op: int, **key: int) -> Iterator[None]:
-    """Has torch draw the engine's words, in the order in which it asks for them."""
+    """Has torch draw the engine's words, in the order in which it asks for random numbers."""
     blocks: list[int] = []
     taken = 0
 
@@ -60,7 +60,7 @@ def words(monkeypatch: pytest.MonkeyPatch, op: int, **key: int) -> Iterator[None
 
 
 def some_boxes(draw: random.Random, height: int, width: int, count: int) -> np.ndarray[Any, Any]:
-    """Left, top, right, bottom; some of no area, and some that reach beyond the image."""
+    """Left, top, right, bottom; some boxes have no area, and some reach beyond the image."""
     found = []
     for _ in range(count):
         x = sorted(draw.uniform(-0.1, 1.1) * width for _ in range(2))
@@ -81,7 +81,7 @@ def boxes_of(values: np.ndarray[Any, Any], label: str, size: tuple[int, int]) ->
 @pytest.mark.parametrize("label", FORMATS)
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 @pytest.mark.every(3)
-def test_the_crop_is_the_one_that_torchvision_finds_with_the_same_words(
+def test_the_crop_is_the_one_that_torchvision_finds_with_the_same_random_words(
     options: dict[str, Any], label: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     draw = random.Random(f"{options} {label}")
@@ -130,7 +130,7 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 LABELS = {"boxes": t.Boxes(), "points": t.KeyPoints(), "mask": t.Mask()}
-# Numbers 0 and 1 of the plan, a group with 3 in it, and 4: a crop of what was cropped.
+# Ops 0 and 1 of the plan, a group with op 3 in it, and op 4: a crop of a crop.
 RECIPE = [
     t.Pad(3),
     t.RandomIoUCrop(),
@@ -154,7 +154,7 @@ def singly(path: Path, **changed: Any) -> dict[int, list[Any]]:
     return found
 
 
-def test_image_boxes_points_and_mask_of_a_loader_are_torchvisions(
+def test_image_boxes_points_and_mask_of_a_loader_equal_torchvisions(
     dataset: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     steps: list[tuple[int | None, Callable[..., Any]]] = [
@@ -186,14 +186,16 @@ def test_image_boxes_points_and_mask_of_a_loader_are_torchvisions(
 
 
 @pytest.mark.parametrize("changed", [{"num_threads": 1}, {"num_threads": 5, "batch_size": 3}])
-def test_crops_by_boxes_are_the_same_with(dataset: Path, changed: dict[str, Any]) -> None:
+def test_crops_by_boxes_do_not_depend_on_threads_and_prefetch(
+    dataset: Path, changed: dict[str, Any]
+) -> None:
     wanted, found = singly(dataset), singly(dataset, **changed)
     assert wanted.keys() == found.keys()
     for number, parts in wanted.items():
         assert all(map(np.array_equal, parts, found[number]))
 
 
-def test_ranks_together_have_the_crops_of_one(dataset: Path) -> None:
+def test_all_ranks_together_have_the_same_crops_as_one(dataset: Path) -> None:
     wanted = singly(dataset)
     found = {}
     for rank in range(3):
@@ -203,7 +205,7 @@ def test_ranks_together_have_the_crops_of_one(dataset: Path) -> None:
         assert all(map(np.array_equal, parts, found[number]))
 
 
-def test_a_resumed_loader_goes_on_with_the_same_crops(dataset: Path) -> None:
+def test_a_resumed_loader_continues_with_the_same_crops(dataset: Path) -> None:
     with loader(dataset) as made:
         batches = iter(made)
         next(batches)
@@ -219,7 +221,7 @@ def test_a_resumed_loader_goes_on_with_the_same_crops(dataset: Path) -> None:
 ENDLESS = [t.RandomIoUCrop(sampler_options=[0.9]), t.Resize((8, 8))]
 
 
-def test_where_torchvision_would_try_for_ever_the_sample_is_an_error(dataset: Path) -> None:
+def test_a_sample_for_which_torchvision_would_try_for_ever_is_an_error(dataset: Path) -> None:
     for boxes in (np.empty((0, 4)), np.full((3, 4), 900.0)):
         with pytest.raises(LimitError, match="no crop of 50x60 pixels was found that keeps one of"):
             ours.move(t.Boxes(), boxes, (50, 60), ENDLESS)
@@ -233,12 +235,12 @@ def test_where_torchvision_would_try_for_ever_the_sample_is_an_error(dataset: Pa
         list(made)
 
 
-def test_a_sample_without_a_crop_is_replaced_where_that_is_asked_for(dataset: Path) -> None:
+def test_a_sample_without_a_crop_is_replaced_if_on_error_says_so(dataset: Path) -> None:
     recipe = [t.RandomIoUCrop(0.9, 1.0, sampler_options=[0.0]), t.Resize((8, 8))]
     with loader(dataset, transform=recipe, on_error="replace", shuffle=False) as made:
         numbers = [n for _, labels, _ in made for n in labels.tolist()]
     assert len(numbers) == SAMPLES
-    assert not set(numbers) & {0, 5, 10, 15}  # those without boxes
+    assert not set(numbers) & {0, 5, 10, 15}  # samples without boxes
 
 
 CROP = [t.RandomIoUCrop(), t.Resize((8, 8))]
@@ -263,12 +265,14 @@ CROP = [t.RandomIoUCrop(), t.Resize((8, 8))]
         ({"transform": CROP[:1]}, "size"),
     ],
 )
-def test_a_crop_by_boxes_is_refused(dataset: Path, changed: dict[str, Any], words: str) -> None:
+def test_an_impossible_crop_by_boxes_is_refused(
+    dataset: Path, changed: dict[str, Any], words: str
+) -> None:
     with pytest.raises(ArgumentError, match=words):
         loader(dataset, **{"transform": CROP, "labels": {"boxes": t.Boxes()}} | changed).close()
 
 
-def test_an_image_without_a_sample_has_no_boxes_to_crop_by() -> None:
+def test_functions_on_single_images_refuse_a_crop_by_boxes() -> None:
     data = sample(1)["image"]
     with pytest.raises(ArgumentError, match="needs the boxes of a sample"):
         ours.replay(data, CROP)
@@ -280,7 +284,7 @@ def test_an_image_without_a_sample_has_no_boxes_to_crop_by() -> None:
             ours.move(label, values, (9, 9), CROP)
 
 
-def test_a_trial_without_height_fails_where_torchvision_divides_by_it() -> None:
+def test_a_trial_without_height_fails_where_torchvision_divides_by_zero() -> None:
     step = t.RandomIoUCrop(0.0, 0.4, sampler_options=[0.0])
     for seed in range(50):
         boxes, _ = ours.move(t.Boxes(), [[0, 0, 7, 3]], (4, 8), [step], seed=seed)

@@ -1,4 +1,6 @@
-"""Masks, boxes and points under each geometric op, against torchvision.v2 with equal parameters."""
+"""Masks, boxes and points under each geometric op, compared with torchvision.v2 for equal
+parameters.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +26,8 @@ DRAWS = cases.some(50, of=200)
 SIDES = (1, 2, 3, 5, 17, 64, 97)
 FORMATS = ("xyxy", "xywh", "cxcywh")
 ROTATED = ("xyxyxyxy", "xywhr", "cxcywhr")
-# torch adds up in another order in vectors; on sides of a hundred pixels that shows in the last
-# bit or two.
+# torch adds in another order in vectors; with sides of a hundred pixels the last bit or two may
+# differ.
 CLOSE = 1e-4
 
 
@@ -34,7 +36,7 @@ def sides(draw: random.Random) -> tuple[int, int]:
 
 
 def coordinates(draw: random.Random, label: str, size: tuple[int, int]) -> np.ndarray[Any, Any]:
-    """Places inside of the image and beside it, whole and not; of boxes in their format."""
+    """Places inside and beside the image, whole and fractional; for boxes in their format."""
     height, width = size
 
     def place(length: int) -> float:
@@ -61,7 +63,8 @@ Op = Callable[[random.Random, tuple[int, int]], tuple[Step, Callable[[Any], Any]
 
 def cropped(draw: random.Random, size: tuple[int, int]) -> tuple[Step, Callable[[Any], Any]]:
     height, width = sides(draw)
-    # Not wholly above or left of the image: there torchvision slices a mask from its other end.
+    # Not wholly above or left of the image, because torchvision then slices a mask from its other
+    # end.
     box = {"top": draw.randint(max(-5, 1 - height), min(20, size[0] - 1))}
     box["left"] = draw.randint(max(-5, 1 - width), min(20, size[1] - 1))
     box |= {"height": height, "width": width}
@@ -134,7 +137,7 @@ def tilted(draw: random.Random, size: tuple[int, int]) -> tuple[Step, Callable[[
 
 
 def turned(step: Step, size: tuple[int, int]) -> tuple[int, int]:
-    """Height and width of the PIL image."""
+    """Height and width of the transformed PIL image."""
     return Image.new("L", size[::-1]).rotate(step["angle"], expand=True).size[::-1]
 
 
@@ -162,7 +165,7 @@ def draws(op: str, seed: int) -> Iterator[tuple[random.Random, tuple[int, int], 
 
 
 @pytest.mark.parametrize("op", OPS)
-def test_a_mask_is_moved_as_torchvision_moves_it(op: str) -> None:
+def test_a_mask_moves_as_in_torchvision(op: str) -> None:
     noise = np.random.default_rng(1)
     total = 0
     for _, size, step, other in draws(op, 1):
@@ -181,7 +184,7 @@ def test_a_mask_is_moved_as_torchvision_moves_it(op: str) -> None:
 @pytest.mark.parametrize("label", FORMATS)
 @pytest.mark.parametrize("op", OPS)
 @pytest.mark.every(3)
-def test_boxes_are_moved_as_torchvision_moves_them(op: str, label: str, clamp: str | None) -> None:
+def test_boxes_move_as_in_torchvision(op: str, label: str, clamp: str | None) -> None:
     for draw, size, step, other in draws(op, 2):
         values = coordinates(draw, label, size)
         boxes = tv_tensors.BoundingBoxes(
@@ -192,7 +195,7 @@ def test_boxes_are_moved_as_torchvision_moves_them(op: str, label: str, clamp: s
         )
         moved = other(boxes)
         if op == "rotate and expand" and clamp and moved.canvas_size != turned(step, size):
-            continue  # there torchvision clamps boxes to another size than that of a PIL image
+            continue  # there torchvision clamps boxes to another size than a PIL image's
         wanted = moved.numpy()
         rule = t.Boxes(label, clamp is not None, clamping_mode=clamp or "soft")
         found, kept = ours.move(rule, values, size, [step])
@@ -220,8 +223,8 @@ def turned_boxes(draw: random.Random, label: str, size: tuple[int, int]) -> np.n
 
 
 def well_conditioned(boxes: Any) -> Any:
-    """Which boxes are no slivers and no hair from upright: of those torchvision's cuts at the edges
-    divide by what rounding has left of a side, and decide by whether that is a number."""
+    """Which boxes are neither slivers nor almost upright. For those, torchvision's cuts at the
+    edges divide by what rounding has left of a side, and depend on whether that is a number."""
     row = theirs.convert_bounding_box_format(boxes, new_format="CXCYWHR").numpy()
     off = row[:, 4] % 90
     return (row[:, 2:4].min(1) > 1) & (off > 1) & (off < 89)
@@ -231,9 +234,7 @@ def well_conditioned(boxes: Any) -> Any:
 @pytest.mark.parametrize("label", ROTATED)
 @pytest.mark.parametrize("op", OPS)
 @pytest.mark.every(3)
-def test_rotated_boxes_are_moved_as_torchvision_moves_them(
-    op: str, label: str, clamp: str | None
-) -> None:
+def test_rotated_boxes_move_as_in_torchvision(op: str, label: str, clamp: str | None) -> None:
     rows = 0
     for draw, size, step, other in draws(op, 8):
         if min(size) < 3:
@@ -260,7 +261,7 @@ def test_rotated_boxes_are_moved_as_torchvision_moves_them(
 
 
 @pytest.mark.parametrize("op", OPS)
-def test_points_are_moved_as_torchvision_moves_them(op: str) -> None:
+def test_points_move_as_in_torchvision(op: str) -> None:
     for draw, size, step, other in draws(op, 3):
         values = coordinates(draw, "points", size)
         points = tv_tensors.KeyPoints(torch.from_numpy(values.copy()), canvas_size=size)
@@ -269,7 +270,7 @@ def test_points_are_moved_as_torchvision_moves_them(op: str) -> None:
 
 
 @pytest.mark.parametrize("label", FORMATS)
-def test_boxes_are_sanitized_as_torchvision_sanitizes_them(label: str) -> None:
+def test_boxes_are_sanitized_as_in_torchvision(label: str) -> None:
     dropped = 0
     for draw, size, step, other in draws("crop", 4):
         values = coordinates(draw, label, size)
@@ -287,7 +288,7 @@ def test_boxes_are_sanitized_as_torchvision_sanitizes_them(label: str) -> None:
 
 
 @pytest.mark.parametrize("label", ROTATED)
-def test_rotated_boxes_are_sanitized_as_torchvision_sanitizes_them(label: str) -> None:
+def test_rotated_boxes_are_sanitized_as_in_torchvision(label: str) -> None:
     dropped = rows = 0
     for draw, size, step, other in draws("flip", 9):
         values = turned_boxes(draw, label, size)
@@ -302,7 +303,7 @@ def test_rotated_boxes_are_sanitized_as_torchvision_sanitizes_them(label: str) -
     assert DRAWS / 4 < dropped < rows
 
 
-def test_points_outside_of_the_image_are_left_out_where_that_is_asked_for() -> None:
+def test_points_outside_the_image_are_removed_with_sanitize() -> None:
     for draw, size, step, other in draws("crop", 5):
         values = coordinates(draw, "points", size)
         moved = other(tv_tensors.KeyPoints(torch.from_numpy(values.copy()), canvas_size=size))
@@ -312,7 +313,7 @@ def test_points_outside_of_the_image_are_left_out_where_that_is_asked_for() -> N
 
 
 @pytest.mark.parametrize("mode", ["constant", "edge", "reflect", "symmetric"])
-def test_a_mask_is_padded_in_this_mode_as_torchvision_pads_it(mode: str) -> None:
+def test_a_mask_is_padded_in_each_mode_as_in_torchvision(mode: str) -> None:
     draw = random.Random(6)
     for _ in range(DRAWS):
         size = draw.choice((5, 17, 64)), draw.choice((5, 17, 64))
@@ -344,12 +345,14 @@ def test_a_mask_is_padded_in_this_mode_as_torchvision_pads_it(mode: str) -> None
         (t.Mask(256), np.zeros((8, 9), np.uint8), t.CenterCrop(5), "fill is 256"),
     ],
 )
-def test_what_cannot_be_moved_is_refused(label: Any, values: Any, step: Any, words: str) -> None:
+def test_labels_that_cannot_be_moved_are_refused(
+    label: Any, values: Any, step: Any, words: str
+) -> None:
     with pytest.raises(hr.errors.ArgumentError, match=words):
         ours.move(label, values, (8, 9), [step])
 
 
-def test_random_ops_move_labels_by_what_they_draw_for_the_image() -> None:
+def test_random_ops_move_labels_by_the_parameters_drawn_for_the_image() -> None:
     """torchvision moves boxes and points by the ops that a replay of each recipe names."""
     recipe = [
         t.RandomShortestSize((50, 60), 90),

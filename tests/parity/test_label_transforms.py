@@ -1,4 +1,4 @@
-"""Labels under whole transforms, as torchvision.v2's classes of the same names treat them."""
+"""Labels under whole transforms, as with torchvision.v2's classes of the same names."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from headrace import functional as ours
 from headrace import transforms as t
 
 DRAWS = cases.some(50, of=200)
-# Sums of products come in another order in torch's vectors.
+# Sums of products are added in another order in torch's vectors.
 CLOSE = 1e-4
 Pair = tuple[Any, Callable[[Any], Any]]
 
@@ -60,7 +60,7 @@ def zoomed(draw: random.Random) -> Pair:
     other = v2.RandomZoomOut(**given)
 
     def as_drawn(label: Any) -> Any:
-        """By the padding that was drawn, where torchvision's own draw would be another."""
+        """With the padding that was drawn, because torchvision would draw a different one."""
         (_, drawn), *_ = ours.replay(ppm(*size_of(label)), [t.RandomZoomOut(**given)], seed=5)
         return other.transform(label, {"padding": drawn["padding"]})
 
@@ -73,7 +73,7 @@ def padded(draw: random.Random) -> Pair:
 
 
 def cropped(draw: random.Random) -> Pair:
-    # As large as the image with its padding, so that there is one place for it.
+    # As large as the padded image, so that only one place is possible.
     around, fill = draw.randint(0, 30), draw.randint(0, 255)
     size = [HEIGHT + 2 * around, WIDTH + 2 * around]
     given = {"size": size, "padding": around, "fill": fill}
@@ -81,7 +81,7 @@ def cropped(draw: random.Random) -> Pair:
 
 
 def single(draw: random.Random, low: float, high: float) -> float:
-    """What torchvision draws from an interval of that alone: a number of single precision."""
+    """torchvision's draw from an interval of one number: that number in single precision."""
     return float(np.float32(draw.uniform(low, high)))
 
 
@@ -123,7 +123,7 @@ def size_of(label: Any) -> tuple[int, int]:
 
 
 def some_boxes(draw: random.Random) -> np.ndarray[Any, Any]:
-    """Inside of the image and beyond it."""
+    """Boxes inside and beyond the image."""
     found = []
     for _ in range(5):
         x = sorted(draw.uniform(-8, WIDTH + 8) for _ in range(2))
@@ -140,7 +140,7 @@ def boxes_of(values: np.ndarray[Any, Any]) -> Any:
 
 
 def image_size(step: Any) -> tuple[int, int]:
-    """Height and width of the image behind the op."""
+    """Height and width of the image after the op."""
     image = np.zeros((HEIGHT, WIDTH, 3), np.uint8)
     for function, given in ours.replay(ppm(HEIGHT, WIDTH), [step], seed=5):
         image = getattr(ours, function)(image, **given)
@@ -148,7 +148,7 @@ def image_size(step: Any) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize("name", TRANSFORMS)
-def test_labels_are_moved_and_filled_as_torchvisions_class_does_it(name: str) -> None:
+def test_labels_are_moved_and_filled_as_by_torchvisions_class(name: str) -> None:
     draw = random.Random(name)
     noise = np.random.default_rng(1)
     compared = 0
@@ -175,7 +175,7 @@ def test_labels_are_moved_and_filled_as_torchvisions_class_does_it(name: str) ->
     assert compared > DRAWS / 2
 
 
-def test_labels_are_clamped_behind_the_last_transform_where_that_is_asked_for() -> None:
+def test_labels_are_clamped_after_the_last_transform_with_clamp_at_end() -> None:
     draw = random.Random(8)
     for _ in range(DRAWS):
         values = some_boxes(draw)
@@ -211,16 +211,14 @@ def test_labels_are_clamped_behind_the_last_transform_where_that_is_asked_for() 
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_what_changes_colours_leaves_labels_as_torchvision_leaves_them(
-    step: Any, other: Any
-) -> None:
+def test_ops_on_colours_leave_labels_unchanged_as_in_torchvision(step: Any, other: Any) -> None:
     values = np.array([[3, 4, 20, 30]], np.float32)
     mask = np.random.default_rng(2).integers(0, 256, (HEIGHT, WIDTH), dtype=np.uint8)
     if other is not None:
         image = Image.new("RGB", (WIDTH, HEIGHT))
         tensors = (boxes_of(values), tv_tensors.Mask(torch.from_numpy(mask)))
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # an erasing says that it passes labels through
+            warnings.simplefilter("ignore")  # it says that an erasing leaves labels unchanged
             _, boxes, same = other(v2.PILToTensor()(image), *tensors)
         assert np.array_equal(boxes.numpy(), values)
         assert np.array_equal(same.numpy(), mask)
@@ -242,7 +240,7 @@ def test_what_changes_colours_leaves_labels_as_torchvision_leaves_them(
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_what_torchvision_refuses_to_do_to_labels_is_refused(step: Any, other: Any) -> None:
+def test_ops_that_torchvision_refuses_for_labels_are_refused(step: Any, other: Any) -> None:
     image, values = torch.zeros(3, HEIGHT, WIDTH, dtype=torch.uint8), np.ones((1, 4), np.float32)
     with pytest.raises((TypeError, ValueError)):
         other(image, boxes_of(values))
@@ -259,7 +257,7 @@ def test_what_torchvision_refuses_to_do_to_labels_is_refused(step: Any, other: A
         t.RandomApply([t.RandomCrop(5, 3, fill=(1, 2, 3))]),
     ],
 )
-def test_a_mask_has_to_have_a_fill_of_its_own_where_channels_have(step: Any) -> None:
+def test_a_mask_needs_its_own_fill_if_the_fill_has_a_number_for_each_channel(step: Any) -> None:
     mask = np.zeros((HEIGHT, WIDTH), np.uint8)
     with pytest.raises(hr.errors.ArgumentError, match="fill has a number for each channel"):
         ours.move(t.Mask(), mask, mask.shape, [step])

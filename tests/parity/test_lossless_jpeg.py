@@ -1,4 +1,4 @@
-"""Lossless JPEG (SOF3) of 8 bits has Pillow's pixels, which are those that were encoded."""
+"""Lossless JPEG (SOF3) with 8 bits has Pillow's pixels, which are those that were encoded."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ def read(name: str) -> bytes:
 
 @pytest.fixture(autouse=True)
 def _needs_libjpeg_turbo_3() -> None:
-    """The older one, which a build may be linked with, decodes none."""
+    """Skips with an older libjpeg-turbo, which a build may use and which decodes no lossless
+    JPEG."""
     try:
         hr.functional.decode(read("lossless-1-grey.jpg"))
     except errors.UnsupportedError as error:
@@ -44,13 +45,13 @@ def pillow(data: bytes) -> NDArray[np.uint8]:
     return np.asarray(Image.open(io.BytesIO(data)).convert("RGB"))
 
 
-def test_every_predictor_is_among_the_files_grey_and_in_colour() -> None:
+def test_the_files_have_every_predictor_in_grey_and_in_colour() -> None:
     found = {re.match(r"lossless-(\d)-(\w+)", name).groups() for name in NAMES}  # type: ignore[union-attr]
     assert found >= {(str(p), colour) for p in range(1, 8) for colour in ("grey", "rgb")}
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_lossless_jpeg_is_pillows_whole_and_in_windows(name: str) -> None:
+def test_a_lossless_jpeg_equals_pillows_as_a_whole_and_in_windows(name: str) -> None:
     data = read(name)
     expected = pillow(data)
     assert np.array_equal(hr.functional.decode(data), expected)
@@ -66,17 +67,17 @@ def test_a_lossless_jpeg_is_pillows_whole_and_in_windows(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_lossless_jpeg_that_is_cut_anywhere_is_truncated(name: str) -> None:
+def test_a_lossless_jpeg_cut_anywhere_is_truncated(name: str) -> None:
     data = read(name)
     alone = "scans" not in name
     for length in range(len(data)):
         if alone and length == len(data) - 2:
-            continue  # all pixels are there, as of any JPEG without its end marker
+            continue  # all pixels are there, as in any JPEG without its end marker
         try:
             hr.functional.decode(data[:length])
         except errors.TruncatedError:
             continue
-        # The last code ended before the last byte, whose bits are padding.
+        # The last code ended before the last byte, which is only padding.
         assert alone, length
         assert length >= len(data) - 3, length
 
@@ -97,7 +98,7 @@ def test_damaged_lossless_jpegs_have_pillows_verdict_and_pixels_but_for_known_re
     assert same > 0.85 * DRAWS
 
 
-def test_a_packed_lossless_jpeg_is_named_so_and_gives_its_pixels(tmp_path: Path) -> None:
+def test_a_packed_lossless_jpeg_is_listed_as_lossless_and_gives_its_pixels(tmp_path: Path) -> None:
     data = read("lossless-6-rgb.jpg")
     folder = images.write_tree(tmp_path / "folder", {"c/a.jpg": data})
     hr.pack(folder, tmp_path / "d")
@@ -114,7 +115,7 @@ def test_a_packed_lossless_jpeg_is_named_so_and_gives_its_pixels(tmp_path: Path)
 
 
 def with_scans(name: str, count: int) -> bytes:
-    """The first scans of a file that has one for each component; then its end marker."""
+    """The first scans of a file with one scan for each component, and an end marker."""
     data = read(name)
     starts = [match.start() for match in re.finditer(b"\xff\xda", data)]
     return data[: starts[count]] + b"\xff\xd9"
@@ -129,7 +130,7 @@ def test_a_lossless_jpeg_without_all_of_its_components_is_bad(count: int) -> Non
         hr.functional.decode(data)
 
 
-def test_samples_of_a_lossless_jpeg_count_towards_max_scan_blocks_eight_for_one() -> None:
+def test_eight_samples_of_a_lossless_jpeg_count_as_one_block_of_max_scan_blocks() -> None:
     data = read("lossless-4-rgb-scans.jpg")
     blocks = 3 * -(-WIDTH * HEIGHT // 8)
     hr.functional.decode(data, limits={"max_scan_blocks": blocks})

@@ -1,4 +1,4 @@
-"""MixUp and CutMix: torchvision's arithmetic to the last bit, torch's and torchvision's chances."""
+"""MixUp and CutMix: torchvision's arithmetic to the last bit, and the distributions of draws."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ STEPS: list[Any] = [
     t.RandomErasing(0.7, value="random"),
 ]
 FIELDS = ["index", "label", "partner", "partner_label", "lam", "box"]
-# Draws of one distribution; below this a test fails once in 10,000 runs of right code.
+# Draws of one distribution; correct code gives a p-value below this once in 10,000 runs.
 DRAWS, LEAST = cases.some(20_000, of=100_000), 1e-4
 
 
@@ -50,7 +50,7 @@ def batches(packed: Path, mix: Any = None, **options: Any) -> list[Any]:
 
 
 def theirs(batch: torch.Tensor, fields: dict[str, Any]) -> tuple[torch.Tensor, torch.Tensor]:
-    """torchvision's images and labels, with what the batch says was drawn."""
+    """torchvision's images and labels for the parameters that the batch reports."""
     lam = float(fields["lam"][0])
     top, left, height, width = fields["box"][0].tolist()
     labels = fields["label"]
@@ -64,7 +64,7 @@ def theirs(batch: torch.Tensor, fields: dict[str, Any]) -> tuple[torch.Tensor, t
 
 @pytest.mark.parametrize("layout", ["NCHW", "channels_last"])
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
-def test_mixed_batches_are_torchvisions_to_the_last_bit(
+def test_mixed_batches_equal_torchvisions_to_the_last_bit(
     packed: Path, dtype: str, layout: str
 ) -> None:
     kinds = set()
@@ -95,7 +95,7 @@ def test_mixed_batches_are_torchvisions_to_the_last_bit(
 
 
 @pytest.mark.parametrize("layout", ["NCHW", "channels_last"])
-def test_squares_that_are_cut_out_of_a_sample_are_mixed_with_it(packed: Path, layout: str) -> None:
+def test_cutouts_of_a_sample_are_mixed_with_the_sample(packed: Path, layout: str) -> None:
     steps = [*STEPS[:-1], t.Cutout(9, count=2, fill=(0.5, -1, 2))]
     form: dict[str, Any] = {"shuffle": True, "seed": SEED, "num_threads": 2, "layout": layout}
     for mix in (t.MixUp(1.0, CLASSES), t.CutMix(1.0, CLASSES)):
@@ -109,7 +109,7 @@ def test_squares_that_are_cut_out_of_a_sample_are_mixed_with_it(packed: Path, la
                 assert torch.equal(labels, wanted_labels)
 
 
-def test_bytes_are_cut_and_never_added(packed: Path) -> None:
+def test_bytes_can_be_mixed_by_cutmix_but_not_by_mixup(packed: Path) -> None:
     steps = [t.RandomResizedCrop(16), t.CutMix(num_classes=CLASSES)]
     with (
         hr.Loader(packed, BATCH, dtype="uint8", transform=steps[:1]) as plain,
@@ -119,11 +119,11 @@ def test_bytes_are_cut_and_never_added(packed: Path) -> None:
             wanted, wanted_labels = theirs(batch, fields)
             assert torch.equal(found, wanted)
             assert torch.equal(labels, wanted_labels)
-    with pytest.raises(RuntimeError):  # torchvision's would have to round, and does not
+    with pytest.raises(RuntimeError):  # torchvision would have to round, and does not
         v2.MixUp(num_classes=CLASSES)(batch, fields["label"])
 
 
-def test_a_pair_of_labels_has_the_shares_of_the_soft_ones(packed: Path) -> None:
+def test_a_pair_of_labels_with_lambda_equals_the_soft_labels(packed: Path) -> None:
     for kind in (t.MixUp, t.CutMix):
         soft = batches(packed, kind(num_classes=CLASSES))
         pairs = batches(packed, kind(labels="pair"))
@@ -142,7 +142,7 @@ def neighbours(count: int) -> list[int]:
 
 
 @pytest.mark.parametrize("mode", ["batch", "pair", "elem"])
-def test_timms_form_mixes_neighbours_by_timms_arithmetic(packed: Path, mode: str) -> None:
+def test_timms_mixup_mixes_neighbours_with_timms_arithmetic(packed: Path, mode: str) -> None:
     smoothing = 0.1
     off = smoothing / CLASSES
     on = 1.0 - smoothing + off
@@ -182,9 +182,9 @@ def test_timms_form_mixes_neighbours_by_timms_arithmetic(packed: Path, mode: str
     assert kinds >= {(False, False), (False, True), (True, False)}
 
 
-def test_the_draws_are_philoxs_of_the_step_and_the_place(packed: Path) -> None:
-    """Two words make lambda, two more the place of the box: a promise of native/draws/mixing.c."""
-    alpha, op = 0.3, 4  # behind four ops that are done to single samples; Normalize is none
+def test_mixing_draws_are_philox_numbers_keyed_by_step_and_row(packed: Path) -> None:
+    """Two words give lambda, two more the place of the box: a promise of native/draws/mixing.c."""
+    alpha, op = 0.3, 4  # after four ops on single samples; Normalize is no op
     for step, (_, _, fields) in enumerate(batches(packed, t.CutMix(alpha, CLASSES))):
 
         def word(block: int) -> list[int]:
@@ -203,7 +203,7 @@ def test_the_draws_are_philoxs_of_the_step_and_the_place(packed: Path) -> None:
         width = min(x + int(r * WIDTH), WIDTH) - left
         assert fields["box"].tolist() == [[top, left, height, width]] * len(fields["box"])
         assert set(fields["lam"].tolist()) == {1.0 - height * width / (HEIGHT * WIDTH)}
-    assert words(SEED, EPOCH, 0, op, 0)  # the generator that draws.py has for single samples
+    assert words(SEED, EPOCH, 0, op, 0)  # the generator that draws.py implements for single samples
 
 
 @pytest.fixture(scope="module")
@@ -218,7 +218,7 @@ def one(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def drawn(
     one: Path, mix: Any, size: tuple[int, int], batch_size: int, draws: int = DRAWS
 ) -> dict[str, Any]:
-    """What so many samples were mixed by."""
+    """The parameters by which that many samples were mixed."""
     sampler = hr.samplers.Weighted([1.0, 1.0], draws)
     with hr.Loader(
         one,
@@ -241,7 +241,7 @@ def test_lambda_is_beta_distributed(one: Path, alpha: float) -> None:
     torch.manual_seed(1)
     concentration = torch.tensor(alpha, dtype=torch.float64)
     made = torch.distributions.Beta(concentration, concentration).sample((DRAWS,))
-    theirs = made.to(torch.float32).numpy()  # as ours is: what is all but one becomes one
+    theirs = made.to(torch.float32).numpy()  # in float32 as ours, where almost one becomes one
     assert scipy.stats.ks_2samp(lam, theirs).pvalue > LEAST
     inside = lam[(lam > 1e-6) & (lam < 1 - 1e-6)]
     low, high = scipy.stats.beta.cdf([1e-6, 1 - 1e-6], alpha, alpha)
@@ -250,9 +250,9 @@ def test_lambda_is_beta_distributed(one: Path, alpha: float) -> None:
     assert scipy.stats.kstest(shares, "uniform").pvalue > LEAST
 
 
-def test_cutmix_boxes_are_distributed_as_torchvisions(one: Path) -> None:
+def test_cutmix_boxes_have_torchvisions_distribution(one: Path) -> None:
     size = (12, 10)
-    count = DRAWS // 5  # a batch each
+    count = DRAWS // 5  # one for each batch
     found = drawn(one, t.CutMix(1.0, labels="pair"), size, 1, count)
     torch.manual_seed(2)
     op = v2.CutMix(alpha=1.0, num_classes=2)
@@ -272,16 +272,16 @@ def test_cutmix_boxes_are_distributed_as_torchvisions(one: Path) -> None:
         table = np.array(
             [[np.count_nonzero(side == value) for value in values] for side in (ours, theirs_too)]
         )
-        table = table[:, table.sum(axis=0) >= 10]  # what chi-squared asks for
+        table = table[:, table.sum(axis=0) >= 10]  # the chi-squared test needs this
         assert scipy.stats.chi2_contingency(table).pvalue > LEAST
 
 
-def test_whether_and_which_have_their_probabilities(one: Path) -> None:
+def test_whether_to_mix_and_how_have_the_given_probabilities(one: Path) -> None:
     mix = t.Mixup(1, 1, prob=0.6, switch_prob=0.3, mode="elem", labels="pair")
     found = drawn(one, mix, (64, 64), 1000)
     cut = found["box"][:, 2] * found["box"][:, 3] > 0
     none = found["lam"] == 1
-    # A box of less than a pixel, or lambda of all but one, is rare and still was drawn.
+    # A box below a pixel, or a lambda that rounds to one, is rare and still counts as mixed.
     for share, probability, slack in ((cut, 0.6 * 0.3, 0.002), (none, 0.4, 0.002)):
         error = 4.5 * math.sqrt(probability * (1 - probability) / DRAWS)
         assert abs(share.mean() - probability) < error + slack
@@ -291,7 +291,7 @@ def test_whether_and_which_have_their_probabilities(one: Path) -> None:
     assert abs(cut.mean() - 0.25) < 4.5 * math.sqrt(0.25 * 0.75 / len(cut)) + 0.002
 
 
-def test_minmax_boxes_are_numpys_integers(one: Path) -> None:
+def test_boxes_of_cutmix_minmax_have_the_distribution_of_numpys_integers(one: Path) -> None:
     mix = t.Mixup(0, cutmix_minmax=(0.2, 0.7), mode="elem", labels="pair")
     top, left, height, width = drawn(one, mix, (20, 30), 1000)["box"].T
     for length, begin, side in ((height, top, 20), (width, left, 30)):

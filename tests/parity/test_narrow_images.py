@@ -1,4 +1,4 @@
-"""Images that a resize leaves no pixels: errors as under torch's loader, by kind and place."""
+"""Images that a resize leaves without pixels: errors as under torch's loader, by kind and place."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class Opens(data.Dataset[Any]):
-    """The same files by a dataset's own code."""
+    """The same files, opened by a dataset's own code."""
 
     def __init__(self, root: Path, transform: Any) -> None:
         self.paths, self.transform = sorted(root.rglob("*.png")), transform
@@ -48,7 +48,7 @@ class Opens(data.Dataset[Any]):
 
 
 def samples(loader: Any) -> list[Any]:
-    """Each sample, or its error in its place."""
+    """Each sample, or the error in its place."""
     found: list[Any] = []
     batches = iter(loader)
     while True:

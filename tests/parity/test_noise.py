@@ -1,4 +1,4 @@
-"""GaussianNoise: torchvision's arithmetic on bytes, with normal values that are computed anew."""
+"""GaussianNoise: torchvision's arithmetic on bytes, with normal values computed by the test."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from headrace import transforms as t
 from images import jpeg, photographs
 
 
-def test_noise_is_torchvisions_in_every_byte(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_noise_equals_torchvisions_in_every_byte_for_the_same_normal_values(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     draw = random.Random(5)
     for number in range(200):
         source = photographs()[number % len(photographs())]
@@ -34,7 +36,7 @@ def test_noise_is_torchvisions_in_every_byte(monkeypatch: pytest.MonkeyPatch) ->
         assert np.array_equal(found, wanted), (array.shape, key, mean, sigma, clip)
 
 
-def test_noise_is_that_of_the_golden_vectors() -> None:
+def test_noise_equals_the_golden_vectors() -> None:
     grey = np.full((3, 4, 3), 128, np.uint8)
     found = ours.gaussian_noise(grey, key=[1, 2, 3, 4])
     assert (
@@ -53,7 +55,7 @@ def test_noise_is_normal_and_independent_from_value_to_value() -> None:
         assert abs(correlation) < 5 / np.sqrt(flat.size), distance
 
 
-def test_every_sample_and_place_has_noise_of_its_own_which_replay_tells() -> None:
+def test_every_sample_and_position_in_the_list_has_its_own_noise_which_replay_reports() -> None:
     data = jpeg(50, 50)
     steps = [t.GaussianNoise(), t.GaussianNoise(0.2, 0.3, clip=False)]
     keys = set()

@@ -1,4 +1,4 @@
-"""Resizes as Pillow before 13 made them, whichever is installed."""
+"""Resizes as by Pillow before 13, whichever Pillow is installed."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ FILTERS = {filter.name.lower(): filter for filter in list(Image.Resampling)[1:6]
 
 @pytest.fixture(params=["10.4", "12.3", ""], ids=["10.4", "12.3", "newest"])
 def version(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The Pillow that is followed in this test."""
+    """The version of Pillow that the engine follows in this test."""
     version: str = request.param
     monkeypatch.setattr(followed, "pillow", lambda: version)
     return version
 
 
 def in_two_passes(image: Image.Image, size: tuple[int, int], filter: Any) -> NDArray[np.uint8]:
-    """A resize across and then down: what Pillow 12 did in one call, and any Pillow does in two."""
+    """A resize across and then down: Pillow 12 does it in one call, and any Pillow in two."""
     across = image.resize((size[0], image.height), filter)
     return np.asarray(across.resize(size, filter))
 
 
-def test_the_horizontal_pass_comes_first_where_a_pillow_before_13_is_followed(version: str) -> None:
+def test_the_horizontal_pass_comes_first_as_in_pillow_before_13(version: str) -> None:
     random = np.random.default_rng(4)
     others = 0
     for number, encoded in enumerate([images.jpeg(149, 407), images.jpeg(300, 211)] * 20):
@@ -55,8 +55,9 @@ def test_the_horizontal_pass_comes_first_where_a_pillow_before_13_is_followed(ve
     assert (others > 0) == (not version)
 
 
-def test_a_tall_image_shrinks_down_before_it_does_across_since_12_2(version: str) -> None:
-    """One of more than 100 times as many rows as columns; in 13 as others do."""
+def test_the_vertical_pass_comes_first_for_very_tall_images_as_in_pillow_12_2(version: str) -> None:
+    """Images with more than 100 times as many rows as columns; Pillow 13 treats them as any
+    other."""
     random = np.random.default_rng(5)
     across_first = 0
     for number in range(40):
@@ -73,7 +74,7 @@ def test_a_tall_image_shrinks_down_before_it_does_across_since_12_2(version: str
     assert across_first >= {"10.4": 40, "12.3": 20, "": 0}[version]
 
 
-def test_loaders_follow_it_as_the_function_does(version: str, tmp_path: Path) -> None:
+def test_loaders_follow_the_version_of_pillow_as_functions_do(version: str, tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     encoded = images.jpeg(149, 407)
     (tmp_path / "a" / "1.jpg").write_bytes(encoded)
@@ -86,7 +87,9 @@ def test_loaders_follow_it_as_the_function_does(version: str, tmp_path: Path) ->
     assert np.array_equal(hr.functional.resize(array, (90, 200)), expected)
 
 
-def test_images_that_a_program_opens_follow_it(version: str, tmp_path: Path) -> None:
+def test_images_that_a_program_opens_follow_the_version_of_pillow(
+    version: str, tmp_path: Path
+) -> None:
     path = tmp_path / "1.jpg"
     path.write_bytes(images.jpeg(149, 407))
 
@@ -105,7 +108,7 @@ def test_images_that_a_program_opens_follow_it(version: str, tmp_path: Path) -> 
     assert np.array_equal(made[0].permute(1, 2, 0).numpy(), expected)
 
 
-def test_images_beside_an_image_follow_it(version: str, tmp_path: Path) -> None:
+def test_second_images_follow_the_version_of_pillow(version: str, tmp_path: Path) -> None:
     for name in ("images", "others"):
         (tmp_path / name).mkdir()
         Image.open(io.BytesIO(images.jpeg(149, 407))).save(tmp_path / name / "1.png")
@@ -122,7 +125,7 @@ def test_images_beside_an_image_follow_it(version: str, tmp_path: Path) -> None:
     assert np.array_equal(made, moved["target"])
 
 
-def test_a_version_that_is_none_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_invalid_version_of_pillow_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(followed, "pillow", lambda: "new")
     with pytest.raises(errors.ArgumentError, match='pillow is "new"'):
         hr.functional.decode(images.jpeg(8, 8))
@@ -132,7 +135,7 @@ def test_a_version_that_is_none_is_refused(monkeypatch: pytest.MonkeyPatch) -> N
     ("version", "expected"),
     [("12.3.0", "12.3"), ("9.0.0.post1", "9.0"), ("13.0.0", ""), ("14.1", ""), ("dev", "")],
 )
-def test_the_installed_pillow_is_the_one_that_is_followed(
+def test_the_version_that_is_followed_is_that_of_the_installed_pillow(
     version: str, expected: int, tmp_path: Path
 ) -> None:
     (tmp_path / "PIL").mkdir()

@@ -1,4 +1,4 @@
-"""WebP, BMP, GIF and TIFF are Pillow's convert("RGB"), byte for byte, whole and in windows."""
+"""WebP, BMP, GIF and TIFF equal Pillow's convert("RGB") in every byte, whole and in windows."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ COUNT = 400
 REFUSALS = (errors.BadImageError, errors.TruncatedError, errors.UnsupportedError)
 
 
-@versions.since_pillow_13  # which reads a BMP's jumps, and a kind of TIFF, otherwise than 12
+@versions.since_pillow_13  # Pillow 13 reads a BMP's jumps, and a kind of TIFF, differently from 12
 @pytest.mark.parametrize("kind", other_formats.KINDS)
-def test_each_variant_is_pillows_or_unsupported_by_name(kind: str) -> None:
+def test_each_variant_equals_pillows_image_or_is_unsupported_by_name(kind: str) -> None:
     chance, same, unsupported = random.Random(1), 0, 0
     for number, data in enumerate(itertools.islice(other_formats.variants(kind, 1), COUNT)):
         we, they = damage.ours(data), damage.pillows(data)
@@ -46,7 +46,7 @@ def test_each_variant_is_pillows_or_unsupported_by_name(kind: str) -> None:
         w, h = chance.randrange(1, width - x + 1), chance.randrange(1, height - y + 1)
         window = hr.functional.resized_crop(data, y, x, h, w, (h, w))
         assert np.array_equal(window, they[y : y + h, x : x + w]), (number, x, y, w, h)
-    # Kinds that are not read are a part of them, so as to be named.
+    # Kinds that are not read are among the variants, to check that they are named.
     assert same > 0.55 * COUNT
     assert unsupported < 0.4 * COUNT
     assert (unsupported > 0) == (kind in ("bmp", "tiff"))
@@ -54,7 +54,7 @@ def test_each_variant_is_pillows_or_unsupported_by_name(kind: str) -> None:
 
 @pytest.mark.parametrize("orientation", range(1, 9))
 @pytest.mark.parametrize("compression", [None, "tiff_lzw", "tiff_adobe_deflate"])
-def test_a_turned_tiff_is_turned_as_by_pillow_whole_and_in_windows(
+def test_a_tiff_with_an_orientation_is_turned_as_by_pillow_whole_and_in_windows(
     compression: str | None, orientation: int
 ) -> None:
     chance = random.Random(orientation)
@@ -75,7 +75,7 @@ def test_a_turned_tiff_is_turned_as_by_pillow_whole_and_in_windows(
 
 
 def tiff_layouts() -> Iterator[tuple[str, bytes]]:
-    """What tifffile, the writer of microscopes and satellites, makes of 8-bit images."""
+    """8-bit images by tifffile, the writer used for microscopes and satellites."""
     rgb, grey = images.pixels(50, 37, 3), images.pixels(50, 37, 3)[..., 0]
     rgba = np.concatenate([rgb, np.full((37, 50, 1), 200, np.uint8)], -1)
     for planar in ("contig", "separate"):
@@ -105,10 +105,11 @@ def written(pixels: np.ndarray, **options: object) -> bytes:
     return file.getvalue()
 
 
-def test_what_tifffile_writes_is_pillows_natively_or_through_pillow_for_that_sample_alone(
+def test_tifffiles_images_equal_pillows_natively_or_through_pillow_for_that_sample_alone(
     tmp_path: Path,
 ) -> None:
-    """Strips are native, planes apart, too; tiles and BigTIFF are Pillow's, and counted."""
+    """Strips are native, with separate planes too; tiles and BigTIFF go through Pillow, and are
+    counted."""
     kinds = [
         (name, data)
         for name, data in tiff_layouts()
@@ -132,7 +133,7 @@ def test_what_tifffile_writes_is_pillows_natively_or_through_pillow_for_that_sam
     assert loader.stats()["pillow_files"] == left
 
 
-def test_the_first_frame_of_an_animation_lies_where_pillow_has_it() -> None:
+def test_the_first_frame_of_an_animation_is_placed_as_by_pillow() -> None:
     chance = random.Random(2)
     for _ in range(60):
         data = other_formats.placed_webp(chance)
@@ -144,8 +145,8 @@ def test_the_first_frame_of_an_animation_lies_where_pillow_has_it() -> None:
         assert np.array_equal(window, expected[y : y + 1, x : x + 1])
 
 
-def test_a_frame_that_lies_on_black_is_resized_and_padded_as_pillow_does_it(tmp_path: Path) -> None:
-    """What is resized for a padding is kept beside what was decoded, and not in its place."""
+def test_a_frame_placed_on_black_is_resized_and_padded_as_by_pillow(tmp_path: Path) -> None:
+    """A resize before a padding is stored beside the decoded image, and not in its place."""
     chance, opened = random.Random(3), []
     (tmp_path / "class").mkdir()
     for number in range(30):
@@ -168,7 +169,7 @@ def test_a_frame_that_lies_on_black_is_resized_and_padded_as_pillow_does_it(tmp_
 
 
 @pytest.mark.parametrize("kind", other_formats.KINDS)
-def test_a_file_cut_at_any_byte_has_pillows_pixels_or_is_refused_as_there(kind: str) -> None:
+def test_a_file_cut_at_any_byte_has_pillows_pixels_or_is_refused_as_by_pillow(kind: str) -> None:
     files = itertools.islice(other_formats.variants(kind, 3), 60)
     data = next(
         file

@@ -1,4 +1,4 @@
-"""What programs do with Pillow itself, on one image: each byte is Pillow's for random arguments."""
+"""Pillow's own operations on one image: every byte is Pillow's for random arguments."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FILTERS = {filter.name.lower(): filter for filter in list(Image.Resampling)[:6]}
 
 
 def picture(draw: random.Random) -> np.ndarray:
-    """A cut of a photograph, one pixel wide now and then, or of black and white blocks."""
+    """A crop of a photograph, sometimes one pixel wide, or black and white blocks."""
     height, width = draw.choice((1, 2, 5, 33, 80)), draw.choice((1, 3, 7, 31, 90))
     if draw.random() < 0.3:
         side = draw.choice((1, 3, 8))
@@ -34,7 +34,7 @@ def picture(draw: random.Random) -> np.ndarray:
 
 
 def part(draw: random.Random, length: int) -> tuple[float, float]:
-    """From where to where along an axis: all of it, between whole pixels, or anywhere."""
+    """An interval of an axis: all of it, between whole pixels, or anywhere."""
     low, high = sorted(draw.uniform(0, length) for _ in range(2))
     kind = draw.randrange(4)
     if kind == 0:
@@ -46,7 +46,7 @@ def part(draw: random.Random, length: int) -> tuple[float, float]:
 
 @pytest.mark.every(3)
 @pytest.mark.parametrize("name", FILTERS)
-def test_a_resize_of_a_part_is_pillows_in_every_byte(name: str) -> None:
+def test_a_resize_of_a_part_equals_pillows_in_every_byte(name: str) -> None:
     draw = random.Random(17)
     for _ in range(300):
         array = picture(draw)
@@ -67,7 +67,7 @@ def test_a_resize_of_a_part_is_pillows_in_every_byte(name: str) -> None:
         ((0, 0, 8), "expected a list of 4"),
     ],
 )
-def test_a_part_that_is_not_inside_of_the_image_is_refused(box: Any, said: str) -> None:
+def test_a_part_that_is_not_inside_the_image_is_refused(box: Any, said: str) -> None:
     with pytest.raises(ArgumentError, match=said):
         ours.resize_box(np.zeros((4, 8, 3), np.uint8), 5, box)
 
@@ -76,7 +76,7 @@ def blurred(array: np.ndarray, radius: Any) -> np.ndarray:
     return np.asarray(Image.fromarray(array).filter(ImageFilter.GaussianBlur(radius)))
 
 
-def test_pillows_blur_is_pillows_in_every_byte() -> None:
+def test_pillow_blur_equals_pillows_in_every_byte() -> None:
     draw = random.Random(4)
     radii = [0, *range(21), *(tenth / 10 for tenth in range(1, 60)), 0.001, 200.0, 1000.0]
     radii += [draw.uniform(0, 20) for _ in range(100)] + [draw.uniform(0.1, 2) for _ in range(100)]
@@ -85,7 +85,7 @@ def test_pillows_blur_is_pillows_in_every_byte() -> None:
         assert np.array_equal(ours.pillow_blur(array, radius), blurred(array, radius)), radius
 
 
-def test_with_two_radii_it_blurs_across_and_down_as_pillow_does() -> None:
+def test_pillow_blur_with_two_radii_blurs_across_and_down_as_pillow() -> None:
     draw = random.Random(5)
     radii = [(0, 0), (0, 3), (3, 0), (2.5, 2.5), (0.3, 20), (20, 0.7)]
     radii += [(draw.uniform(0, 9), draw.uniform(0, 9)) for _ in range(100)]
@@ -95,7 +95,7 @@ def test_with_two_radii_it_blurs_across_and_down_as_pillow_does() -> None:
 
 
 @pytest.mark.parametrize("radius", [-1, 1001, (1, -1), (1, 2, 3), (), "2", None, float("nan")])
-def test_a_radius_that_is_none_is_refused_by_name(radius: Any) -> None:
+def test_an_impossible_radius_is_refused_by_name(radius: Any) -> None:
     array = np.zeros((5, 6, 3), np.uint8)
     with pytest.raises(ArgumentError, match="radius"):
         ours.pillow_blur(array, radius)
@@ -103,7 +103,7 @@ def test_a_radius_that_is_none_is_refused_by_name(radius: Any) -> None:
         hr.functional.replay(b"P6 1 1 255\n123", [t.RandomPillowBlur(radius)])
 
 
-def test_the_bounds_of_a_random_radius_have_an_order() -> None:
+def test_the_bounds_of_a_random_radius_must_be_in_order() -> None:
     with pytest.raises(ArgumentError, match=r"radius is .*lower bound first"):
         hr.functional.replay(b"P6 1 1 255\n123", [t.RandomPillowBlur((2, 1))])
 
@@ -122,12 +122,12 @@ OPS: dict[str, tuple[Callable[..., Any], Callable[..., Any], Callable[[random.Ra
 
 @pytest.mark.every(3)
 @pytest.mark.parametrize("name", OPS)
-def test_this_op_of_pillows_is_the_engines_in_every_byte(name: str) -> None:
+def test_each_op_of_pillow_equals_the_engines_in_every_byte(name: str) -> None:
     theirs, op, arguments = OPS[name]
     draw = random.Random(6)
     for _ in range(150):
         array, given = picture(draw), arguments(draw)
-        # Few values, of which autocontrast and equalize have special cases.
+        # Images with few values, which are special cases of autocontrast and equalize.
         if draw.random() < 0.5:
             array = array // draw.choice((2, 64, 255)) + draw.randrange(100)
         wanted = np.asarray(theirs(Image.fromarray(array), *given))

@@ -1,4 +1,4 @@
-"""Each op of hr.functional against torchvision on PIL images, for random parameters: every byte."""
+"""Each op of hr.functional equals torchvision's on PIL images in every byte; random parameters."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SIDES = (1, 2, 3, 5, 17, 64, 97)
 
 
 def pictures(seed: int) -> Iterator[tuple[np.ndarray[Any, Any], random.Random]]:
-    """Parts of photographs, noise, and images of one colour, from one pixel up."""
+    """Parts of photographs, noise, and images of one colour, of one pixel and more."""
     draw, noise = random.Random(seed), np.random.default_rng(seed)
     sources = photographs()
     for number in range(DRAWS):
@@ -47,7 +47,7 @@ def factor(draw: random.Random) -> float:
 
 Arguments = Callable[[random.Random], tuple[Any, ...]]
 
-# name in both -> arguments after the image
+# name in both libraries -> arguments after the image
 POINTWISE: dict[str, Arguments] = {
     "adjust_brightness": lambda draw: (factor(draw),),
     "adjust_contrast": lambda draw: (factor(draw),),
@@ -69,7 +69,7 @@ POINTWISE: dict[str, Arguments] = {
 
 
 @pytest.mark.parametrize("name", POINTWISE)
-def test_this_op_is_torchvisions_in_every_byte(name: str) -> None:
+def test_each_op_equals_torchvisions_in_every_byte(name: str) -> None:
     for array, draw in pictures(1):
         arguments = POINTWISE[name](draw)
         wanted = np.asarray(getattr(theirs, name)(Image.fromarray(array), *arguments))
@@ -78,7 +78,7 @@ def test_this_op_is_torchvisions_in_every_byte(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["rgb_to_grayscale", "to_grayscale"])
-def test_grey_comes_in_one_channel_as_torchvisions_default_has_it(name: str) -> None:
+def test_grey_has_one_channel_as_by_torchvisions_default(name: str) -> None:
     for array, _ in pictures(12):
         wanted = np.asarray(getattr(theirs, name)(Image.fromarray(array)))
         found = getattr(ours, name)(array)
@@ -88,7 +88,7 @@ def test_grey_comes_in_one_channel_as_torchvisions_default_has_it(name: str) -> 
         getattr(ours, name)(array, 2)
 
 
-def test_jpeg_artefacts_are_torchvisions_in_every_byte() -> None:
+def test_jpeg_artefacts_equal_torchvisions_in_every_byte() -> None:
     for array, draw in pictures(11):
         quality = draw.choice((1, 100, draw.randint(1, 100)))
         wanted = v2.functional.jpeg(Image.fromarray(array), quality)
@@ -104,7 +104,7 @@ def centre(draw: random.Random) -> list[int] | None:
 
 
 @pytest.mark.parametrize("filter_name", FILTERS)
-def test_an_affine_map_with_this_filter_is_torchvisions_in_every_byte(filter_name: str) -> None:
+def test_an_affine_map_with_each_filter_equals_torchvisions_in_every_byte(filter_name: str) -> None:
     for array, draw in pictures(2):
         arguments = {
             "angle": draw.choice((0.0, draw.uniform(-180, 180))),
@@ -121,7 +121,7 @@ def test_an_affine_map_with_this_filter_is_torchvisions_in_every_byte(filter_nam
 
 
 @pytest.mark.parametrize("filter_name", FILTERS)
-def test_a_rotation_with_this_filter_is_torchvisions_in_every_byte(filter_name: str) -> None:
+def test_a_rotation_with_each_filter_equals_torchvisions_in_every_byte(filter_name: str) -> None:
     for array, draw in pictures(3):
         angle = draw.choice((0.0, 90.0, -90.0, 180.0, 270.0, 360.0, draw.uniform(-720, 720)))
         arguments = {"center": centre(draw), "fill": fill(draw)}
@@ -132,7 +132,7 @@ def test_a_rotation_with_this_filter_is_torchvisions_in_every_byte(filter_name: 
 
 
 @pytest.mark.parametrize("filter_name", FILTERS)
-def test_a_rotation_that_expands_with_this_filter_is_torchvisions_in_every_byte(
+def test_an_expanding_rotation_with_each_filter_equals_torchvisions_in_every_byte(
     filter_name: str,
 ) -> None:
     for array, draw in pictures(7):
@@ -144,12 +144,12 @@ def test_a_rotation_that_expands_with_this_filter_is_torchvisions_in_every_byte(
         assert np.array_equal(found, np.asarray(wanted)), (array.shape, angle, arguments)
 
 
-def test_a_resize_to_the_longer_side_is_torchvisions_in_every_byte() -> None:
+def test_a_resize_to_the_longer_side_equals_torchvisions_in_every_byte() -> None:
     for array, draw in pictures(8):
         longest = draw.choice((1, 7, 64, 130))
         try:
             wanted = v2.functional.resize(Image.fromarray(array), None, max_size=longest)
-        except ValueError:  # of the shorter side nothing is left
+        except ValueError:  # the shorter side would have no pixels
             with pytest.raises(LimitError, match=f"longer side {longest}"):
                 ours.resize(array, None, max_size=longest)
             continue
@@ -158,10 +158,8 @@ def test_a_resize_to_the_longer_side_is_torchvisions_in_every_byte() -> None:
 
 
 def some_corners(width: int, height: int, draw: random.Random) -> tuple[Any, Any]:
-    """Corners that torchvision draws, and whose eight equations have one solution.
-
-    Where the origin goes to infinity there is none; torchvision takes numbers of 1e15 then.
-    """
+    """Corners as torchvision draws them, whose eight equations have one solution. If the origin
+    goes to infinity there is none, and torchvision takes numbers of 1e15."""
     torch.manual_seed(draw.randrange(1 << 32))
     while True:
         start, end = RandomPerspective.get_params(width, height, draw.random())
@@ -175,7 +173,7 @@ def some_corners(width: int, height: int, draw: random.Random) -> tuple[Any, Any
 
 
 @pytest.mark.parametrize("filter_name", FILTERS)
-def test_a_perspective_with_this_filter_is_torchvisions_in_every_byte(filter_name: str) -> None:
+def test_a_perspective_with_each_filter_equals_torchvisions_in_every_byte(filter_name: str) -> None:
     for array, draw in pictures(4):
         height, width = array.shape[:2]
         if height < 5 or width < 5:
@@ -189,9 +187,9 @@ def test_a_perspective_with_this_filter_is_torchvisions_in_every_byte(filter_nam
 
 
 @pytest.mark.parametrize("mode", ["constant", "edge", "reflect", "symmetric"])
-def test_padding_in_this_mode_is_torchvisions_in_every_byte(mode: str) -> None:
+def test_padding_in_each_mode_equals_torchvisions_in_every_byte(mode: str) -> None:
     for array, draw in pictures(5):
-        # NumPy reflects more than once where an image is smaller than its padding; so do we.
+        # Like NumPy, we reflect more than once if an image is smaller than its padding.
         padding = [draw.randint(0, min(array.shape[:2]) - 1 or 0) for _ in range(4)]
         colour = tuple(fill(draw))
         wanted = theirs.pad(Image.fromarray(array), padding, colour, mode)
@@ -199,7 +197,7 @@ def test_padding_in_this_mode_is_torchvisions_in_every_byte(mode: str) -> None:
         assert np.array_equal(found, np.asarray(wanted)), (array.shape, padding)
 
 
-def test_a_blur_is_torchvisions_within_one() -> None:
+def test_a_blur_differs_from_torchvisions_by_at_most_one() -> None:
     compared = 0
     for array, draw in pictures(6):
         kernel = [draw.choice((1, 3, 5, 9, 23)), draw.choice((1, 3, 5, 9, 23))]
@@ -214,12 +212,12 @@ def test_a_blur_is_torchvisions_within_one() -> None:
 
 
 def torch_sum(values: np.ndarray[Any, Any]) -> np.float32:
-    """torch's own sum of a vector: its order of additions is part of the weights."""
+    """torch's own sum of a vector, because its order of additions affects the weights."""
     return np.float32(torch.from_numpy(values).sum().item())
 
 
 def blur_weights(size: int, sigma: float) -> np.ndarray[Any, Any]:
-    """torchvision's, but for the exponential's last bit, which is the double's rounded."""
+    """torchvision's weights, with the exponential rounded from its double."""
     distance = (np.arange(size) - (size - 1) / 2).astype(np.float32) / np.float32(sigma)
     exponent = np.float32(-0.5) * (distance * distance)
     weights = np.exp(exponent.astype(np.float64)).astype(np.float32)
@@ -229,8 +227,8 @@ def blur_weights(size: int, sigma: float) -> np.ndarray[Any, Any]:
 def blurred_in_torchs_order(
     array: np.ndarray[Any, Any], kernel: list[int], sigma: list[float]
 ) -> np.ndarray[Any, Any]:
-    """Fused multiply-adds one after the other, row by row of the kernel. A product of two floats is
-    exact as a double."""
+    """Fused multiply-adds one after the other, row by row of the kernel. The product of two floats
+    is exact as a double."""
     across, down = blur_weights(kernel[0], sigma[0]), blur_weights(kernel[1], sigma[1])
     rows, columns = array.shape[:2]
     margins = [(kernel[1] // 2,) * 2, (kernel[0] // 2,) * 2, (0, 0)]
@@ -243,7 +241,7 @@ def blurred_in_torchs_order(
     return np.rint(total).astype(np.uint8)
 
 
-def test_a_blur_adds_up_in_the_order_of_torchs_convolution() -> None:
+def test_a_blur_adds_in_the_order_of_torchs_convolution() -> None:
     draw = random.Random(8)
     for number in range(16):
         source = photographs()[number % len(photographs())]
@@ -256,7 +254,7 @@ def test_a_blur_adds_up_in_the_order_of_torchs_convolution() -> None:
         assert np.array_equal(found, wanted), (number, kernel, sigma)
 
 
-def test_every_hue_of_every_colour_is_pillows() -> None:
+def test_every_hue_of_every_colour_equals_pillows() -> None:
     green, blue = np.meshgrid(np.arange(256, dtype=np.uint8), np.arange(256, dtype=np.uint8))
     for red in range(0, 256, 5):
         array = np.stack([np.full_like(green, red), green, blue], -1)

@@ -1,5 +1,5 @@
-"""What programs have in their pipelines beside torchvision's transforms: the presets of its
-weights, and functions that make an image RGB.
+"""Parts of programs' pipelines other than torchvision's transforms: the presets of its weights, and
+functions that make an image RGB.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ BICUBIC = v1.InterpolationMode.BICUBIC
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Colours, grey, CMYK and palettes, in images of three sizes."""
+    """Images in colour, grey, CMYK and with palettes, of three sizes."""
     root = tmp_path_factory.mktemp("presets")
     for width, height in [(96, 70), (61, 130), (20, 23)]:
         kinds = images.every_jpeg(width, height)
@@ -68,13 +68,13 @@ def test_the_preset_of_weights_gives_torchs_batches_byte_for_byte(folder: Path, 
     compare(folder, PRESETS[name])
 
 
-def test_presets_of_single_images_do_so_one_by_one(folder: Path) -> None:
+def test_segmentation_and_detection_presets_give_torchs_images_one_by_one(folder: Path) -> None:
     for size in (None, 33):
         compare(folder, _presets.SemanticSegmentation(resize_size=size), 1)
     compare(folder, _presets.ObjectDetection(), 1)
 
 
-def test_each_preset_of_each_classification_model_of_torchvision_is_translated() -> None:
+def test_every_preset_of_torchvisions_classification_models_is_translated() -> None:
     seen = 0
     for model in models.list_models(module=models):
         for weights in models.get_model_weights(model):
@@ -96,7 +96,7 @@ class Overridden(_presets.ImageClassification):
         return super().forward(img.rotate(90))
 
 
-def test_a_preset_that_was_overridden_hooked_or_has_a_tensor_runs_in_python(folder: Path) -> None:
+def test_a_preset_that_is_overridden_hooked_or_given_a_tensor_runs_in_python(folder: Path) -> None:
     hooked = _presets.ImageClassification(crop_size=8)
     hooked.register_forward_pre_hook(lambda _module, given: (given[0].rotate(90),))
     damaged = _presets.ImageClassification(crop_size=8)
@@ -143,7 +143,7 @@ def returned_where_needed(img):  # type: ignore[no-untyped-def]
 
 
 class ToRGB:
-    """As SAM's and other programs have it."""
+    """Like SAM's class and other programs'."""
 
     def __init__(self, mode: str = "RGB") -> None:
         self.mode = mode
@@ -188,14 +188,16 @@ MAKING_RGB: dict[str, Any] = {
 
 
 def called(step: Any) -> str:
-    """What sentences call a transform, as a pattern: a function by its name and where it stands."""
+    """How messages name a transform, as a pattern: a function by its name and its place."""
     if hasattr(step, "__code__"):
         return rf"the function \S+ \({__file__}:\d+\)"
     return type(step).__name__
 
 
 @pytest.mark.parametrize("name", MAKING_RGB)
-def test_a_function_that_makes_an_image_rgb_is_told_by_its_code(folder: Path, name: str) -> None:
+def test_a_function_that_makes_an_image_rgb_is_recognised_by_its_code(
+    folder: Path, name: str
+) -> None:
     convert = MAKING_RGB[name]
     for step in (convert, v1.Lambda(convert), v2.Lambda(convert)):
         compare(folder, v1.Compose([step, v1.CenterCrop(20), step, v1.PILToTensor()]))
@@ -270,7 +272,7 @@ NOT_MAKING_RGB: dict[str, Any] = {
     "another mode": lambda x: x.convert("L"),
     "another mode where needed": lambda x: x.convert("L") if x.mode != "RGB" else x,
     "two": lambda x: x.convert("L").convert("RGB"),
-    "another argument": lambda x: x.convert(matrix="RGB"),  # as code it looks much the same
+    "another argument": lambda x: x.convert(matrix="RGB"),  # nearly the same as code
     "another method": lambda x: x.rotate("RGB"),
     "another condition": lambda x: x.convert("RGB") if x.mode == "RGB" else x,
     "an attribute": lambda x: x.convert,
@@ -298,7 +300,7 @@ NOT_MAKING_RGB: dict[str, Any] = {
 
 @pytest.mark.parametrize("name", NOT_MAKING_RGB)
 @pytest.mark.every(3)
-def test_a_function_that_does_anything_else_is_not_taken_for_one(name: str) -> None:
+def test_a_function_that_does_anything_else_is_not_taken_for_a_conversion_to_rgb(name: str) -> None:
     function = NOT_MAKING_RGB[name]
     assert not makes_rgb(function)
     for step in (function, v1.Lambda(function)):
@@ -306,7 +308,7 @@ def test_a_function_that_does_anything_else_is_not_taken_for_one(name: str) -> N
             hr.from_torchvision(v1.Compose([step]))
 
 
-def test_the_code_counts_that_a_function_has_now() -> None:
+def test_a_function_is_judged_by_its_current_code() -> None:
     function = types.FunctionType(_convert_to_rgb.__code__, {}, "anything")
     assert makes_rgb(function)
     function.__code__ = NOT_MAKING_RGB["another mode"].__code__
@@ -317,7 +319,7 @@ def test_the_code_counts_that_a_function_has_now() -> None:
 
 
 class ByItsParent(v1.ToTensor):
-    """As DINOv2 and what came of it have it."""
+    """Like DINOv2's class and those derived from it."""
 
     def __init__(self) -> None:
         """Says nothing."""
@@ -341,7 +343,7 @@ class ByTheFunction(v1.ToTensor):
 
 
 @pytest.mark.parametrize("kind", [ByItsParent, ByTheFunction])
-def test_a_child_of_to_tensor_that_leaves_tensors_alone_is_told_by_its_code(
+def test_a_subclass_of_totensor_that_leaves_tensors_unchanged_is_recognised_by_its_code(
     folder: Path, kind: Any
 ) -> None:
     compare(folder, v1.Compose([v1.CenterCrop(20), kind(), kind(), v1.Normalize(0.5, 0.5)]))
@@ -367,7 +369,7 @@ class Attributed(v1.ToTensor):
 
 
 class Lent(v1.ToTensor):
-    __call__ = ByItsParent.__call__  # whose super() is another's
+    __call__ = ByItsParent.__call__  # whose super() belongs to another class
 
 
 class OfNobody:
@@ -375,7 +377,7 @@ class OfNobody:
 
 
 def otherwise(name: str, value: Any) -> Any:
-    """A class with the same code, where one of the names in it is something else."""
+    """A class with the same code, in which one name means something else."""
     call = ByTheFunction.__call__
     named = {"torch": torch, "F": F, name: value}
     return type("Otherwise", (v1.ToTensor,), {"__call__": types.FunctionType(call.__code__, named)})
@@ -402,8 +404,8 @@ NOT_TO_TENSOR: dict[str, Callable[[], Any]] = {
 
 
 @pytest.mark.parametrize("name", NOT_TO_TENSOR)
-def test_a_class_that_does_anything_else_is_not_taken_for_it(name: str) -> None:
+def test_a_class_that_does_anything_else_is_not_taken_for_totensor(name: str) -> None:
     op = NOT_TO_TENSOR[name]()
     assert not is_to_tensor(op)
-    # A name that the code does not use may be anything.
+    # A name that the code does not use may mean anything.
     assert is_to_tensor(otherwise("super", None)())

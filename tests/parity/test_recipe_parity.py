@@ -1,4 +1,4 @@
-"""Whole recipes: torchvision, given what a loader drew op by op, makes the loader's pixels."""
+"""Whole recipes: torchvision, given the ops that a loader drew, makes the loader's pixels."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ RECIPES: dict[str, list[Any]] = {
 
 
 def applied(image: Image.Image, function: str, given: dict[str, Any]) -> Image.Image:
-    """One op of a replay, done by torchvision or, for a map given by coefficients, by Pillow."""
+    """Applies one op of a replay by torchvision or, for a map given by coefficients, by Pillow."""
     arguments = dict(given)
     if "interpolation" in arguments:
         arguments["interpolation"] = InterpolationMode(arguments["interpolation"])
@@ -160,7 +160,7 @@ def applied(image: Image.Image, function: str, given: dict[str, Any]) -> Image.I
 
 
 def noisy(image: Image.Image, mean: float, sigma: float, clip: bool, key: list[int]) -> Image.Image:
-    """torchvision's noise on bytes, made from our normal values instead of its own."""
+    """torchvision's noise on bytes, with our normal values instead of its own."""
     normal = torch.from_numpy(noise_of(key, image.height, image.width)).permute(2, 0, 1)
     with unittest.mock.patch("torch.randn_like", return_value=normal):
         tensor = v2.functional.gaussian_noise(v2.functional.pil_to_tensor(image), mean, sigma, clip)
@@ -169,7 +169,7 @@ def noisy(image: Image.Image, mean: float, sigma: float, clip: bool, key: list[i
 
 
 def finished(image: Image.Image, steps: list[Any], normalizes: bool) -> torch.Tensor:
-    """A replay's ops, then the recipe's transforms of tensors."""
+    """Applies a replay's ops, then the recipe's transforms of tensors."""
     for function, arguments in steps:
         if function != "erase":
             image = applied(image, function, arguments)
@@ -193,13 +193,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-# torchvision hands Pillow a list as a pad's fill, which one before 13 refuses.
+# torchvision passes a list on to Pillow as a pad's fill, which Pillow before 13 refuses.
 PADS = "sizes left to chance"
 NAMES = [name for name in RECIPES if name != PADS]
 
 
 @pytest.mark.parametrize("name", [*NAMES, pytest.param(PADS, marks=versions.since_pillow_13)])
-def test_this_recipe_gives_torchvisions_tensors_for_what_it_draws(name: str, folder: Path) -> None:
+def test_each_recipe_gives_torchvisions_tensors_for_the_same_draws(name: str, folder: Path) -> None:
     recipe = RECIPES[name]
     normalizes = any(isinstance(step, t.Normalize) for step in recipe)
     files = sorted(folder.rglob("*.jpg"))
@@ -214,10 +214,10 @@ def test_this_recipe_gives_torchvisions_tensors_for_what_it_draws(name: str, fol
                     with Image.open(io.BytesIO(data)) as opened:
                         wanted = finished(opened.convert("RGB"), steps, normalizes)
                     assert torch.equal(found, wanted), (epoch, index, steps)
-    assert len(used) >= 4  # else the draws were too few to show anything
+    assert len(used) >= 4  # else there were too few draws to show anything
 
 
-def test_a_photometric_distortion_is_torchvisions_in_every_byte() -> None:
+def test_a_photometric_distortion_equals_torchvisions_in_every_byte() -> None:
     op, distort = t.RandomPhotometricDistort(p=0.7), v2.RandomPhotometricDistort()
     rng = np.random.default_rng(2)
     for sample in range(200):
@@ -261,7 +261,7 @@ def test_an_erasing_with_noise_is_normal_and_the_same_in_every_layout_and_run(fo
     assert abs(noise.std() - 1) < 0.03
 
 
-def test_erasing_before_normalize_erases_to_the_normalized_value(folder: Path) -> None:
+def test_erasing_before_normalize_fills_with_the_normalized_value(folder: Path) -> None:
     value = (0.1, 0.5, 0.9)
     recipe = [t.Resize((40, 40)), t.RandomErasing(1, value=value), t.Normalize(MEAN, STD)]
     with hr.Loader(folder, 5, transform=recipe) as loader:

@@ -1,4 +1,4 @@
-"""torchvision's augmentations, v1 and v2, as from_torchvision translates them."""
+"""torchvision's augmentations, v1 and v2, as translated by from_torchvision."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def same(kind: Any) -> list[tuple[Any, Any]]:
-    """Objects of one version of torchvision, and what each should become."""
+    """Transforms of one version of torchvision, and the translation of each."""
     nearest, bilinear = v1.InterpolationMode.NEAREST, v1.InterpolationMode.BILINEAR
     version = 1 if kind is v1 else 2
     return [
@@ -90,14 +90,14 @@ def same(kind: Any) -> list[tuple[Any, Any]]:
     ]
 
 
-def test_v2s_jpeg_becomes_headraces_where_it_has_a_pil_image() -> None:
+def test_v2_jpeg_is_translated_where_it_gets_a_pil_image() -> None:
     for theirs, ours in ((v2.JPEG(30), t.JPEG((30, 30))), (v2.JPEG((5, 95)), t.JPEG((5, 95)))):
         assert [step.to_dict() for step in hr.from_torchvision(theirs)] == [ours.to_dict()]
     with pytest.raises(hr.errors.UnsupportedError, match="here it works on a tensor"):
         hr.from_torchvision(v2.Compose([v2.ToImage(), v2.JPEG(30)]))
 
 
-def test_v2s_noise_becomes_headraces_where_it_has_bytes() -> None:
+def test_v2_noise_is_translated_where_it_gets_bytes() -> None:
     noise, last = v2.GaussianNoise(0.1, 0.2, False), v2.ToDtype(torch.float32, scale=True)
     found = hr.from_torchvision(v2.Compose([v2.ToImage(), noise, last]))
     assert [step.to_dict() for step in found] == [t.GaussianNoise(0.1, 0.2, False).to_dict()]
@@ -110,7 +110,7 @@ def test_v2s_noise_becomes_headraces_where_it_has_bytes() -> None:
 
 
 @pytest.mark.parametrize("module", [v1, v2])
-def test_elastic_transforms_become_headraces_on_pil_images_and_on_bytes(module: Any) -> None:
+def test_elastic_transforms_are_translated_on_pil_images_and_on_bytes(module: Any) -> None:
     theirs = module.ElasticTransform(
         [40.0, 3.0], 2.0, module.InterpolationMode.NEAREST, fill=[7, 8, 9]
     )
@@ -123,7 +123,7 @@ def test_elastic_transforms_become_headraces_on_pil_images_and_on_bytes(module: 
     assert found.transforms[0].to_dict()["alpha"] == [50.0, 50.0]
 
 
-def test_v2s_photometric_distortion_becomes_headraces() -> None:
+def test_v2_photometric_distortion_is_translated() -> None:
     for theirs, ours in (
         (v2.RandomPhotometricDistort(), t.RandomPhotometricDistort()),
         (
@@ -135,7 +135,9 @@ def test_v2s_photometric_distortion_becomes_headraces() -> None:
 
 
 @pytest.mark.parametrize("kind", [v1, v2], ids=["v1", "v2"])
-def test_a_policys_solarize_leaves_the_values_alone_that_torchvisions_leaves(kind: Any) -> None:
+def test_solarize_of_a_policy_changes_exactly_the_values_that_torchvisions_changes(
+    kind: Any,
+) -> None:
     ramp = np.repeat(np.arange(256, dtype=np.uint8)[:, None], 3, 1)[None]
     data = b"P6 256 1 255\n" + ramp.tobytes()
     for magnitude in range(31):
@@ -154,7 +156,7 @@ def test_a_policys_solarize_leaves_the_values_alone_that_torchvisions_leaves(kin
 
 
 @pytest.mark.parametrize("version", ["v1", "v2"])
-def test_each_augmentation_becomes_headraces_with_its_arguments(version: str) -> None:
+def test_each_augmentation_is_translated_with_its_arguments(version: str) -> None:
     for theirs, ours in same({"v1": v1, "v2": v2}[version]):
         found = hr.from_torchvision(theirs)
         assert [step.to_dict() for step in found] == [ours.to_dict()], theirs
@@ -168,7 +170,7 @@ def test_a_choice_keeps_its_weights() -> None:
 
 
 @pytest.mark.parametrize("version", ["v1", "v2"])
-def test_erasings_stay_on_their_side_of_normalize(version: str) -> None:
+def test_erasings_stay_before_or_after_normalize(version: str) -> None:
     kind: Any = {"v1": v1, "v2": v2}[version]
     cast = [v1.ToTensor()] if kind is v1 else [v2.ToImage(), v2.ToDtype(torch.float32, scale=True)]
     before, after = kind.RandomErasing(0.1, value=0.5), kind.RandomErasing(0.2, value="random")
@@ -191,7 +193,7 @@ def test_erasings_stay_on_their_side_of_normalize(version: str) -> None:
         (v2.RandomZoomOut(3, (1.0, 2.0), 0.3), t.RandomZoomOut(3, (1.0, 2.0), 0.3)),
     ],
 )
-def test_what_leaves_the_size_to_chance_is_translated(theirs: Any, ours: Any) -> None:
+def test_transforms_with_a_variable_output_size_are_translated(theirs: Any, ours: Any) -> None:
     found = hr.from_torchvision(v2.Compose([v2.Resize((60, 50)), theirs]))
     assert found[1].to_dict() == ours.to_dict()
     assert found.size == ((9, 7) if type(theirs) is v2.Resize else None)
@@ -226,15 +228,13 @@ def test_what_leaves_the_size_to_chance_is_translated(theirs: Any, ours: Any) ->
         (v2.RandomResizedCrop(9, ratio=(0.1, 0.5)), "ratio=.* a pixel wide"),
     ],
 )
-def test_what_has_no_equal_is_named(pipeline: Any, words: str) -> None:
+def test_transforms_without_an_equivalent_are_named(pipeline: Any, words: str) -> None:
     with pytest.raises(hr.errors.UnsupportedError, match=words):
         hr.from_torchvision(pipeline)
 
 
 @pytest.mark.parametrize("version", ["v1", "v2"])
-def test_a_recipe_that_leaves_nothing_to_chance_gives_torchs_batches(
-    folder: Path, version: str
-) -> None:
+def test_a_recipe_without_random_draws_gives_torchs_batches(folder: Path, version: str) -> None:
     kind: Any = {"v1": v1, "v2": v2}[version]
     last = [v1.ToTensor()] if kind is v1 else [v2.ToImage(), v2.ToDtype(torch.float32, scale=True)]
     pipeline = kind.Compose(
@@ -262,7 +262,7 @@ def test_a_recipe_that_leaves_nothing_to_chance_gives_torchs_batches(
 
 
 @pytest.mark.parametrize("version", ["v1", "v2"])
-def test_what_is_drawn_between_equal_numbers_is_the_number_in_single_precision_as_torchs(
+def test_a_draw_between_equal_numbers_is_that_number_in_single_precision_as_in_torch(
     tmp_path: Path, version: str
 ) -> None:
     kind: Any = {"v1": v1, "v2": v2}[version]
@@ -282,7 +282,7 @@ def test_what_is_drawn_between_equal_numbers_is_the_number_in_single_precision_a
             assert torch.equal(mine[0], theirs[0])
 
 
-def test_a_jitter_of_nothing_is_no_step() -> None:
+def test_a_jitter_without_arguments_is_left_out() -> None:
     for kind in (v1, v2):
         assert hr.from_torchvision(kind.Compose([kind.ColorJitter(), kind.CenterCrop(8)])) == [
             t.CenterCrop(8)
@@ -291,7 +291,7 @@ def test_a_jitter_of_nothing_is_no_step() -> None:
 
 @pytest.mark.parametrize("version", ["v1", "v2"])
 @pytest.mark.parametrize("crops", ["FiveCrop", "TenCrop"])
-def test_crops_into_a_tuple_and_what_stacks_it_give_torchs_batches(
+def test_fivecrop_and_tencrop_and_a_function_that_stacks_them_give_torchs_batches(
     folder: Path, version: str, crops: str
 ) -> None:
     kind: Any = {"v1": v1, "v2": v2}[version]
@@ -300,20 +300,20 @@ def test_crops_into_a_tuple_and_what_stacks_it_give_torchs_batches(
         assert isinstance(images, tuple)
         return torch.stack([v1.functional.to_tensor(image) for image in images])
 
-    last = v1.Lambda(stack) if kind is v1 else stack  # v2's Lambda takes the images one by one
+    last = v1.Lambda(stack) if kind is v1 else stack  # v2's Lambda gets the images one by one
     pipeline = kind.Compose([kind.Resize(40), getattr(kind, crops)(24), last])
     dataset = datasets.ImageFolder(str(folder), pipeline)
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
         batches = list(hr.DataLoader(dataset, 5))
     said = [str(w.message) for w in warned if "headrace" in str(w.message)]
-    # Behind a Compose that ends so the crops are Python's; before a known class all is recorded.
+    # After a Compose that ends so, Python makes the crops; before a known class all is recorded.
     assert [f"{crops} has no translation" in text for text in said] == [True] * (kind is v2)
     for mine, theirs in zip(batches, DataLoader(dataset, 5), strict=True):
         assert all(torch.equal(a, b) for a, b in zip(mine, theirs, strict=True))
 
 
-def test_an_image_that_is_made_rgb_already_is_one(folder: Path) -> None:
+def test_v2_rgb_of_an_image_that_is_rgb_is_native(folder: Path) -> None:
     pipeline = v2.Compose([v2.RGB(), v2.CenterCrop(24), v2.ToImage(), v2.RGB()])
     dataset = datasets.ImageFolder(str(folder), pipeline)
     for mine, theirs in zip(
@@ -323,7 +323,7 @@ def test_an_image_that_is_made_rgb_already_is_one(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("version", ["v1", "v2"])
-def test_a_blur_in_a_recipe_gives_torchs_batches_but_for_a_few_bytes_by_one(
+def test_a_blur_in_a_recipe_gives_torchs_batches_but_for_a_few_bytes_that_differ_by_one(
     folder: Path, version: str
 ) -> None:
     kind: Any = {"v1": v1, "v2": v2}[version]
@@ -337,7 +337,7 @@ def test_a_blur_in_a_recipe_gives_torchs_batches_but_for_a_few_bytes_by_one(
     assert (off > 0).sum() * 10_000 < off.numel()
 
 
-# Of the table, with what stands for them instead.
+# Transforms of the table that are not translated, and the reason.
 NOT_TRANSLATED = {
     "FiveCrop": "a tuple of images, of which a Lambda makes a tensor",
     "TenCrop": "as FiveCrop",
@@ -349,14 +349,14 @@ NOT_TRANSLATED = {
     "Cutout": "no class of torchvision's or timm's",
     "Native": "a function of the user's own",
 }
-# timm's classes, where they are named otherwise than the table's.
+# timm's classes with names that differ from the table's.
 OF_TIMM = {
     "TimmAugment": ("TimmRandAugment", "TimmAutoAugment", "TimmAugMixAugment"),
     "TimmErasing": ("TimmRandomErasing",),
 }
 
 
-def test_every_transform_of_the_table_is_translated_or_not_for_a_reason_given_here() -> None:
+def test_every_transform_of_the_table_is_translated_or_has_a_reason_in_this_file() -> None:
     table = json.loads((ROOT / "internal/transform/transforms.json").read_text())
     for entry in table["transforms"]:
         name = entry["name"]
@@ -381,13 +381,15 @@ def test_every_transform_of_the_table_is_translated_or_not_for_a_reason_given_he
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_what_headrace_has_otherwise_is_refused_with_where_it_belongs(op: Any, reason: str) -> None:
+def test_a_transform_that_headrace_has_elsewhere_is_refused_with_its_place(
+    op: Any, reason: str
+) -> None:
     with pytest.raises(errors.UnsupportedError, match=f"{type(op).__name__} has no.*{reason}"):
         hr.from_torchvision(v2.Compose([op]))
 
 
 @pytest.mark.parametrize("given", [v1.Compose([v1.CenterCrop(8)]), [v2.CenterCrop(8)]])
-def test_a_loader_that_is_given_torchvisions_transforms_says_how_to_translate_them(
+def test_a_loader_given_torchvisions_transforms_says_how_to_translate_them(
     folder: Path, given: Any
 ) -> None:
     with pytest.raises(errors.ArgumentError, match=r"transform.*headrace\.from_torchvision"):

@@ -1,4 +1,4 @@
-"""Transforms of a program's own that say what they equal, through headrace.DataLoader."""
+"""A program's own transforms that declare their equivalent, through headrace.DataLoader."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class Preset:
-    """As torchvision's references have them: a pipeline in a class."""
+    """A pipeline in a class, as in torchvision's references."""
 
     def __init__(self, *steps: Any) -> None:
         self.transforms = v1.Compose(list(steps))
@@ -40,14 +40,15 @@ class Preset:
 
 
 class Spoken(Preset):
-    """The same that says so itself."""
+    """The same class, which declares its equivalent itself."""
 
     def __headrace__(self) -> list[Any]:
         return [self.transforms]
 
 
 class Solarized:
-    """What torchvision has only with a probability, as Headrace's transforms say it."""
+    """Always solarizes, which torchvision does only with a probability; declared by Headrace's
+    transforms."""
 
     def __call__(self, image: Image.Image) -> Image.Image:
         return image.point(lambda value: value if value < 99 else 255 - value)
@@ -86,7 +87,7 @@ def compare(folder: Path, transform: Any, **options: Any) -> None:
 
 
 @pytest.mark.parametrize("name", PIPELINES)
-def test_a_transform_that_says_what_it_equals_runs_natively_as_a_whole(
+def test_a_transform_that_declares_its_equivalent_runs_natively_as_a_whole(
     folder: Path, name: str
 ) -> None:
     with warnings.catch_warnings():
@@ -95,7 +96,7 @@ def test_a_transform_that_says_what_it_equals_runs_natively_as_a_whole(
 
 
 class Blur:
-    """Pillow's, as DINO's program has it."""
+    """Pillow's blur as in DINO's program."""
 
     def __init__(self, p: float = 0.5, radius_min: float = 0.1, radius_max: float = 2.0) -> None:
         self.p, self.radius_min, self.radius_max = p, radius_min, radius_max
@@ -108,7 +109,7 @@ class Blur:
 
 
 class Solarize:
-    """Likewise."""
+    """Pillow's solarize as in DINO's program."""
 
     def __init__(self, p: float) -> None:
         self.p = p
@@ -118,7 +119,7 @@ class Solarize:
 
 
 @pytest.mark.parametrize("radius", [0.1, 1.3, 2.0])
-def test_registered_for_pillows_ops_the_pipeline_of_dino_gives_torchs_batches(
+def test_dinos_pipeline_with_its_classes_registered_gives_torchs_batches(
     folder: Path, radius: float
 ) -> None:
     classes = {
@@ -146,7 +147,7 @@ def test_registered_for_pillows_ops_the_pipeline_of_dino_gives_torchs_batches(
 
 
 class Finished:
-    """A whole pipeline in Headrace's terms alone."""
+    """A whole pipeline declared by Headrace's transforms alone."""
 
     def __call__(self, image: Image.Image) -> torch.Tensor:
         tensor = v1.functional.to_tensor(image.resize((30, 40)))
@@ -156,13 +157,13 @@ class Finished:
         return [t.Resize((40, 30), "bicubic"), t.Normalize(MEAN, STD)]
 
 
-def test_headraces_normalize_makes_the_tensor_that_a_loader_makes(folder: Path) -> None:
+def test_a_declared_normalize_makes_a_tensor_as_in_a_loader(folder: Path) -> None:
     compare(folder, Finished(), strict=True)
     with pytest.raises(UnsupportedError, match=r"ToTensor .* the image is a tensor already"):
         hr.from_torchvision(v1.Compose([Finished(), v1.ToTensor()]))
 
 
-def test_headraces_erasings_keep_their_side_of_normalize() -> None:
+def test_declared_erasings_stay_before_or_after_normalize() -> None:
     class Erased(Preset):
         def __headrace__(self) -> list[Any]:
             return [t.CenterCrop(9), t.Cutout(3), t.Normalize(MEAN, STD), t.RandomErasing()]
@@ -175,7 +176,7 @@ def test_headraces_erasings_keep_their_side_of_normalize() -> None:
         hr.from_torchvision(step)
 
 
-def test_what_is_said_is_asked_anew_for_each_epoch(folder: Path) -> None:
+def test_the_declaration_is_read_anew_for_each_epoch(folder: Path) -> None:
     preset = Preset(v1.CenterCrop(20), v1.ToTensor())
     loader = hr.DataLoader(datasets.ImageFolder(str(folder), preset), 12, strict=True)
     assert next(iter(loader))[0].shape[2:] == (20, 20)
@@ -183,7 +184,7 @@ def test_what_is_said_is_asked_anew_for_each_epoch(folder: Path) -> None:
     assert next(iter(loader))[0].shape[2:] == (8, 8)
 
 
-def test_what_is_registered_goes_before_the_method_and_before_what_is_known() -> None:
+def test_a_registration_takes_precedence_over_the_method_and_over_known_transforms() -> None:
     hr.register(Solarized, lambda _: [t.RandomInvert(1.0)])
     hr.register(v1.Grayscale, lambda _: [t.RandomEqualize(1.0)])
     try:
@@ -195,7 +196,7 @@ def test_what_is_registered_goes_before_the_method_and_before_what_is_known() ->
     assert hr.from_torchvision(Solarized()) == Solarized().__headrace__()
 
 
-# ---- what is not taken at its word ---------------------------------------------------------------
+# ---- declarations that are refused ---------------------------------------------------------------
 
 
 class ChildOfRegistered(Preset):
@@ -240,7 +241,7 @@ NOT_SPOKEN_OF = {
 
 
 @pytest.mark.parametrize("name", NOT_SPOKEN_OF)
-def test_a_forward_that_was_overridden_is_never_ignored(folder: Path, name: str) -> None:
+def test_an_overridden_forward_is_never_ignored(folder: Path, name: str) -> None:
     make, words = NOT_SPOKEN_OF[name]
     pipeline = v1.Compose([v1.CenterCrop(20), make(), v1.CenterCrop(8), v1.ToTensor()])
     with pytest.warns(UserWarning, match=f"DataLoader: {type(make()).__name__} has no .*{words}"):
@@ -249,14 +250,14 @@ def test_a_forward_that_was_overridden_is_never_ignored(folder: Path, name: str)
         hr.from_torchvision(pipeline)
 
 
-def test_a_child_that_says_it_itself_is_taken_at_its_word(folder: Path) -> None:
+def test_a_subclass_with_its_own_declaration_runs_natively(folder: Path) -> None:
     class Child(Spoken):
         __headrace__ = Spoken.__headrace__
 
     compare(folder, Child(*EVALUATION), strict=True)
 
 
-def test_a_sequential_with_a_hook_is_no_list_of_its_members() -> None:
+def test_a_sequential_with_a_hook_is_not_translated_as_its_members() -> None:
     pipeline = torch.nn.Sequential(v2.CenterCrop(8))
     assert hr.from_torchvision(pipeline) == [t.CenterCrop(8)]
     pipeline.register_forward_hook(lambda _module, _given, image: image.rotate(90))
@@ -265,7 +266,7 @@ def test_a_sequential_with_a_hook_is_no_list_of_its_members() -> None:
 
 
 class Says:
-    """Anything, in place of a list."""
+    """Declares anything in place of a list."""
 
     def __init__(self, said: Any) -> None:
         self.said = said
@@ -308,7 +309,7 @@ UNUSABLE = {
 
 
 @pytest.mark.parametrize("name", UNUSABLE)
-def test_what_cannot_be_used_is_a_sentence_and_the_object_itself_runs_in_python(
+def test_an_unusable_declaration_gives_a_message_and_the_object_runs_in_python(
     folder: Path, name: str
 ) -> None:
     said, words = UNUSABLE[name]
@@ -319,19 +320,19 @@ def test_what_cannot_be_used_is_a_sentence_and_the_object_itself_runs_in_python(
         compare(folder, pipeline)
 
 
-def test_a_list_without_end_that_holds_itself_is_a_sentence_too() -> None:
+def test_a_compose_that_contains_itself_gives_a_message() -> None:
     compose = v1.Compose([v1.CenterCrop(8)])
     compose.transforms.append(compose)
     with pytest.raises(UnsupportedError, match=r"^Compose has .* it is a part of itself"):
         hr.from_torchvision(compose)
 
 
-def test_headraces_own_have_no_place_where_python_would_call_them() -> None:
+def test_headraces_transforms_are_refused_in_torchvisions_compose() -> None:
     with pytest.raises(UnsupportedError, match=r"^CenterCrop has no translation"):
         hr.from_torchvision(v1.Compose([t.CenterCrop(8)]))
 
 
-def test_of_what_is_known_in_part_the_beginning_runs_natively(folder: Path) -> None:
+def test_the_beginning_of_a_partly_known_pipeline_runs_natively(folder: Path) -> None:
     elastic = v2.Lambda(lambda image: image.rotate(90))
     pipeline = v1.Compose([Preset(v1.Resize((20, 30)), elastic, v1.ToTensor()), Says([])])
     with pytest.warns(UserWarning, match="DataLoader: Lambda has no translation.*in Python"):
@@ -341,7 +342,9 @@ def test_of_what_is_known_in_part_the_beginning_runs_natively(folder: Path) -> N
     assert translation.rest == [elastic, pipeline.transforms[0].transforms.transforms[2]]
 
 
-def test_of_a_list_with_headraces_own_python_runs_none(folder: Path) -> None:
+def test_a_declared_list_with_headraces_transforms_never_runs_partly_in_python(
+    folder: Path,
+) -> None:
     mixed = Says([v1.CenterCrop(30), failing, t.CenterCrop(20)])
     last = Says([t.RandomInvert(1.0)])
     pipeline = v1.Compose([v1.Resize((20, 30)), mixed, last, v1.ToTensor()])
@@ -351,7 +354,7 @@ def test_of_a_list_with_headraces_own_python_runs_none(folder: Path) -> None:
     assert translation.rest == [mixed, last, pipeline.transforms[3]]
 
 
-def test_a_preset_of_torchvisions_in_a_list_is_not_taken_apart_in_python(folder: Path) -> None:
+def test_a_torchvision_preset_in_a_declared_list_runs_in_python_as_a_whole(folder: Path) -> None:
     pipeline = Preset(v1.PILToTensor(), _presets.ImageClassification(crop_size=20))
     with pytest.warns(UserWarning, match="ImageClassification.*resizes a tensor with version 1"):
         found = list(hr.DataLoader(datasets.ImageFolder(str(folder), pipeline), 5))
@@ -360,10 +363,10 @@ def test_a_preset_of_torchvisions_in_a_list_is_not_taken_apart_in_python(folder:
         assert torch.equal(mine[0], theirs[0])
 
 
-def test_registering_checks_what_it_is_given() -> None:
+def test_register_checks_its_arguments() -> None:
     for cls, words in ((Preset(), "cls="), ("Preset", "cls='Preset'")):
         with pytest.raises(ArgumentError, match=f"{words}.*a class was expected"):
             hr.register(cls, lambda _: [])  # type: ignore[arg-type]
     with pytest.raises(ArgumentError, match=r"fn=.*a function of an object"):
         hr.register(Preset, [v1.Pad(1)])  # type: ignore[arg-type]
-    hr.register(Says, None)  # nothing to take back
+    hr.register(Says, None)  # nothing is registered to take back

@@ -1,7 +1,7 @@
-"""Tensors of bytes that torchvision's v2 resizes: the engine's bytes are torch's.
+"""Tensors of bytes resized by torchvision's v2: the engine's bytes are torch's.
 
-torch itself is asked for whole numbers here, which every CPU has. Whether torchvision has it do so
-is the CPU's: then the pipelines are translated, and else left to it.
+Here torch is asked for whole-number arithmetic, which every CPU has. Whether torchvision asks for
+it depends on the CPU: if it does, the pipelines are translated; otherwise torchvision runs them.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ FILTERS = ("bilinear", "bicubic")
 def resized(image: torch.Tensor, height: int, width: int, name: str) -> torch.Tensor:
     """torch's own resize of a tensor of bytes."""
     assert image.dtype == torch.uint8
-    # As torchvision has it: of a batch of one torch would not know the layout.
+    # As in torchvision: for a batch of one torch could not tell the layout.
     batch = image.as_strided((1, *image.shape), (image.numel(), *image.stride()))
     interpolate: Any = torch.nn.functional.interpolate
     found: torch.Tensor = interpolate(batch, [height, width], mode=name, antialias=True)[0]
@@ -45,7 +45,7 @@ def resized(image: torch.Tensor, height: int, width: int, name: str) -> torch.Te
 
 
 def cases(count: int) -> Iterator[tuple[np.ndarray[Any, Any], int, int]]:
-    """Noise and stripes of any size from 1x1 on, with a size to give them; some keep one side."""
+    """Noise and stripes of any size from 1x1, and a size for the result; some keep one side."""
     draw = random.Random(3)
     for number in range(count):
         sides = [draw.randint(1, draw.choice((5, 30, 300, 700))) for _ in range(4)]
@@ -58,19 +58,19 @@ def cases(count: int) -> Iterator[tuple[np.ndarray[Any, Any], int, int]]:
 
 
 @pytest.mark.parametrize("name", FILTERS)
-def test_a_resize_of_a_tensor_of_bytes_is_torchs_in_every_byte(name: str) -> None:
+def test_a_resize_of_a_byte_tensor_equals_torchs_in_every_byte(name: str) -> None:
     differ = 0
     for pixels, height, width in cases(250):
         tensor = torch.from_numpy(pixels).permute(2, 0, 1)
         found = hr.functional.resize(pixels, (height, width), f"tensor-{name}")
-        # torch has a kernel for each layout. In the second it fails at a result of one pixel, and
-        # without AVX2 repeats the first row of one that is a pixel wide.
+        # torch has a kernel for each layout. With the second one it fails if the result is one
+        # pixel, and without AVX2 it repeats the first row of a result that is one pixel wide.
         for layout in (tensor, tensor.contiguous()) if width > 1 else (tensor,):
             wanted = resized(layout, height, width, name).permute(1, 2, 0).numpy()
             assert np.array_equal(found, wanted), (pixels.shape, height, width)
         pillows = hr.functional.resize(pixels, (height, width), name)
         differ += int((found != pillows).any())
-    assert differ > 100  # else Pillow's filters would do
+    assert differ > 100  # else Pillow's filters would do as well
 
 
 @pytest.fixture(scope="module")
@@ -91,10 +91,11 @@ def tensor_of(path: Path) -> torch.Tensor:
 
 @pytest.mark.parametrize("name", FILTERS)
 @pytest.mark.parametrize("size", [(7, 7), (41, 40), (5, 90)])
-def test_a_part_of_a_resized_tensor_has_the_weights_of_the_whole(
+def test_a_crop_of_a_resized_tensor_has_the_weights_of_the_whole_resize(
     folder: Path, name: str, size: tuple[int, int]
 ) -> None:
-    # At the edges weights are greater than in the middle, and may take a bit from those there.
+    # At the edges weights are greater than in the middle, and may reduce the precision of those
+    # there.
     steps = [t.Resize(size, f"tensor-{name}"), t.CenterCrop(3)]
     with hr.Loader(folder, 4, transform=steps, dtype="uint8", num_threads=2) as loader:
         found = torch.cat([batch.clone() for batch, _ in loader])
@@ -106,7 +107,7 @@ def test_a_part_of_a_resized_tensor_has_the_weights_of_the_whole(
 
 
 @pytest.mark.parametrize("name", FILTERS)
-def test_random_crops_of_tensors_are_torchs_for_what_is_drawn(folder: Path, name: str) -> None:
+def test_random_crops_of_tensors_equal_torchs_for_the_same_draws(folder: Path, name: str) -> None:
     recipe = [t.RandomResizedCrop((31, 40), (0.02, 1), interpolation=f"tensor-{name}")]
     recipe += [t.RandomHorizontalFlip()]
     paths = [Path(path) for path, _ in datasets.ImageFolder(str(folder)).samples]
@@ -126,7 +127,7 @@ def test_random_crops_of_tensors_are_torchs_for_what_is_drawn(folder: Path, name
                     assert torch.equal(found, wanted), (epoch, paths[index])
 
 
-def test_the_small_image_that_tells_torchs_way_is_the_engines() -> None:
+def test_the_small_image_that_reveals_torchs_arithmetic_equals_the_engines_result() -> None:
     values = [97 * n % 256 for n in range(24)]
     pixels = np.repeat(np.array(values, np.uint8).reshape(6, 4, 1), 3, 2)
     for name in FILTERS:
@@ -139,7 +140,7 @@ def test_the_small_image_that_tells_torchs_way_is_the_engines() -> None:
 
 
 def behind_a_tensor(*steps: Any) -> Any:
-    """torchvision's recommended order: bytes until the last steps."""
+    """torchvision's recommended order: uint8 until the last steps."""
     last = [v2.ToDtype(torch.float32, scale=True), v2.Normalize(MEAN, STD), v2.ToPureTensor()]
     return v2.Compose([v2.ToImage(), *steps, *last])
 
@@ -197,14 +198,16 @@ def test_a_pipeline_that_begins_with_a_tensor_gives_torchs_batches(
         ([v2.ToImage(), v2.ColorJitter(0.3)], "here it works on a tensor"),
     ],
 )
-def test_what_torch_does_to_tensors_otherwise_is_left_to_it(pipeline: Any, words: str) -> None:
+def test_transforms_that_differ_on_tensors_are_left_to_torchvision(
+    pipeline: Any, words: str
+) -> None:
     with pytest.raises(hr.errors.UnsupportedError, match=words):
         hr.from_torchvision(v2.Compose(pipeline))
 
 
 @pytest.mark.slow
 def test_a_resize_in_floats_is_left_to_torchvision() -> None:
-    """Without AVX2 torchvision has bilinear's floats, and bicubic's whole numbers."""
+    """Without AVX2 torchvision uses floats for bilinear, and whole numbers for bicubic."""
     told = processes.run(
         """
         import headrace as hr

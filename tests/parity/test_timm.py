@@ -1,6 +1,6 @@
-"""timm's augmentations: what hr.transforms.TimmAugment draws is what timm does, byte by byte.
+"""timm's augmentations: hr.transforms.TimmAugment gives the same results as timm, byte for byte.
 
-timm itself is compared in tests/frameworks; here its outcomes are golden vectors (timm_golden.py).
+tests/frameworks compares with timm itself; here its results are golden vectors (timm_golden.py).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ SEEN: dict[str, str] = {}
 
 
 def made(step: tuple[str, Any]) -> str:
-    """The hash of what one step makes of the picture."""
+    """The hash of one step's result for the picture."""
     name = json.dumps(step)
     if name not in SEEN:
         SEEN[name] = timm_golden.hash_of(getattr(ours, step[0])(PICTURE, **step[1]))
@@ -43,17 +43,17 @@ def made(step: tuple[str, Any]) -> str:
 
 
 @pytest.mark.parametrize("config", timm_golden.RAND)
-def test_the_ops_of_this_configuration_give_timms_pixels_and_no_others(config: str) -> None:
+def test_the_ops_of_each_configuration_give_timms_pixels_and_no_others(config: str) -> None:
     assert timm_golden.hash_of(PICTURE) == GOLDEN["picture"]
     found = set()
     for steps in drawn(config, fill=128):
-        assert len(steps) <= 1  # posterizing to 8 bits and the like are left in
+        assert len(steps) <= 1  # ops without effect, such as posterize to 8 bits, are kept
         found |= {made(step) for step in steps}
     assert found == set(GOLDEN[config])
 
 
 @pytest.mark.parametrize("config", timm_golden.AUTO)
-def test_the_lines_of_this_policy_give_timms_pixels(config: str) -> None:
+def test_the_lines_of_each_policy_give_timms_pixels(config: str) -> None:
     lines = [[set(ops) for ops in line] for line in GOLDEN[config]]
     used = Counter()
     for steps in drawn(config):
@@ -67,7 +67,7 @@ def test_the_lines_of_this_policy_give_timms_pixels(config: str) -> None:
         assert all(any(h in ops for line in lines for ops in line) for h in hashes), steps
         if len(fits) == 1:
             used[fits[0]] += 1
-    assert len(used) > 12  # lines that are like no other were seen
+    assert len(used) > 12  # lines that differ from all others were seen
 
 
 def test_three_augment_solarizes_greys_or_blurs() -> None:
@@ -85,7 +85,7 @@ def test_three_augment_solarizes_greys_or_blurs() -> None:
     assert min(counted.values()) > DRAWS / 3 - 100
 
 
-def test_a_deviation_spreads_the_magnitude_normally_and_a_great_one_evenly() -> None:
+def test_a_deviation_makes_the_magnitude_normal_and_a_very_large_one_uniform() -> None:
     for config, expected in (("rand-m5-n1-p1-mstd1.5", None), ("rand-m10-n1-p1-mstd101", 0.5)):
         shares = []
         for steps in drawn(config, 6000, interpolation="bilinear"):
@@ -96,7 +96,7 @@ def test_a_deviation_spreads_the_magnitude_normally_and_a_great_one_evenly() -> 
         assert len(shares) > 300
         worst = 0.0
         for place, share in enumerate(shares):
-            level = 10 * share + 0.05  # whole numbers were cut off
+            level = 10 * share + 0.05  # magnitudes are truncated to whole numbers
             if expected is None:
                 below = 0.5 * (1 + math.erf((level - 5) / (1.5 * math.sqrt(2))))
             else:
@@ -105,7 +105,7 @@ def test_a_deviation_spreads_the_magnitude_normally_and_a_great_one_evenly() -> 
         assert worst < 2 / math.sqrt(len(shares))  # Kolmogorov's bound at 0.0007
 
 
-def test_layers_are_drawn_with_timms_probability_and_weighted_ones_without_repetition() -> None:
+def test_layers_have_timms_probability_and_weighted_layers_are_drawn_without_repetition() -> None:
     lengths = Counter(len(steps) for steps in drawn("rand-m9-n3-p0.5"))
     for length in range(4):
         share = math.comb(3, length) / 8
@@ -115,11 +115,11 @@ def test_layers_are_drawn_with_timms_probability_and_weighted_ones_without_repet
     for steps in drawn("rand-m9-n14-p1-t3aw", 200):
         names = Counter(function for function, _ in steps)
         assert len(steps) == 14
-        # Each once: two of the 14 are the same function, as are three of the affine maps.
+        # Each op once: two of the 14 are the same function, as are three of the affine maps.
         assert (names["pillow_blur"], names["adjust_saturation"], names["affine_map"]) == (1, 2, 3)
 
 
-def test_solarizing_by_addition_is_timms_table() -> None:
+def test_solarize_add_equals_timms_table() -> None:
     for add in (0, 1, 110, 128, 255):
         for thresh in (0, 128, 256):
             values = np.arange(256, dtype=np.uint8).reshape(16, 16, 1).repeat(3, 2)
@@ -138,7 +138,7 @@ def test_solarizing_by_addition_is_timms_table() -> None:
     ],
     ids=str,
 )
-def test_a_mixture_is_that_of_its_chains_by_themselves(step: Any, tmp_path: Any) -> None:
+def test_a_mixture_equals_the_mix_of_its_chains_made_alone(step: Any, tmp_path: Any) -> None:
     (tmp_path / "all").mkdir()
     for number in range(6):
         (tmp_path / "all" / f"{number}.ppm").write_bytes(PPM)

@@ -1,6 +1,6 @@
 """The rules that replace torch's kernels in parity tests give torch's values, up to one rounding.
 
-A kernel rounds in one of two ways, the same for all its results; the CPU decides which. `make
+A kernel rounds in one of two ways, the same for all of its results; the CPU decides which. `make
 kernels` runs all parity tests with every kernel that a CPU can be made to take.
 """
 
@@ -36,7 +36,7 @@ def sides(draw: random.Random) -> tuple[int, int]:
 
 
 def places_and_columns(draw: random.Random) -> Iterator[Given]:
-    """The centres of an image's pixels, and the coefficients of a map to apply to them."""
+    """The centres of an image's pixels, and the coefficients of a map that is applied to them."""
     for _ in range(DRAWS):
         height, width = sides(draw)
         y, x = np.mgrid[0:height, 0:width].astype(np.float32).reshape(2, -1) + np.float32(0.5)
@@ -67,7 +67,7 @@ KERNELS: dict[str, tuple[Callable[..., Any], Callable[..., Any], Callable[..., A
 
 
 @pytest.mark.parametrize("name", KERNELS)
-def test_this_kernel_has_one_of_the_two_roundings_and_no_other(name: str) -> None:
+def test_each_kernel_has_one_of_the_two_roundings_and_no_other(name: str) -> None:
     kernel, rule, inputs = KERNELS[name]
     differ = {True: 0, False: 0}
     for given in inputs(random.Random(name)):
@@ -76,7 +76,7 @@ def test_this_kernel_has_one_of_the_two_roundings_and_no_other(name: str) -> Non
         for fused in differ:
             differ[fused] += int((found != rule(*given, fused=fused)).sum())
     assert min(differ.values()) == 0, differ
-    assert max(differ.values()) > 0  # else both came to the same, and nothing was shown
+    assert max(differ.values()) > 0  # else both roundings gave the same, and nothing was shown
 
 
 LEVELS = ["DEFAULT", "AVX2", "AVX512"]
@@ -85,8 +85,8 @@ OWN = torch.backends.cpu.get_cpu_capability()
 
 @pytest.mark.parametrize("level", LEVELS[: LEVELS.index(OWN)] if OWN in LEVELS else [])
 @pytest.mark.every(2)
-def test_what_is_compared_with_torch_passes_with_its_kernels_of_this_level_too(level: str) -> None:
-    """A test of each kernel, and one that used to fail where torch rounds otherwise."""
+def test_comparisons_with_torch_pass_with_the_kernels_of_each_lower_level_too(level: str) -> None:
+    """One test of each kernel, and one that used to fail where torch rounds differently."""
     processes.run(
         """
         import sys
@@ -99,13 +99,13 @@ def test_what_is_compared_with_torch_passes_with_its_kernels_of_this_level_too(l
 
         assert torch.backends.cpu.get_cpu_capability() == sys.argv[2]
         for name in kernels.KERNELS:
-            kernels.test_this_kernel_has_one_of_the_two_roundings_and_no_other(name)
-        test_augmix.test_the_ops_of_a_chain_are_torchvisions_on_tensors()
-        test_label_ops.test_a_mask_is_moved_as_torchvision_moves_it("perspective")
+            kernels.test_each_kernel_has_one_of_the_two_roundings_and_no_other(name)
+        test_augmix.test_the_ops_of_a_chain_equal_torchvisions_on_tensors()
+        test_label_ops.test_a_mask_moves_as_in_torchvision("perspective")
         for name in test_tensor_resize.FILTERS:
-            test_tensor_resize.test_a_resize_of_a_tensor_of_bytes_is_torchs_in_every_byte(name)
+            test_tensor_resize.test_a_resize_of_a_byte_tensor_equals_torchs_in_every_byte(name)
         translation = test_recipe_translation
-        translation.test_a_policys_solarize_leaves_the_values_alone_that_torchvisions_leaves(v2)
+        translation.test_solarize_of_a_policy_changes_exactly_the_values_that_torchvisions_changes(v2)
         """,
         Path(__file__).parent,
         level,

@@ -1,4 +1,4 @@
-"""Where torchvision's two versions give one PIL image other bytes, and where they do not.
+"""Where torchvision's two versions give different bytes for a PIL image, and where they do not.
 
 ``torchvision.transforms`` and ``torchvision.transforms.v2`` compute the coefficients of an affine
 map in another order of operations, so that their last bits differ: an op's ``version`` says whose
@@ -42,7 +42,7 @@ MATRICES = {1: matrix_of_v1, 2: _geometry._get_inverse_affine_matrix}
 def noise(
     seed: int, sides: tuple[int, ...] = SIDES, draws: int = DRAWS
 ) -> Iterator[tuple[Any, random.Random]]:
-    """Small images in which every pixel that is taken shows, with what draws their arguments."""
+    """Small images in which every pixel matters, and a generator for their arguments."""
     draw, rng = random.Random(seed), np.random.default_rng(seed)
     for _ in range(draws):
         shape = (draw.choice(sides), draw.choice(sides), 3)
@@ -64,7 +64,7 @@ def around(draw: random.Random) -> dict[str, Any]:
     }
 
 
-def test_an_affine_map_of_either_version_is_torchvisions_in_every_byte() -> None:
+def test_an_affine_map_of_either_version_equals_torchvisions_in_every_byte() -> None:
     apart = 0
     for array, draw in noise(1):
         sheared = [draw.uniform(-40, 40), draw.uniform(-40, 40)]
@@ -82,11 +82,11 @@ def test_an_affine_map_of_either_version_is_torchvisions_in_every_byte() -> None
             found = ours.affine(array, interpolation=name, version=version, **given)
             assert np.array_equal(found, made[-1]), (version, array.shape, name, given)
         apart += not np.array_equal(*made)
-    # Else nothing here tells one version from the other.
+    # Else nothing here tells the versions apart.
     assert apart > DRAWS / 100
 
 
-def test_an_affine_map_is_that_of_the_first_version_unless_the_second_is_asked_for() -> None:
+def test_an_affine_map_follows_version_1_by_default() -> None:
     array = next(noise(2, (5,)))[0]
     for turn in range(-720, 721, 90):
         given: Any = (float(turn), [1, 0], 1.0, [0.0, 0.0], "bilinear")
@@ -122,7 +122,8 @@ def test_a_perspective_is_the_same_in_both_versions() -> None:
 
 
 def outcomes(op: Any, version: int, image: Image.Image) -> dict[bytes, str]:
-    """All that a TrivialAugmentWide may make of an image, and by which op and magnitude."""
+    """All results that a TrivialAugmentWide may give for an image, each with its op and
+    magnitude."""
     made, mode = {}, op.interpolation
     with torch_kernels.fused():
         if version == 1:
@@ -147,8 +148,8 @@ def outcomes(op: Any, version: int, image: Image.Image) -> dict[bytes, str]:
 @pytest.mark.every(3)
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("name", FILTERS)
-def test_each_op_of_a_policy_is_that_of_its_version(version: int, name: str) -> None:
-    """RandAugment and AutoAugment have the same ops and less of a turn."""
+def test_each_op_of_a_policy_follows_the_policys_version(version: int, name: str) -> None:
+    """RandAugment and AutoAugment have the same ops with smaller turns."""
     op = VERSIONS[version].TrivialAugmentWide(9, InterpolationMode(name), [9, 99, 199])
     steps = list(hr.from_torchvision(op))
     used: Counter[str] = Counter()
@@ -193,7 +194,7 @@ def test_the_warps_of_an_augmix_have_the_coefficients_of_its_version(version: in
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_quarter_turn_in_a_loader_is_that_of_the_version_it_was_written_for(
+def test_a_quarter_turn_in_a_loader_follows_the_version_of_its_class(
     version: int, tmp_path: Path
 ) -> None:
     kind = VERSIONS[version]

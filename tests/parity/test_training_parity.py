@@ -1,4 +1,4 @@
-"""RandomResizedCrop, RandomCrop and the flips: torchvision's pixels for the parameters drawn."""
+"""RandomResizedCrop, RandomCrop and the flips: torchvision's pixels for the drawn parameters."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("training")
-    for width, height in [(160, 120), (90, 200), (300, 40)]:  # the last often falls back
+    for width, height in [(160, 120), (90, 200), (300, 40)]:  # the last often needs the fallback
         files = {f"{k}.jpg": v for k, v in images.every_jpeg(width, height).items()}
         images.write_tree(root / f"{width}x{height}", files)
     return root
@@ -28,7 +28,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("epoch", [0, 3])
 @pytest.mark.parametrize("seed", [0, 20261121])
-def test_random_resized_crop_and_flips_are_torchvisions_for_the_parameters_drawn(
+def test_random_resized_crop_and_flips_equal_torchvisions_for_the_drawn_parameters(
     folder: Path, seed: int, epoch: int
 ) -> None:
     dataset = hr.Dataset(folder)
@@ -59,7 +59,7 @@ def test_random_resized_crop_and_flips_are_torchvisions_for_the_parameters_drawn
 
 
 @pytest.mark.parametrize("mode", ["constant", "edge", "reflect", "symmetric"])
-def test_random_crop_with_padding_is_torchvisions_for_the_place_drawn(
+def test_random_crop_with_padding_equals_torchvisions_for_the_drawn_place(
     folder: Path, mode: str
 ) -> None:
     dataset = hr.Dataset(folder)
@@ -75,7 +75,7 @@ def test_random_crop_with_padding_is_torchvisions_for_the_place_drawn(
         assert torch.equal(image, torchvision.pil_to_tensor(expected)), (sample, mode)
 
 
-def test_a_photograph_is_drawn_differently_in_another_epoch_and_with_another_seed(
+def test_a_photograph_has_different_draws_in_another_epoch_and_with_another_seed(
     folder: Path,
 ) -> None:
     def batch(seed: int, epoch: int) -> torch.Tensor:

@@ -1,6 +1,6 @@
 """torchvision's pipelines, v1 and v2, through headrace.DataLoader: torch's batches, byte for byte.
 
-The pipelines leave nothing to chance: flips have p=1, and random crops have one place to be.
+The pipelines have no random draws: flips have p=1, and random crops have only one place to be.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Filter = v1.InterpolationMode
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Every kind of JPEG and PNG, grey and CMYK among them, landscape and portrait and small."""
+    """Every kind of JPEG and PNG, also grey and CMYK; landscape, portrait and small."""
     root = tmp_path_factory.mktemp("translation")
     for width, height in [(96, 70), (61, 130), (20, 23)]:
         kinds = images.every_jpeg(width, height)
@@ -158,10 +158,10 @@ def test_a_translated_pipeline_gives_torchs_batches_byte_for_byte(folder: Path, 
 
 
 @pytest.mark.parametrize("version", [v1, v2], ids=["v1", "v2"])
-def test_a_random_crop_whose_padding_is_needed_shows_torchvisions_pixels(
+def test_a_random_crop_that_needs_its_padding_shows_torchvisions_pixels(
     folder: Path, version: Any
 ) -> None:
-    # The place is random, the pixels around the middle are the padding's.
+    # The place is random; the pixels around the middle belong to the padding.
     transform = version.Compose(
         [version.Resize((8, 8)), version.RandomCrop(40, 1, True, 9), version.PILToTensor()]
     )
@@ -173,8 +173,8 @@ def test_a_random_crop_whose_padding_is_needed_shows_torchvisions_pixels(
     for number, image in enumerate(batch):
         source, _ = plain[number]
         if (source == 9).all(0).any():
-            continue  # a pixel of its own cannot be told from the padding
-        # The 8 x 8 pixels lie in the crop wherever that is, with padding all around.
+            continue  # an image pixel of this value would look like padding
+        # The 8 x 8 pixels are in the crop at any place, with padding all around.
         inside = (image != 9).any(0).nonzero()
         top, left = inside.min(0).values.tolist()
         assert inside.max(0).values.tolist() == [top + 7, left + 7]
@@ -195,7 +195,7 @@ def test_a_resize_of_a_tensor_in_floats_is_left_to_torchvision(folder: Path) -> 
 
 
 @pytest.mark.parametrize("module", [v1, v2], ids=["v1", "v2"])
-def test_a_linear_transformation_is_torchs_behind_images_that_are_native(
+def test_a_linear_transformation_runs_in_torch_after_native_images(
     folder: Path, module: Any
 ) -> None:
     noise = torch.Generator().manual_seed(3)
@@ -214,7 +214,7 @@ def test_a_linear_transformation_is_torchs_behind_images_that_are_native(
 
 
 class Subclass(v1.CenterCrop):
-    """Might do anything."""
+    """A subclass may do anything."""
 
 
 def with_another_forward() -> Any:
@@ -266,7 +266,7 @@ UNKNOWN = {
 
 @pytest.mark.parametrize("name", UNKNOWN)
 @pytest.mark.every(3)
-def test_what_is_not_known_to_be_equal_is_refused_by_its_name(name: str) -> None:
+def test_transforms_not_known_to_be_equal_are_refused_by_name(name: str) -> None:
     steps = UNKNOWN[name]
     kind = type(steps[-1]).__name__
     called = "the function <lambda>" if kind == "function" else kind
@@ -274,7 +274,7 @@ def test_what_is_not_known_to_be_equal_is_refused_by_its_name(name: str) -> None
         hr.from_torchvision(v1.Compose(steps))
 
 
-def test_the_translation_shows_what_the_engine_is_asked_for() -> None:
+def test_a_printed_translation_shows_the_engines_transforms() -> None:
     found = hr.from_torchvision(
         v1.Compose(
             [
@@ -297,7 +297,7 @@ def test_the_translation_shows_what_the_engine_is_asked_for() -> None:
     assert hr.from_torchvision(v2.Compose(to_float(v2.ToImage()))).scale == "mul"
 
 
-def test_a_translation_is_a_loaders_arguments(folder: Path) -> None:
+def test_a_translation_has_a_loaders_arguments(folder: Path) -> None:
     transform = PIPELINES["v2 evaluation"]
     dataset = datasets.ImageFolder(str(folder), transform)
     paths, labels = zip(*dataset.samples, strict=True)

@@ -1,4 +1,4 @@
-"""Where the verdict on a file is not Pillow's, it is for a reason that docs/exactness.md gives."""
+"""Where a file's verdict differs from Pillow's, docs/exactness.md gives the reason."""
 
 from __future__ import annotations
 
@@ -24,28 +24,28 @@ def test_damaged_files_have_pillows_verdict_and_pixels_but_for_known_reasons(kin
     files = list(itertools.islice(damage.damaged(kind, 1), 600))
     found = [damage.difference(kind, data) for data in files]
     assert [at for at, why in enumerate(found) if why is None] == []
-    # Not so damaged that all are refused, and hardly any is taken otherwise.
+    # The damage is mild enough that some files are still read, and few verdicts differ.
     assert sum(not isinstance(damage.pillows(data), Exception) for data in files) > 60
-    # Of TIFF that is one in 40: Pillow does without much of a directory.
+    # For TIFF one in 40 differs: Pillow reads files with much of the directory missing.
     assert sum(why != "" for why in found) < (30 if kind == "tiff" else 15)
 
 
 def with_chunk(kind: bytes, body: bytes) -> bytes:
-    """A PNG with this chunk behind its header."""
+    """A PNG with this chunk after its header."""
     png = images.png(20, 10, 2)
     chunk = struct.pack(">I", len(body)) + kind + body
     return png[:33] + chunk + struct.pack(">I", zlib.crc32(kind + body)) + png[33:]
 
 
 def with_rows(count: int) -> bytes:
-    """A PNG of ten rows whose stream ends properly behind so many."""
+    """A PNG of ten rows whose stream properly ends after ``count`` rows."""
     stream = zlib.compress((b"\0" + bytes(60)) * count)
     data = struct.pack(">I", len(stream)) + b"IDAT" + stream
     png = images.png(20, 10, 2)
     return png[:33] + data + struct.pack(">I", zlib.crc32(data[4:])) + png[-12:]
 
 
-# What Pillow gives pixels of.
+# Files that only Pillow gives pixels of.
 ONLY_PILLOW: dict[str, tuple[Callable[[], bytes], type[Exception]]] = {
     "more scans than max_scans": (
         lambda: slow_images.empty_scans(16, 16, scans=101),
@@ -69,7 +69,7 @@ ONLY_PILLOW: dict[str, tuple[Callable[[], bytes], type[Exception]]] = {
     ),
 }
 
-# What Headrace gives pixels of.
+# Files that only Headrace gives pixels of.
 ONLY_HEADRACE: dict[str, Callable[[], bytes]] = {
     "no end marker": lambda: images.jpeg(40, 30)[:-2],
     "a marker that is none between two segments": lambda: (
@@ -97,7 +97,7 @@ def pillow(data: bytes) -> np.ndarray:
 
 
 @pytest.mark.parametrize("name", ONLY_PILLOW)
-def test_what_only_pillow_gives_pixels_of_is_refused_with_the_reason(name: str) -> None:
+def test_files_that_only_pillow_reads_are_refused_with_the_reason(name: str) -> None:
     make, error = ONLY_PILLOW[name]
     data = make()
     assert pillow(data).ndim == 3
@@ -106,7 +106,7 @@ def test_what_only_pillow_gives_pixels_of_is_refused_with_the_reason(name: str) 
 
 
 @pytest.mark.parametrize("name", ONLY_HEADRACE)
-def test_what_only_headrace_gives_pixels_of_has_all_of_them(name: str) -> None:
+def test_files_that_only_headrace_reads_have_all_of_their_pixels(name: str) -> None:
     data = ONLY_HEADRACE[name]()
     with pytest.raises((OSError, ValueError)):
         pillow(data)
@@ -114,7 +114,7 @@ def test_what_only_headrace_gives_pixels_of_has_all_of_them(name: str) -> None:
     assert np.array_equal(hr.functional.decode(data), pillow(plain))
 
 
-def test_cut_files_stay_errors_where_pillow_is_told_to_load_them(
+def test_truncated_files_stay_errors_also_if_pillow_is_told_to_load_them(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(ImageFile, "LOAD_TRUNCATED_IMAGES", True)
@@ -124,8 +124,8 @@ def test_cut_files_stay_errors_where_pillow_is_told_to_load_them(
             hr.functional.decode(data)
 
 
-def test_an_image_that_pillow_warns_of_as_a_bomb_is_refused() -> None:
-    """Pillow warns from so many pixels on and refuses twice as many."""
+def test_an_image_for_which_pillow_warns_of_a_decompression_bomb_is_refused() -> None:
+    """Pillow warns beyond its limit, and refuses beyond twice the limit."""
     data = images.png(100, 100, 0, 1)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Image, "MAX_IMAGE_PIXELS", 9_999)

@@ -1,4 +1,4 @@
-"""Several views of a sample, and FiveCrop and TenCrop: torchvision's tensors, for what is drawn."""
+"""Several views of a sample, and FiveCrop and TenCrop: torchvision's tensors for the same draws."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ MULTI_CROP = t.Views(GLOBAL, [t.Resize(70), t.RandomCrop(48), *GLOBAL[1:]], LOCA
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Photographs of every way to be decoded: with and without entropy data to skip, and PNG."""
+    """Photographs for every way of decoding: with and without entropy data to skip, and PNG."""
     root = tmp_path_factory.mktemp("views") / "photos"
     (root / "all").mkdir(parents=True)
     for number, array in enumerate(photographs()):
@@ -52,14 +52,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def sources(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """The folder as it is, and packed with seek points."""
+    """The folder in place, and packed with seek points."""
     packed = tmp_path_factory.mktemp("views") / "packed.hr"
     hr.pack(folder, packed)
     return {"listed": folder, "packed": packed}
 
 
 @pytest.mark.parametrize("source", ["listed", "packed"])
-def test_every_view_is_torchvisions_for_what_it_draws(
+def test_every_view_equals_torchvisions_for_the_same_draws(
     source: str, sources: dict[str, Path]
 ) -> None:
     options = {"transform": MULTI_CROP, "seed": 7, "num_threads": 2, "fields": ["index"]}
@@ -80,12 +80,12 @@ def test_every_view_is_torchvisions_for_what_it_draws(
                     for view, steps in zip(views, drawn, strict=True):
                         seen.add(str(steps))
                         assert torch.equal(view[place], finished(image, steps, True)), steps
-    # Each view of each sample and epoch had draws of its own.
+    # Each view of each sample and epoch must have its own draws.
     assert len(seen) == 2 * len(photographs()) * len(MULTI_CROP)
 
 
 def alone(data: bytes, steps: Any, key: dict[str, int], **form: Any) -> bytes:
-    """What the engine makes of one view's transforms alone, with that view's draws."""
+    """The engine's result for one view's transforms alone, with that view's draws."""
     buffer = np.frombuffer(data, np.uint8)
     config = {"transform": steps, **form, **key}
 
@@ -99,7 +99,7 @@ def alone(data: bytes, steps: Any, key: dict[str, int], **form: Any) -> bytes:
 @pytest.mark.parametrize("mode", ["exact", "fast"])
 @pytest.mark.parametrize("dtype", ["uint8", "float16", "bfloat16", "float32"])
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
-def test_views_have_the_bytes_that_each_recipe_gives_alone(
+def test_views_have_the_same_bytes_as_each_recipe_alone(
     dtype: str, layout: str, mode: str, folder: Path
 ) -> None:
     lists = [GLOBAL[:-1], LOCAL[:-2], [t.Resize((40, 30))], GLOBAL[:-1]]
@@ -114,7 +114,7 @@ def test_views_have_the_bytes_that_each_recipe_gives_alone(
             assert found == alone(files[index].read_bytes(), steps, key, **form), (number, index)
 
 
-def test_the_first_view_is_the_plain_list_whatever_stands_behind_it(folder: Path) -> None:
+def test_the_first_view_equals_its_plain_list_whatever_the_other_views_are(folder: Path) -> None:
     with hr.Loader(folder, 8, shuffle=True, seed=5, transform=GLOBAL) as loader:
         plain, _ = next(iter(loader))
     for views in (t.Views(GLOBAL), t.Views(GLOBAL, LOCAL), t.Views(GLOBAL, repeat=2)):
@@ -125,8 +125,8 @@ def test_the_first_view_is_the_plain_list_whatever_stands_behind_it(folder: Path
         assert not any(torch.equal(other, plain) for other in found[1:])
 
 
-def test_draws_of_views_are_a_promise(tmp_path: Path) -> None:
-    """Hashes of two views of two samples. They never change for a seed."""
+def test_draws_of_views_never_change_for_a_seed(tmp_path: Path) -> None:
+    """Hashes of two views of two samples: a promise between versions."""
     (tmp_path / "a").mkdir()
     for number in range(2):
         Image.fromarray(pixels(90, 70, seed=number)).save(tmp_path / "a" / f"{number}.png")
@@ -149,7 +149,9 @@ CROPS = {
 
 @pytest.mark.parametrize("name", CROPS)
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC", "channels_last"])
-def test_crops_of_an_image_are_torchvisions_stacked(name: str, layout: str, folder: Path) -> None:
+def test_fivecrop_and_tencrop_equal_torchvisions_stacked_crops(
+    name: str, layout: str, folder: Path
+) -> None:
     ours, theirs = CROPS[name]
     pipeline = v1.Compose(
         [
@@ -174,7 +176,7 @@ def test_crops_of_an_image_are_torchvisions_stacked(name: str, layout: str, fold
 
 @pytest.mark.parametrize("seed", range(40))
 @pytest.mark.every(4)
-def test_functional_crops_are_torchvisions_bytes(seed: int) -> None:
+def test_functional_five_crop_and_ten_crop_give_torchvisions_bytes(seed: int) -> None:
     random = np.random.default_rng(seed)
     image = pixels(*random.integers(20, 90, 2).tolist(), seed=seed)
     size = [int(random.integers(1, side + 1)) for side in image.shape[:2]]
@@ -190,7 +192,7 @@ def test_functional_crops_are_torchvisions_bytes(seed: int) -> None:
             assert np.array_equal(found, np.asarray(wanted))
 
 
-def test_a_replay_says_that_several_crops_were_made() -> None:
+def test_a_replay_reports_several_crops() -> None:
     data = jpeg(80, 60)
     for op, function, more in (
         (t.FiveCrop(40), "five_crop", {}),
@@ -212,7 +214,7 @@ def test_a_replay_says_that_several_crops_were_made() -> None:
         [t.RandomErasing(), t.FiveCrop(8)],
     ],
 )
-def test_nothing_but_normalize_follows_several_crops(steps: list[Any], folder: Path) -> None:
+def test_only_normalize_may_follow_several_crops(steps: list[Any], folder: Path) -> None:
     with pytest.raises(ArgumentError, match=r"not the last transform|stands inside of another"):
         hr.Loader(folder, 2, transform=steps)
 

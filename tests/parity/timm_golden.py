@@ -2,7 +2,7 @@
 
     python tests/parity/timm_golden.py
 
-Hashes of what each op of a configuration of timm makes of one picture: for both signs, and for
+Hashes of the results of each op of a timm configuration for one picture: for both signs, and for
 both filters that are drawn. A policy's are listed by its lines.
 """
 
@@ -34,7 +34,7 @@ AUTO = ["v0", "v0r", "original", "originalr"]
 
 
 def picture() -> NDArray[np.uint8]:
-    """Ramps and edges of integers: the same everywhere."""
+    """Ramps and edges of integers: the same on every machine."""
     y, x = np.mgrid[0:28, 0:36]
     planes = [
         (x * (5 + c) + y * (3 + 2 * c) + 70 * ((x // 7 + y // 5) % 2)) % 256 for c in range(3)
@@ -47,12 +47,12 @@ def hash_of(pixels: Any) -> str:
 
 
 def posterize(image: Image.Image, bits: int, real: Any = ImageOps.posterize) -> Image.Image:
-    """What Pillow did until it refused fewer than one bit: nothing is left."""
+    """Pillow's posterize before it refused fewer than one bit: nothing is left."""
     return real(image, bits) if bits > 0 else Image.new("RGB", image.size)
 
 
 def outcomes(op: Any) -> list[str]:
-    """Of one AugmentOp, done for certain."""
+    """All results of one AugmentOp, which is always applied."""
     op.prob = 1.0
     found = set()
     for sign in (0.4, 0.6):

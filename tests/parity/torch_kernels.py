@@ -25,7 +25,7 @@ F32 = np.float32
 
 
 def multiplied_and_added(a: Any, b: Any, c: Any, fused: bool) -> Array:
-    """a * b + c of floats; a double holds the product of two exactly."""
+    """a * b + c of floats; a double holds the product of two floats exactly."""
     if fused:
         exact = np.multiply(a, b, dtype=np.float64)
         return np.add(exact, c, dtype=np.float64).astype(F32)
@@ -46,10 +46,8 @@ def linspace(
 
 
 def product(places: torch.Tensor, columns: torch.Tensor, fused: bool = True) -> torch.Tensor:
-    """torch.bmm of [1, n, 3] and [1, 3, k], where the third number of each place is 1.
-
-    Below 400 multiplications torch has a loop of its own, which fuses nothing.
-    """
+    """torch.bmm of [1, n, 3] and [1, 3, k], where the third number of each place is 1. Below 400
+    multiplications torch uses a loop of its own, which does not fuse."""
     (x, y, one), matrix = places[0].numpy().T, columns[0].numpy()
     assert (one == 1).all()
     fused = fused and x.size * matrix.size >= 400
@@ -68,7 +66,7 @@ def sampled(
     """torch's grid_sample of [1, channels, height, width], as torchvision calls it."""
     assert (padding_mode, align_corners) == ("zeros", False)
     planes = image[0].numpy()
-    # Zeros on each side are all that is seen of what lies outside, where NaN lies, too.
+    # A border of zeros on each side stands for all that lies outside, where NaN may lie, too.
     around = np.pad(planes, [(0, 0), (1, 2), (1, 2)])
     numbers, place = grid[0].numpy(), []
     for axis, side in enumerate(planes.shape[:0:-1]):
@@ -96,7 +94,7 @@ def sampled(
 
 @contextlib.contextmanager
 def fused() -> Iterator[None]:
-    """Where torchvision has these rules, fused, in the place of the CPU's kernels."""
+    """While this holds, torchvision uses these rules, fused, in place of the CPU's kernels."""
     with (
         mock.patch.object(torch, "linspace", linspace),
         mock.patch.object(torch.Tensor, "bmm", product),
