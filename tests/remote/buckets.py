@@ -1,4 +1,4 @@
-"""versitygw, a real server of S3 that checks signatures, and a proxy before it that fails."""
+"""versitygw, a real S3 server that checks signatures, and a proxy before it that fails."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ ACCESS, SECRET = "an-access-key", "a-secret-key"
 
 
 def set_keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The server's keys in the environment, and none of whoever runs the tests."""
+    """Sets the server's keys in the environment, and removes those of the user who runs the
+    tests."""
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", ACCESS)
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
@@ -38,7 +39,7 @@ def set_keys(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @contextlib.contextmanager
 def serving(folder: Path) -> Iterator[dict[str, str | bool]]:
-    """Shows the folders of a folder as buckets; gives what ``storage`` has to say."""
+    """Serves a folder's subfolders as buckets; yields the argument ``storage`` for them."""
     program = PROGRAM if PROGRAM.is_file() else shutil.which("versitygw")
     if program is None:
         pytest.skip("versitygw is not built (make stores builds it)")
@@ -69,7 +70,7 @@ def _wait_for(address: str, server: subprocess.Popen[bytes]) -> None:
 
 
 class _Passing(BaseHTTPRequestHandler):
-    """Hands a request on, or fails it."""
+    """Passes a request on, or fails it."""
 
     protocol_version = "HTTP/1.1"
     server: Failing
@@ -113,15 +114,15 @@ class _Passing(BaseHTTPRequestHandler):
         pass
 
     def finish(self) -> None:
-        with contextlib.suppress(OSError):  # of a connection that was reset
+        with contextlib.suppress(OSError):  # the connection was reset
             super().finish()
 
 
 class Failing(ThreadingHTTPServer):
-    """A tenth of the requests fails: half by 503, half by a connection that is reset.
+    """A proxy that fails a tenth of the requests: half by 503, half by a reset connection.
 
     Attributes:
-        failed: how many did.
+        failed: how many failed.
     """
 
     daemon_threads = True
@@ -143,7 +144,7 @@ class Failing(ThreadingHTTPServer):
             return self._random.choice(["reset", "refuse"])
 
     def handle_error(self, *_: object) -> None:
-        """A client that hangs up is no fault of the test."""
+        """A client that hangs up is no error of the test."""
 
     def get_request(self) -> tuple[socket.socket, Any]:
         made = super().get_request()
@@ -170,7 +171,7 @@ class Failing(ThreadingHTTPServer):
 
 
 class Falling(Failing):
-    """A server that answers until it is told to fall silent.
+    """A proxy that passes requests on until it is told to fall silent.
 
     Attributes:
         silent: set by the test.

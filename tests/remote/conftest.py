@@ -1,4 +1,4 @@
-"""What tests of stores share."""
+"""Fixtures for the tests of stores."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Storage = dict[str, str | bool]
 
 @pytest.fixture
 def store(root: Path) -> Iterator[Store]:
-    """A store that shows the folder of the test's module."""
+    """A store that serves the folder of the test's module."""
     made = Store(root)
     yield made
     made.end()

@@ -62,7 +62,7 @@ def _ask(port: int, method: str, path: str, body: bytes, headers: dict[str, str]
 
 @contextlib.contextmanager
 def google(_: pytest.MonkeyPatch) -> Iterator[tuple[str, Storage]]:
-    """An address of an empty bucket, and what ``storage`` has to say."""
+    """The address of an empty bucket, and the argument ``storage`` for it."""
     program = BUILD / "bin" / "fake-gcs-server"
     if not program.is_file():
         pytest.skip("fake-gcs-server is not built (make emulators builds it)")
@@ -79,7 +79,7 @@ def google(_: pytest.MonkeyPatch) -> Iterator[tuple[str, Storage]]:
 
 @contextlib.contextmanager
 def azure(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, Storage]]:
-    """An address of an empty container, and what ``storage`` has to say."""
+    """The address of an empty container, and the argument ``storage`` for it."""
     program = BUILD / "azurite" / "node_modules" / ".bin" / "azurite-blob"
     if not program.exists() or shutil.which("node") is None:
         pytest.skip("Azurite is not installed (make emulators installs it)")

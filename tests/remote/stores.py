@@ -13,8 +13,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-# What a fault does with a request, in the place of the right answer, which would be these bytes,
-# from there on, of so many: True where it has answered, bytes to be sent in their place.
+# A fault decides what happens to a request in place of the right answer, which would be these
+# bytes, from that offset, of that many in all. It returns True if it has answered, or bytes to be
+# sent instead.
 Fault = Callable[["Answering", bytes, int, int], bool | bytes]
 
 
@@ -23,7 +24,7 @@ class Answering(BaseHTTPRequestHandler):
 
     protocol_version = "HTTP/1.1"
     server: Store
-    # The head and the body are two writes, which Nagle's algorithm would part by 40 ms.
+    # Head and body are two writes, which Nagle's algorithm would separate by 40 ms.
     disable_nagle_algorithm = True
 
     def do_HEAD(self) -> None:
@@ -69,7 +70,7 @@ class Answering(BaseHTTPRequestHandler):
         self.end_headers()
 
     def cut(self, body: bytes, length: int, first: int, whole: int) -> None:
-        """Sends fewer bytes than it says, and ends the connection."""
+        """Sends fewer bytes than announced, and ends the connection."""
         self.send_response(206)
         self.send_header("Content-Length", str(len(body)))
         self.send_header("Content-Range", f"bytes {first}-{first + len(body) - 1}/{whole}")
@@ -78,7 +79,7 @@ class Answering(BaseHTTPRequestHandler):
         self.close_connection = True
 
     def reset(self) -> None:
-        """Ends the connection as a machine does that has lost its state."""
+        """Ends the connection like a machine that has lost its state."""
         self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.connection.close()
         self.close_connection = True
@@ -87,7 +88,7 @@ class Answering(BaseHTTPRequestHandler):
         pass
 
     def finish(self) -> None:
-        with contextlib.suppress(OSError):  # of a connection that was reset
+        with contextlib.suppress(OSError):  # the connection was reset
             super().finish()
 
 
@@ -96,7 +97,7 @@ class Store(ThreadingHTTPServer):
 
     Attributes:
         requests: what was asked for: method, path with query, first byte, bytes.
-        fault: what becomes of requests; None: they are answered.
+        fault: what happens to requests; None means that they are answered.
     """
 
     daemon_threads = True
@@ -116,7 +117,7 @@ class Store(ThreadingHTTPServer):
         return f"http://127.0.0.1:{self.server_address[1]}/{name}"
 
     def handle_error(self, *_: object) -> None:
-        """A client that hangs up is no fault of the test."""
+        """A client that hangs up is no error of the test."""
 
     def get_request(self) -> tuple[socket.socket, object]:
         made = super().get_request()
@@ -137,10 +138,10 @@ class Store(ThreadingHTTPServer):
 
 
 class Silent:
-    """A server that accepts connections and never answers, or begins an answer that does not end.
+    """A server that accepts connections and never answers, or whose answer never ends.
 
     Attributes:
-        asked: set when somebody has sent it something.
+        asked: set when a client has sent something.
         endpoint: its address.
     """
 

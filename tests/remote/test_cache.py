@@ -1,4 +1,4 @@
-"""The cache of a store: every batch is that of the local dataset, and little is fetched again."""
+"""The cache of a store: every batch equals the local dataset's, and little is fetched twice."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("order", ORDERS)
-def test_every_batch_is_that_of_the_dataset_on_disk(
+def test_every_batch_equals_that_of_the_dataset_on_disk(
     root: Path, store: Store, tmp_path: Path, order: str
 ) -> None:
     options: dict[str, Any] = ORDERS[order]
@@ -54,7 +54,7 @@ def test_a_second_epoch_and_a_second_loader_fetch_no_record(store: Store, tmp_pa
         assert made.stats()["remote_bytes"] == 0
 
 
-def test_what_is_in_the_cache_is_read_by_the_threads_that_decode_it(
+def test_cached_records_are_read_by_the_threads_that_decode_them(
     store: Store, tmp_path: Path
 ) -> None:
     def read_by_them(made: hr.Loader, path: Path) -> int:
@@ -68,7 +68,7 @@ def test_what_is_in_the_cache_is_read_by_the_threads_that_decode_it(
     with loader(store.url("train.hr"), **kept) as made:
         samples(made)
     with loader(store.url("train.hr"), **kept) as made:
-        samples(made)  # before a shard was opened nobody knows which version of it is there
+        samples(made)  # until a shard is opened its version is unknown
         assert read_by_them(made, tmp_path / "kept.json") > 0
         assert made.stats()["remote_bytes"] == 0
     with loader(store.url("train.hr"), shuffle=True) as made:
@@ -76,7 +76,7 @@ def test_what_is_in_the_cache_is_read_by_the_threads_that_decode_it(
 
 
 @pytest.mark.parametrize("how", ["503", "cut", "reset"])
-def test_an_epoch_through_a_small_cache_survives_that_a_tenth_of_all_requests_fail(
+def test_an_epoch_through_a_small_cache_survives_failures_of_a_tenth_of_all_requests(
     root: Path, store: Store, tmp_path: Path, how: str
 ) -> None:
     store.fault = failing(0.1, how)
@@ -84,7 +84,7 @@ def test_an_epoch_through_a_small_cache_survives_that_a_tenth_of_all_requests_fa
     assert epochs(store.url("train.hr"), **kept) == epochs(root / "train.hr", shuffle=True)
 
 
-def test_a_cache_below_what_is_under_way_is_refused_with_both_numbers(
+def test_a_cache_smaller_than_the_batches_under_way_is_refused_with_both_numbers(
     store: Store, tmp_path: Path
 ) -> None:
     with pytest.raises(errors.ArgumentError, match=r"cache_size is 1048576 bytes \(expected at"):
@@ -94,7 +94,7 @@ def test_a_cache_below_what_is_under_way_is_refused_with_both_numbers(
 
 
 @pytest.mark.slow
-def test_a_samplers_order_is_planned_as_far_as_it_was_submitted(tmp_path: Path) -> None:
+def test_a_samplers_order_is_planned_as_far_as_it_is_submitted(tmp_path: Path) -> None:
     photos = images.plain_tree(tmp_path / "photos", 60, side=240)
     hr.pack(photos, tmp_path / "train.hr")
     draw, size = random.Random(9), 1 << 20
@@ -117,8 +117,9 @@ def test_a_samplers_order_is_planned_as_far_as_it_was_submitted(tmp_path: Path) 
             samples(batches)
             stats = made.stats()
             assert stats["cache_planned_ahead"] == 0
-        # The rule fetches a record when it is used; the loader does earlier, and the disk keeps it
-        # in whole blocks. Its bytes were 0.86 to 1.08 of the rule's in 12 runs, idle and busy.
+        # The rule fetches a record when it is used; the loader fetches it earlier, and the disk
+        # stores it in whole blocks. Its bytes were 0.86 to 1.08 of the rule's in 12 runs, idle and
+        # busy.
         assert stats["remote_bytes"] <= 1.2 * farthest
         assert 1.2 * farthest < 0.8 * recent
     finally:
@@ -126,7 +127,7 @@ def test_a_samplers_order_is_planned_as_far_as_it_was_submitted(tmp_path: Path) 
 
 
 def by_rule(order: list[int], lengths: list[int], room: int, farthest: bool) -> int:
-    """Bytes that are fetched where what is used last, or was used longest ago, is dropped first."""
+    """Bytes fetched if the cache drops what is used last in the future, or was used longest ago."""
     held: dict[int, int] = {}
     total = 0
     for position, sample in enumerate(order):
@@ -140,7 +141,7 @@ def by_rule(order: list[int], lengths: list[int], room: int, farthest: bool) -> 
     return total
 
 
-# What a rank trains on: its checksum of each epoch, and what it fetched.
+# What a rank reports: its checksum of each epoch, and what it fetched.
 RANK = """
     import hashlib, os, sys, time
     import headrace as hr
@@ -164,7 +165,7 @@ SIZE = 8 << 20
 
 
 def asked_for(store: Store, dataset: Path) -> list[int]:
-    """How many requests had at least a byte of each record."""
+    """How many requests had at least one byte of each record."""
     found = []
     for shard in sorted(dataset.glob("*.tar")):
         ranges = [
@@ -184,7 +185,8 @@ def asked_for(store: Store, dataset: Path) -> list[int]:
 def test_four_ranks_of_a_machine_fetch_each_record_once(tmp_path: Path, tiny: bool) -> None:
     photos = tmp_path / "photos"
     if tiny:
-        # Two of one rank with another rank's between them are as near as what is fetched together.
+        # Two records of one rank with another rank's between them are as near as records that are
+        # fetched together.
         files = [images.png(6 + number % 3, 6, 2, seed=number) for number in range(COUNT)]
         images.write_tree(photos, {f"class/{i:04d}.png": file for i, file in enumerate(files)})
     else:
@@ -194,7 +196,7 @@ def test_four_ranks_of_a_machine_fetch_each_record_once(tmp_path: Path, tiny: bo
     store, end = Store(tmp_path), tmp_path / "end"
     try:
         cached = (store.url("train.hr"), tmp_path / "cache", SIZE)
-        # The ranks' parts of the second epoch are others.
+        # In the second epoch the ranks have other parts.
         running = [start(RANK, *cached, rank, 4, 2, end) for rank in range(4)]
         for rank, process in enumerate(running):
             assert process.stdout is not None
@@ -209,7 +211,7 @@ def test_four_ranks_of_a_machine_fetch_each_record_once(tmp_path: Path, tiny: bo
 
 
 @pytest.mark.slow
-def test_the_smallest_bound_of_two_jobs_holds_while_both_run(
+def test_the_smaller_size_limit_of_two_jobs_holds_while_both_run(
     root: Path, store: Store, tmp_path: Path
 ) -> None:
     photos = images.plain_tree(tmp_path / "photos", 60, side=240)
@@ -233,7 +235,7 @@ def test_the_smallest_bound_of_two_jobs_holds_while_both_run(
             assert held() <= 1.05 * least
             end.touch()
             assert other.communicate(timeout=60) == ("", "")
-            for _ in range(2):  # of the first one's samples some were fetched, and dropped, before
+            for _ in range(2):  # some of the first job's samples were fetched, and dropped, before
                 samples(made)
             assert held() > 1.05 * least
     finally:
@@ -241,7 +243,7 @@ def test_the_smallest_bound_of_two_jobs_holds_while_both_run(
         large.end()
 
 
-def test_a_cache_that_a_larger_job_has_grown_meanwhile_is_used_by_who_has_it_open(
+def test_a_cache_grown_by_a_larger_job_is_used_by_a_dataset_that_has_it_open(
     root: Path, store: Store, tmp_path: Path
 ) -> None:
     photos = images.plain_tree(tmp_path / "photos", 60, side=240)
@@ -255,14 +257,14 @@ def test_a_cache_that_a_larger_job_has_grown_meanwhile_is_used_by_who_has_it_ope
     try:
         with hr.Dataset(store.url("train.hr"), **small) as dataset, warnings.catch_warnings():
             warnings.simplefilter("error")
-            # Whoever has it open and uses nothing of it has no bound that would hold.
+            # A dataset that has the cache open without using it imposes no size limit.
             assert run(RANK, whole.url("large.hr"), cache, SIZE, 0, 1, 1)
             assert held() > 1.05 * least
             with loader(dataset, shuffle=True) as made:
                 assert samples(made) + samples(made) == epochs(root / "train.hr", shuffle=True)
                 assert made.stats()["cache_hits"] > 0
             assert held() <= 1.05 * least
-            # Nor has it for a larger use by its own process.
+            # Nor does it limit a larger use by its own process.
             assert len(epochs(whole.url("large.hr"), cache=cache, cache_size=SIZE)) == 2 * 60
             assert held() > 1.05 * least
     finally:
@@ -305,7 +307,9 @@ def test_a_cache_of_any_bytes_gives_the_same_batches(
     assert epochs(store.url("train.hr"), **kept) == local
 
 
-def test_a_small_cache_stays_within_its_bound(root: Path, store: Store, tmp_path: Path) -> None:
+def test_a_small_cache_stays_within_its_size_limit(
+    root: Path, store: Store, tmp_path: Path
+) -> None:
     cache, size = tmp_path / "cache", 1 << 20
     with hr.Dataset(root / "train.hr") as dataset:
         records = dataset.info["bytes"]
@@ -319,7 +323,7 @@ def test_a_small_cache_stays_within_its_bound(root: Path, store: Store, tmp_path
     assert cache.stat().st_mode & 0o777 == 0o700
 
 
-def test_a_cache_that_is_removed_while_it_is_used_is_done_without(
+def test_a_loader_goes_on_without_a_cache_that_is_removed_during_use(
     root: Path, store: Store, tmp_path: Path
 ) -> None:
     local = epochs(root / "train.hr", shuffle=True)
@@ -334,7 +338,7 @@ def test_a_cache_that_is_removed_while_it_is_used_is_done_without(
     assert not cache.exists()
 
 
-# With faulthandler above the engine's own handler, as a program may have it.
+# With faulthandler installed after the engine's own handler, as in some programs.
 CUT = """
     import faulthandler, hashlib, os, sys, warnings
     import headrace as hr
@@ -356,7 +360,7 @@ CUT = """
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["head", "buckets", "entries", "blocks", "data"])
-def test_a_file_of_a_cache_that_is_cut_in_use_costs_nothing_but_the_cache(
+def test_a_cache_file_that_is_truncated_during_use_costs_only_the_cache(
     root: Path, store: Store, tmp_path: Path, name: str
 ) -> None:
     local = run(RANK, root / "train.hr", "", 0, 0, 1, 2).split()[:2]
@@ -366,7 +370,7 @@ def test_a_file_of_a_cache_that_is_cut_in_use_costs_nothing_but_the_cache(
     assert run(RANK, store.url("train.hr"), tmp_path / "cache", SIZE, 0, 1, 2).split()[:2] == local
 
 
-def test_the_files_of_a_directory_that_is_no_caches_alone_are_left_as_they_are(
+def test_other_files_in_a_cache_directory_are_left_unchanged(
     root: Path, store: Store, tmp_path: Path
 ) -> None:
     mine = {name: tmp_path / name for name in ("data", "head", "entries")}
@@ -382,7 +386,7 @@ def test_the_files_of_a_directory_that_is_no_caches_alone_are_left_as_they_are(
     assert [file.read_bytes() for file in mine.values()] == [b"mine"] * 3
 
 
-def test_a_directory_that_can_be_no_cache_is_warned_of_and_done_without(
+def test_a_directory_that_cannot_be_a_cache_gives_a_warning_and_loading_works_without(
     root: Path, store: Store, tmp_path: Path
 ) -> None:
     (tmp_path / "file").write_bytes(b"")
@@ -393,7 +397,7 @@ def test_a_directory_that_can_be_no_cache_is_warned_of_and_done_without(
 
 
 @pytest.mark.slow
-def test_a_full_disk_and_a_read_only_cache_cost_nothing_but_the_cache(
+def test_a_full_disk_or_a_read_only_cache_costs_only_the_cache(
     root: Path, store: Store, tmp_path: Path
 ) -> None:
     local = run(RANK, root / "train.hr", "", 0, 0, 1, 2).split()[:2]
@@ -408,13 +412,15 @@ def test_a_full_disk_and_a_read_only_cache_cost_nothing_but_the_cache(
 @pytest.mark.parametrize(
     ("words", "name"), [({"cache": "x"}, "cache"), ({"cache_size": 1}, "cach")]
 )
-def test_a_cache_wants_both_its_words(store: Store, words: dict[str, Any], name: str) -> None:
+def test_a_cache_needs_both_cache_and_cache_size(
+    store: Store, words: dict[str, Any], name: str
+) -> None:
     with pytest.raises(errors.ArgumentError, match=name):
         hr.Dataset(store.url("train.hr"), **words)
 
 
 @pytest.mark.slow
-def test_a_disk_that_is_nearly_full_is_warned_of(root: Path, store: Store, tmp_path: Path) -> None:
+def test_a_nearly_full_disk_gives_a_warning(root: Path, store: Store, tmp_path: Path) -> None:
     code = """
         import sys, warnings
         import headrace as hr

@@ -1,6 +1,6 @@
-"""What goes through the cache beside records: index, seek points, files, blocks, single samples.
+"""Other things in the cache than records: index, seek points, files, blocks, single samples.
 
-Over versitygw, where objects have ETags, and over a web server that says what it was asked for.
+With versitygw, where objects have ETags, and with a web server that records its requests.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Storage = dict[str, str | bool]
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Images that are large enough to have seek points, packed and in a folder with an index."""
+    """Images large enough to have seek points, packed and in an indexed folder."""
     root = tmp_path_factory.mktemp("places")
     photos = images.plain_tree(root / "photos", COUNT, side=320)
     hr.pack(photos, root / "train.hr", shard_size="1MB")
@@ -60,7 +60,7 @@ def manifest(dataset: Path) -> dict[str, Any]:
     return dict(json.loads((dataset / "headrace.json").read_text()))
 
 
-def test_an_index_in_the_cache_is_not_fetched_again_and_a_replaced_one_is(
+def test_a_cached_index_is_not_fetched_again_but_a_replaced_one_is(
     root: Path, storage: Storage, kept: dict[str, Any]
 ) -> None:
     index = manifest(root / "train.hr")["index"]["size"]
@@ -76,14 +76,14 @@ def test_an_index_in_the_cache_is_not_fetched_again_and_a_replaced_one_is(
         assert found == samples(made)
 
 
-def test_seek_points_come_behind_the_first_batch_and_are_used_from_then_on(
+def test_seek_points_are_fetched_after_the_first_batch_and_used_from_then_on(
     root: Path, storage: Storage, kept: dict[str, Any]
 ) -> None:
     whole = manifest(root / "train.hr")["seek"]["size"]
     with loader(root / "train.hr", shuffle=True) as made:
         local = [samples(made) for _ in range(3)]
 
-        def all_have_points() -> bool:  # once nothing more is decoded ahead
+        def all_have_points() -> bool:  # true once nothing more is decoded ahead
             stats = made.stats()
             return bool(stats["images_with_seek_points"] == stats["images_decoded"])
 
@@ -103,7 +103,7 @@ def test_seek_points_come_behind_the_first_batch_and_are_used_from_then_on(
     assert stats["images_with_seek_points"] >= 2 * COUNT
 
 
-def test_no_seek_points_are_fetched_where_records_would_have_to_make_room(
+def test_no_seek_points_are_fetched_if_records_would_be_dropped_for_them(
     root: Path, storage: Storage, kept: dict[str, Any]
 ) -> None:
     small = {"cache_size": manifest(root / "train.hr")["bytes"] // 2, "batch_size": 4}
@@ -142,7 +142,7 @@ def test_files_of_an_image_folder_are_fetched_once(
     assert len(asked) == COUNT
 
 
-def test_a_file_that_was_replaced_is_told_by_its_checksum_and_not_kept(
+def test_a_replaced_file_is_detected_by_its_checksum_and_not_cached(
     tmp_path: Path, kept: dict[str, Any]
 ) -> None:
     photos = images.plain_tree(tmp_path / "photos", 8)
@@ -155,7 +155,7 @@ def test_a_file_that_was_replaced_is_told_by_its_checksum_and_not_kept(
         with loader(store.url("photos"), **kept) as made, pytest.raises(hr.errors.HeadraceError):
             samples(made)
         victim.write_bytes(content)
-        os.utime(victim, ns=(stamp, stamp))  # as the index has it
+        os.utime(victim, ns=(stamp, stamp))  # as recorded in the index
         with loader(store.url("photos"), **kept) as made, loader(photos) as here:
             assert samples(made) == samples(here)
     finally:
@@ -210,10 +210,10 @@ def test_commands_read_through_a_cache(
 
 
 @pytest.mark.slow
-def test_the_doctor_says_what_a_cache_is_for_where_a_store_is_slow_and_there_is_none(
+def test_the_doctor_recommends_a_cache_for_a_slow_store_without_one(
     store: Store, kept: dict[str, Any]
 ) -> None:
-    store.fault = lambda *_: time.sleep(0.3)  # of each request
+    store.fault = lambda *_: time.sleep(0.3)  # for each request
     crop = [hr.transforms.RandomResizedCrop(16)]
     for cache, said in ({}, 1), (kept, 0):
         found = hr.doctor(store.url("train.hr"), transform=crop, seconds=1, **cache)
@@ -221,7 +221,7 @@ def test_the_doctor_says_what_a_cache_is_for_where_a_store_is_slow_and_there_is_
         assert sum(note.startswith("with cache= ") for note in found.notes) == said
 
 
-def test_a_new_signature_fetches_nothing_again_and_a_new_version_is_fetched(
+def test_a_new_signature_fetches_nothing_again_but_a_new_version_is_fetched(
     root: Path, kept: dict[str, Any], tmp_path: Path
 ) -> None:
     shutil.copytree(root / "train.hr", tmp_path / "store" / "train.hr")
@@ -234,7 +234,7 @@ def test_a_new_signature_fetches_nothing_again_and_a_new_version_is_fetched(
         with loader(f"{other}?X-Amz-Date=2&X-Amz-Signature=B&id=7", **kept) as made:
             assert samples(made) == first
             assert made.stats()["remote_bytes"] == 0
-        with loader(f"{url}?id=8", **kept) as made:  # which may name another object
+        with loader(f"{url}?id=8", **kept) as made:  # a different id may name another object
             assert samples(made) == first
             assert made.stats()["remote_bytes"] > 0
         hr.pack(root / "photos", tmp_path / "store" / "train.hr", shard_size="2MB", overwrite=True)

@@ -1,4 +1,4 @@
-"""A cache of which the clocks were set, or run otherwise: nothing of it goes by the time of day."""
+"""A cache with clocks that were set or run differently: it does not depend on the time of day."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 
 def since_another_start(seconds: int) -> tuple[str, ...]:
-    """A prefix for ``run``: the clocks that count from the machine's start are so much ahead."""
+    """A prefix for ``run``: clocks that count from the machine's start are that much ahead."""
     if shutil.which("unshare") is None:
         pytest.skip("unshare(1) is not installed")
     prefix = ("unshare", "--time", f"--monotonic={seconds}", f"--boottime={seconds}", "--fork")
@@ -41,7 +41,7 @@ def since_another_start(seconds: int) -> tuple[str, ...]:
     return prefix
 
 
-def test_files_of_a_cache_may_be_of_any_time(store: Store, tmp_path: Path) -> None:
+def test_files_of_a_cache_may_have_any_modification_time(store: Store, tmp_path: Path) -> None:
     url, cache = store.url("train.hr"), tmp_path / "cache"
     *first, fetched = run(RANK, url, cache, SIZE, 0, 1, 1).split()
     assert int(fetched) > 0
@@ -74,5 +74,6 @@ def test_processes_whose_clocks_differ_by_more_than_a_year_share_a_cache(
         for rank in ranks:
             rank.kill()
             rank.communicate()
-    # What both want at once one of them fetches: a claim that seemed old would be fetched twice.
+    # If both want a range at once, one of them fetches it; a claim that seemed old would be fetched
+    # twice.
     assert fetched < 1.2 * whole

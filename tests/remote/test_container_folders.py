@@ -1,4 +1,4 @@
-"""A folder of containers in a store is the dataset that the same folder is on disk."""
+"""A folder of containers in a store gives the same dataset as the same folder on disk."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def keys_and_pixels(index: Path, storage: Storage | None) -> list[tuple[str, byt
         (chunks_in_another_order, None),
     ],
 )
-def test_a_folder_of_containers_in_a_store_has_the_samples_that_it_has_on_disk(
+def test_a_folder_of_containers_in_a_store_has_the_same_samples_as_on_disk(
     bucket: Path,
     storage: Storage,
     tmp_path: Path,
@@ -164,7 +164,7 @@ def test_a_folder_of_containers_in_a_store_has_the_samples_that_it_has_on_disk(
     assert packed["rows"] == here["rows"]
 
 
-def test_a_file_that_a_saved_dataset_names_and_that_is_not_there_or_no_table_is_an_error(
+def test_a_saved_dataset_with_a_missing_or_invalid_table_file_is_an_error(
     bucket: Path, storage: Storage, tmp_path: Path
 ) -> None:
     tables.save(bucket / "set", [table(), table(COUNT)])
@@ -177,7 +177,7 @@ def test_a_file_that_a_saved_dataset_names_and_that_is_not_there_or_no_table_is_
         hr.index("s3://photos/set", tmp_path / "train.hr", storage=storage)
 
 
-def test_a_database_in_a_store_that_has_several_is_chosen_by_split(
+def test_one_of_several_databases_in_a_store_is_chosen_by_split(
     bucket: Path, storage: Storage, tmp_path: Path
 ) -> None:
     a_database("several")(bucket / "set")
@@ -225,7 +225,7 @@ def test_a_split_in_an_archive_of_a_store_is_chosen_as_on_disk(
     assert there["rows"] == 2
 
 
-def test_chunks_in_a_store_without_the_index_of_their_folder_are_no_containers(
+def test_chunks_in_a_store_without_their_folders_index_are_not_taken_for_containers(
     bucket: Path, storage: Storage, tmp_path: Path
 ) -> None:
     a_folder_of_chunks("whole")(bucket / "set")
@@ -236,7 +236,7 @@ def test_chunks_in_a_store_without_the_index_of_their_folder_are_no_containers(
         hr.index("s3://photos/set", tmp_path / "there.hr", storage=storage)
 
 
-def test_a_saved_selection_is_not_one_of_several_sources(
+def test_a_saved_selection_is_refused_as_one_of_several_sources(
     bucket: Path, storage: Storage, tmp_path: Path
 ) -> None:
     a_saved_selection(bucket / "first")
@@ -255,7 +255,7 @@ def test_a_saved_selection_is_not_one_of_several_sources(
         (a_repository, "test", 2 * COUNT),
     ],
 )
-def test_a_split_in_folders_of_a_store_is_the_one_that_it_is_on_disk(
+def test_a_split_in_folders_of_a_store_is_the_same_as_on_disk(
     bucket: Path,
     storage: Storage,
     tmp_path: Path,
@@ -275,7 +275,7 @@ def test_a_split_in_folders_of_a_store_is_the_one_that_it_is_on_disk(
 @pytest.mark.parametrize(
     ("write", "splits"), [(a_folder_of_each_split, "train val"), (a_repository, "test train")]
 )
-def test_splits_in_folders_of_a_store_have_to_be_chosen(
+def test_one_of_several_splits_in_folders_of_a_store_must_be_chosen(
     bucket: Path,
     storage: Storage,
     tmp_path: Path,
@@ -293,7 +293,7 @@ def test_splits_in_folders_of_a_store_have_to_be_chosen(
             hr.index(source, tmp_path / "train.hr", split="other", storage=how)
 
 
-def test_folders_of_a_store_without_a_container_are_no_dataset(
+def test_folders_of_a_store_without_a_container_are_an_empty_dataset(
     bucket: Path, storage: Storage, tmp_path: Path
 ) -> None:
     (bucket / "set" / "notes").mkdir(parents=True)

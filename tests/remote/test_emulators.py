@@ -1,4 +1,4 @@
-"""Google's and Azure's stores over servers that speak their protocols (`make emulators`)."""
+"""Google's and Azure's stores, with servers that speak their protocols (`make emulators`)."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_a_large_object_is_sent_in_parts(store: tuple[str, Storage], tmp_path: P
     assert hr.verify(url, storage=storage)["ok"]
 
 
-def test_what_is_not_there_is_a_missing_file(store: tuple[str, Storage]) -> None:
+def test_a_missing_object_is_a_missing_file_error(store: tuple[str, Storage]) -> None:
     bucket, storage = store
     with pytest.raises(errors.HeadraceError, match="headrace"):
         hr.Dataset(f"{bucket}/nothing.hr", storage=storage)

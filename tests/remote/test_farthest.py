@@ -1,4 +1,4 @@
-"""The simulator of a cache that knows the order, beside every choice that a cache could make."""
+"""The simulator of a cache that knows the order, compared with every possible choice of a cache."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def fetched(monkeypatch: pytest.MonkeyPatch) -> Callable[[Sequence[int], Sequenc
 
 
 def least(order: tuple[int, ...], room: int) -> int:
-    """Fetches of samples of one byte, by trying every choice."""
+    """The fewest fetches of samples of one byte, found by trying every choice."""
 
     @functools.cache
     def rest(position: int, held: frozenset[int]) -> int:
@@ -46,7 +46,7 @@ def least(order: tuple[int, ...], room: int) -> int:
     return rest(0, frozenset())
 
 
-def test_of_samples_of_one_length_nothing_fetches_less(
+def test_no_choice_fetches_less_for_samples_of_equal_length(
     fetched: Callable[[Sequence[int], Sequence[int], int], int],
 ) -> None:
     draw = random.Random(2)
@@ -56,7 +56,7 @@ def test_of_samples_of_one_length_nothing_fetches_less(
             assert fetched(order, [1] * 5, room) == least(order, room)
 
 
-def test_the_whole_set_is_fetched_once_where_it_fits_and_always_without_room(
+def test_a_set_that_fits_is_fetched_once_and_without_room_it_is_fetched_every_time(
     fetched: Callable[[Sequence[int], Sequence[int], int], int],
 ) -> None:
     lengths = [3, 5, 7, 11]

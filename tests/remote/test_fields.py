@@ -1,4 +1,4 @@
-"""Fields of samples whose containers lie in a store: what is asked for, how, and for how long."""
+"""Fields of samples whose containers are in a store: what is requested, how, and for how long."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from timing import PATIENCE_S, within
 COUNT = 12
 BATCH = 6
 
-# Captions are told from images by the length of what is asked for.
+# Captions are told from images by the length of the request.
 CAPTION = "a caption, {:02d}"
 TITLE = "the longer title of photograph {:02d}"
 
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:
-    """A container in a store, of which there is an index here, "photos.hr"."""
+    """A container in a store, with an index here, "photos.hr"."""
     (tmp_path / "store").mkdir()
     with tarfile.open(tmp_path / "store" / "train.tar", "w") as file:
         for number in range(COUNT):
@@ -58,12 +58,12 @@ def loader(index: Path, **options: Any) -> Any:
 
 
 def asked(store: Store, text: str) -> int:
-    """How often a range was asked for that is as long as such texts."""
+    """How many requests had the length of such texts."""
     length = len(text.format(0))
     return sum(asked == length for *_, asked in store.requests)
 
 
-def test_only_the_fields_that_are_asked_for_are_read(store: Store, tmp_path: Path) -> None:
+def test_only_the_requested_fields_are_read(store: Store, tmp_path: Path) -> None:
     with loader(tmp_path / "photos.hr", fields=["key", "path", "index"]) as batches:
         keys = [key for *_, more in batches for key in more["key"]]
     assert keys == [f"{number:06d}" for number in range(COUNT)]
@@ -75,7 +75,7 @@ def test_only_the_fields_that_are_asked_for_are_read(store: Store, tmp_path: Pat
     assert asked(store, TITLE) == 0
 
 
-def test_the_fields_of_a_batch_are_asked_for_together(store: Store, tmp_path: Path) -> None:
+def test_the_fields_of_a_batch_are_requested_together(store: Store, tmp_path: Path) -> None:
     together, apart = threading.Barrier(2 * BATCH), threading.Event()
 
     def waits_for_all(_: Answering, body: bytes, *__: int) -> bool:
@@ -93,7 +93,7 @@ def test_the_fields_of_a_batch_are_asked_for_together(store: Store, tmp_path: Pa
     assert not apart.is_set()
 
 
-def test_a_cache_has_the_fields_that_were_read_before(store: Store, tmp_path: Path) -> None:
+def test_fields_that_were_read_before_come_from_the_cache(store: Store, tmp_path: Path) -> None:
     cache = {"cache": tmp_path / "cache", "cache_size": "64MB"}
     with (
         hr.Dataset(tmp_path / "photos.hr", **cache) as dataset,
@@ -105,7 +105,7 @@ def test_a_cache_has_the_fields_that_were_read_before(store: Store, tmp_path: Pa
     assert asked(store, CAPTION) == COUNT
 
 
-def test_a_field_that_cannot_be_read_is_an_error_that_says_whose_it_is(
+def test_a_field_that_cannot_be_read_is_an_error_that_names_its_record(
     store: Store, tmp_path: Path
 ) -> None:
     def refused(answering: Answering, body: bytes, *_: int) -> bool:
@@ -199,7 +199,7 @@ def long_caption(number: int) -> str:
 
 @pytest.fixture
 def pages(tmp_path: Path) -> Iterator[Store]:
-    """A table in a store whose captions lie in two compressed pages, and an index of it here."""
+    """A table in a store whose captions are in two compressed pages, with an index of it here."""
     (tmp_path / "store").mkdir()
     columns = {
         "image": pa.array([images.jpeg(64, 48, seed=i) for i in range(COUNT)], pa.binary()),
@@ -230,7 +230,7 @@ def page_bytes(tmp_path: Path) -> set[int]:
     }
 
 
-def test_values_in_compressed_pages_are_fetched_by_the_page(pages: Store, tmp_path: Path) -> None:
+def test_values_in_compressed_pages_are_fetched_page_by_page(pages: Store, tmp_path: Path) -> None:
     most, texts = max(page_bytes(tmp_path)), [long_caption(number) for number in range(COUNT)]
     with hr.Dataset(tmp_path / "pages.hr") as dataset:
         for shuffle in (True, False):

@@ -1,4 +1,4 @@
-"""Folders of single objects in a store: indexed where they lie, packed from, read by index."""
+"""Folders of single objects in a store: indexed in place, packed from, and read by an index."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ def test_an_index_of_objects_gives_the_batches_of_the_folder(
         assert dataset.facts(3)["path"].startswith("s3://photos/set/")
         assert dataset.classes == hr.Dataset(bucket / "set").classes
     local = epochs(bucket / "set")
-    # Copied beside the objects it is opened by their address.
+    # Copied beside the objects the index is opened by their address.
     for file in (tmp_path / "away.hr").iterdir():
         shutil.copy(file, bucket / "set")
     assert epochs(address, storage) == local
 
 
-def test_objects_are_packed_to_the_bytes_that_files_are_packed_to(
+def test_objects_are_packed_to_the_same_bytes_as_files(
     bucket: Path, storage: Storage, tmp_path: Path
 ) -> None:
     hr.pack(bucket / "set", tmp_path / "here.hr", shard_size="64KiB")
@@ -55,7 +55,7 @@ def test_objects_are_packed_to_the_bytes_that_files_are_packed_to(
     assert text_of(bucket / "set.hr") == text_of(tmp_path / "here.hr")
 
 
-def test_a_folder_with_its_index_beside_it_is_packed_and_indexed_as_without(
+def test_a_folder_with_an_index_beside_it_is_packed_and_indexed_as_without_one(
     bucket: Path, storage: Storage, tmp_path: Path
 ) -> None:
     made = hr.index("s3://photos/set", tmp_path / "first.hr", storage=storage)
@@ -108,10 +108,10 @@ def test_objects_are_verified_by_an_index_of_them_and_by_one_beside_them(
         assert "expected" in reasons[2]
 
 
-def test_objects_that_pillow_decodes_are_packed_as_the_files_of_the_same_folder(
+def test_objects_that_pillow_decodes_are_packed_as_files_of_the_same_folder(
     bucket: Path, storage: Storage, tmp_path: Path
 ) -> None:
-    """Found by their extensions, and one beside an image of the same name is passed over."""
+    """They are found by their extensions; one beside an image of the same name is ignored."""
     for name in ("first", "second"):
         where = bucket / "set" / name
         where.mkdir()
@@ -124,7 +124,7 @@ def test_objects_that_pillow_decodes_are_packed_as_the_files_of_the_same_folder(
         assert (len(packed), "second" in packed.classes) == (COUNT + 2, True)
 
 
-def test_objects_are_asked_for_ahead_where_a_tenth_of_the_requests_fails(
+def test_objects_are_fetched_ahead_although_a_tenth_of_the_requests_fails(
     bucket: Path, storage: Storage, tmp_path: Path
 ) -> None:
     here = hr.index(bucket / "set", index_dir=tmp_path / "beside")
@@ -135,7 +135,7 @@ def test_objects_are_asked_for_ahead_where_a_tenth_of_the_requests_fails(
     assert made["fingerprint"] == here["fingerprint"]
 
 
-def test_an_index_of_objects_wants_a_place_and_no_other_address_without_images(
+def test_an_index_of_objects_needs_a_destination_and_an_address_with_images(
     bucket: Path, storage: Storage, tmp_path: Path
 ) -> None:
     with pytest.raises(errors.ArgumentError, match="--out"):
@@ -147,7 +147,9 @@ def test_an_index_of_objects_wants_a_place_and_no_other_address_without_images(
         hr.index("s3://photos/set", tmp_path / "away.hr", storage=storage)
 
 
-def test_a_web_server_has_no_list_of_a_folder(bucket: Path, tmp_path: Path) -> None:
+def test_a_folder_on_a_web_server_is_refused_because_it_cannot_be_listed(
+    bucket: Path, tmp_path: Path
+) -> None:
     store = Store(bucket)
     try:
         with pytest.raises(errors.HeadraceError):

@@ -1,4 +1,4 @@
-"""Containers in a store: an index made of them where they lie, and datasets packed from them."""
+"""Containers in a store: indexed in place, and packed from."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Storage = dict[str, str | bool]
 
 
 def tar(path: Path, first: int, count: int) -> Path:
-    """A shard of WebDataset's: an image, its label and a caption a sample."""
+    """A WebDataset shard: each sample has an image, its label and a caption."""
     with tarfile.open(path, "w") as file:
         for number in range(first, first + count):
             members = {
@@ -106,12 +106,12 @@ def text_of(folder: Path) -> bytes:
     return b"".join(path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file())
 
 
-def test_an_object_without_bytes_that_should_be_one_of_the_containers_is_an_error(
+def test_an_empty_object_with_the_name_of_a_container_is_an_error(
     bucket: Path, storage: Storage, tmp_path: Path
 ) -> None:
     (bucket / "wds").mkdir()
     tars(bucket / "wds")
-    (bucket / "wds" / "train-done").touch()  # no ending of theirs
+    (bucket / "wds" / "train-done").touch()  # without a container's extension
     made = hr.index("s3://photos/wds", tmp_path / "all.hr", storage=storage)
     (bucket / "wds" / "train-zz.tar").touch()
     with pytest.raises(errors.TruncatedError, match=r"train-zz\.tar: at byte 0: bad: the file has"):
@@ -120,7 +120,7 @@ def test_an_object_without_bytes_that_should_be_one_of_the_containers_is_an_erro
 
 
 @pytest.mark.parametrize("name", ["a[1].tar", "what?.tar", "all*.tar", "{1}.tar"])
-def test_an_object_whose_name_looks_like_a_pattern_is_that_object(
+def test_an_address_that_looks_like_a_pattern_but_names_an_object_means_that_object(
     bucket: Path, storage: Storage, tmp_path: Path, name: str
 ) -> None:
     tar(bucket / name, 0, 3)
@@ -129,7 +129,7 @@ def test_an_object_whose_name_looks_like_a_pattern_is_that_object(
     assert made["rows"] == 3
 
 
-def test_the_summary_of_a_table_is_no_file_of_it(
+def test_the_metadata_files_of_a_parquet_table_are_not_read_as_data(
     bucket: Path, storage: Storage, tmp_path: Path
 ) -> None:
     rows = [{"image": images.jpeg(64, 48, seed=at), "label": at} for at in range(4)]
@@ -140,7 +140,7 @@ def test_the_summary_of_a_table_is_no_file_of_it(
     assert made["rows"] == 4
 
 
-def test_what_is_no_container_beside_those_of_a_bucket_is_no_split(
+def test_other_objects_beside_the_containers_of_a_bucket_are_not_taken_for_splits(
     bucket: Path, storage: Storage, tmp_path: Path
 ) -> None:
     (bucket / "wds").mkdir()
@@ -158,7 +158,7 @@ def test_what_is_no_container_beside_those_of_a_bucket_is_no_split(
 
 
 @pytest.mark.parametrize("kind", CONTAINERS)
-def test_an_index_of_containers_in_a_bucket_gives_the_batches_of_one_of_files(
+def test_an_index_of_containers_in_a_bucket_gives_the_same_batches_as_one_of_files(
     kind: str, bucket: Path, storage: Storage, tmp_path: Path
 ) -> None:
     (bucket / "wds").mkdir()
@@ -177,7 +177,7 @@ def test_an_index_of_containers_in_a_bucket_gives_the_batches_of_one_of_files(
     assert hr.verify(tmp_path / "away.hr", storage=storage)["ok"]
 
 
-def test_containers_of_a_bucket_are_packed_to_the_bytes_that_files_are_packed_to(
+def test_containers_of_a_bucket_are_packed_to_the_same_bytes_as_files(
     bucket: Path, storage: Storage, tmp_path: Path
 ) -> None:
     pattern = tars(bucket)
@@ -209,7 +209,7 @@ def test_a_container_without_an_index_is_refused_with_the_command_that_makes_one
         assert len(epochs("INDEX", storage)) > 0
 
 
-def test_a_container_that_was_replaced_is_an_error_that_names_both_versions(
+def test_a_replaced_container_is_an_error_that_names_both_versions(
     bucket: Path, storage: Storage, tmp_path: Path
 ) -> None:
     tar(bucket / "a.tar", 0, 4)
@@ -230,14 +230,14 @@ def test_a_container_that_was_replaced_is_an_error_that_names_both_versions(
 
 
 def _put(storage: Storage, bucket: Path, name: str) -> str:
-    """Stores a file as an object, which then has an ETag; says that."""
+    """Stores a file as an object, which then has an ETag; returns the ETag."""
     content = (bucket / name).read_bytes()
     (bucket / name).unlink()
     buckets.put(storage, f"/photos/{name}", content)
     return hashlib.md5(content, usedforsecurity=False).hexdigest()
 
 
-def test_an_index_is_right_where_a_tenth_of_the_requests_fails(
+def test_an_index_is_right_although_a_tenth_of_the_requests_fails(
     bucket: Path, storage: Storage, tmp_path: Path
 ) -> None:
     pattern = tars(bucket)
@@ -253,10 +253,11 @@ def test_an_index_is_right_where_a_tenth_of_the_requests_fails(
 
 
 @pytest.mark.parametrize("foreign", [True, False])
-def test_a_fetched_index_leads_to_no_container_that_is_not_below_it(
+def test_a_fetched_index_that_names_a_container_outside_its_folder_is_refused(
     foreign: bool, tmp_path: Path
 ) -> None:
-    """One made on a disk names a folder there, and whoever fetches it may have files there."""
+    """An index made on a disk names a local folder, and the machine that fetches it may have files
+    there."""
     (tmp_path / "store").mkdir()
     (tmp_path / "here").mkdir()
     file = tar(tmp_path / ("here" if foreign else "store") / "a.tar", 0, 9)
@@ -275,7 +276,7 @@ def test_a_fetched_index_leads_to_no_container_that_is_not_below_it(
         store.end()
 
 
-def test_no_secret_is_in_an_index_and_an_address_with_it_may_be_given_as_root(
+def test_an_index_holds_no_secret_and_root_may_be_an_address_with_one(
     tmp_path: Path,
 ) -> None:
     secret = "c29tZSBzZWNyZXQ"
@@ -307,7 +308,7 @@ def test_no_secret_is_in_an_index_and_an_address_with_it_may_be_given_as_root(
         store.end()
 
 
-def test_an_index_is_not_written_to_an_address_and_needs_a_place(
+def test_an_index_needs_a_destination_which_cannot_be_an_address(
     bucket: Path, storage: Storage
 ) -> None:
     tars(bucket)

@@ -1,4 +1,4 @@
-"""Ctrl-C and ``timeout=`` end what waits for a store that accepts connections and never answers."""
+"""Ctrl-C and ``timeout=`` end waits for a store that accepts connections and never answers."""
 
 from __future__ import annotations
 

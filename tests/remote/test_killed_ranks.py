@@ -1,4 +1,4 @@
-"""Of four ranks that share a cache one is killed, and goes on from the state that it had saved."""
+"""One of four ranks that share a cache is killed, and resumes from the state that it had saved."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ import images
 from processes import run
 from remote.stores import Store
 
-COUNT = 256  # sixteen steps of all ranks, and no padding
+COUNT = 256  # sixteen steps of all ranks, without padding
 
-# Forks ranks that have not loaded the library yet: a start takes little then, and many are killed.
-# A rank writes a line for each batch: its state behind it, and each sample's number and checksum.
-# They train in step, as ranks that exchange gradients do, so all four live while one is killed, and
-# look ahead a little, so that records are fetched all the time.
+# Forks ranks that have not loaded the library yet, so that a start takes little time and many can
+# be killed. A rank writes a line for each batch: the state after it, and each sample's number and
+# checksum. They train in step, like ranks that exchange gradients, so all four live while one is
+# killed; and they prefetch little, so that records are fetched all the time.
 RANKS = """
     import json, mmap, os, random, shutil, signal, sys, time, traceback, zlib
     from pathlib import Path
@@ -114,12 +114,12 @@ RANKS = """
 """
 
 
-def test_four_ranks_lose_and_repeat_no_sample_where_one_is_killed_and_goes_on(
+def test_four_ranks_neither_lose_nor_repeat_a_sample_if_one_is_killed_and_resumes(
     tmp_path: Path,
 ) -> None:
     kills = int(os.environ.get("HEADRACE_REPETITIONS", "50"))
     seed = int(os.environ.get("HEADRACE_SEED", random.SystemRandom().randrange(1 << 32)))
-    print(f"HEADRACE_SEED={seed}")  # of the moments; shown where the test fails
+    print(f"HEADRACE_SEED={seed}")  # decides the moments; shown if the test fails
     photos = images.plain_tree(tmp_path / "photos", COUNT, side=120)
     hr.pack(photos, tmp_path / "train.hr", shard_size="256KiB")
     place = tmp_path / "place"
@@ -132,7 +132,7 @@ def test_four_ranks_lose_and_repeat_no_sample_where_one_is_killed_and_goes_on(
     *found, counts = out.splitlines()
     killed, beginning = map(int, counts.split())
     assert killed == kills
-    assert 0 < beginning < killed  # others had made batches since they began
+    assert 0 < beginning < killed  # others had already made batches
     for number, line in enumerate(found):
         assert collections.Counter(wanted(tmp_path / "train.hr", number)) == collections.Counter(
             tuple(row) for row in json.loads(line)

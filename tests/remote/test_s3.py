@@ -1,4 +1,4 @@
-"""Datasets in S3, over versitygw: a real server of the protocol, which checks signatures."""
+"""Datasets in S3, with versitygw: a real server of the protocol, which checks signatures."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ COUNT = 60
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder that the server shows as a bucket "photos"; its files have no ETag."""
+    """A folder that the server serves as a bucket "photos"; its files have no ETag."""
     root = tmp_path_factory.mktemp("s3")
     folder = images.plain_tree(root / "folder", COUNT)
     (root / "buckets" / "photos").mkdir(parents=True)
@@ -30,7 +30,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def storage(root: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, str | bool]]:
-    # Set while the library is loaded, as a notebook does.
+    # Set while the library is loaded, as in a notebook.
     buckets.set_keys(monkeypatch)
     with buckets.serving(root / "buckets") as options:
         yield options
@@ -43,7 +43,7 @@ def epoch(dataset: str | Path, storage: dict[str, str | bool] | None = None) -> 
         return [pixels.tobytes() + labels.tobytes() for pixels, labels in loader]
 
 
-def test_a_bucket_gives_the_batches_of_the_folder(
+def test_a_bucket_gives_the_same_batches_as_the_folder(
     root: Path, storage: dict[str, str | bool]
 ) -> None:
     local = epoch(root / "buckets" / "photos" / "train.hr")
@@ -53,7 +53,7 @@ def test_a_bucket_gives_the_batches_of_the_folder(
         assert dataset[COUNT - 1].image.ndim == 3
 
 
-def test_a_secret_that_is_set_later_counts_and_is_in_no_error(
+def test_a_secret_that_is_set_later_is_used_and_is_in_no_error(
     storage: dict[str, str | bool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "another-secret")
@@ -64,7 +64,7 @@ def test_a_secret_that_is_set_later_counts_and_is_in_no_error(
     hr.Dataset("s3://photos/train.hr", storage=storage).close()
 
 
-def test_a_dataset_that_is_open_keeps_the_credentials_that_there_were(
+def test_an_open_dataset_keeps_the_credentials_with_which_it_was_opened(
     root: Path, storage: dict[str, str | bool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with (
@@ -74,12 +74,12 @@ def test_a_dataset_that_is_open_keeps_the_credentials_that_there_were(
         monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "that-of-another-bucket")
         with pytest.raises(errors.DeniedError):
             hr.Dataset("s3://photos/train.hr", storage=storage)
-        for number in range(COUNT):  # of shards of which none was opened yet
+        for number in range(COUNT):  # from shards that were not opened yet
             assert dataset.read(number) == local.read(number)
 
 
 @pytest.mark.parametrize(("before", "after"), [(4, 2), (2, 3), (1, 4)])
-def test_an_epoch_is_resumed_in_its_middle_by_another_number_of_ranks(
+def test_an_epoch_is_resumed_mid_epoch_by_another_number_of_ranks(
     root: Path, storage: dict[str, str | bool], tmp_path: Path, before: int, after: int
 ) -> None:
     hr.pack(root / "folder", "s3://photos/resumed.hr", storage=storage, overwrite=True)
@@ -122,7 +122,7 @@ def test_an_epoch_is_resumed_in_its_middle_by_another_number_of_ranks(
     assert sorted(found) == sorted(whole)
 
 
-def test_a_bucket_that_does_not_exist_is_a_missing_file(
+def test_a_bucket_that_does_not_exist_is_a_missing_file_error(
     storage: dict[str, str | bool], root: Path, tmp_path: Path
 ) -> None:
     for call in (

@@ -1,4 +1,4 @@
-"""A process under SIGSTOP holds up those that share its cache by two seconds at most."""
+"""A process under SIGSTOP delays those that share its cache by at most two seconds."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from remote.test_cache import SIZE
 from remote.test_urls import COUNT
 from timing import PATIENCE_S, within
 
-PATIENCE = 2.0  # of internal/parts: how long one who does nothing is waited for
+PATIENCE = 2.0  # from internal/parts: how long an idle process is waited for
 SLACK = 0.5  # to fetch and decode
-BUSY = 0.5  # and for a machine that does other things
+BUSY = 0.5  # and for a machine that is busy with other things
 OTHERS = 3
 
-# What a rank trains on: the time behind each batch, by a clock that all processes share, and the
-# checksum of each epoch. It begins its first epoch when there is a file that says so.
+# What a rank reports: the time after each batch, by a clock that all processes share, and the
+# checksum of each epoch. It begins its first epoch when a certain file exists.
 RANK = """
     import hashlib, os, sys, time, warnings
     import headrace as hr
@@ -87,7 +87,7 @@ def others(url: str, cache: Path, begin: Path) -> Iterator[list[subprocess.Popen
 
 
 def waits(ranks: list[subprocess.Popen[str]], local: list[str]) -> list[list[float]]:
-    """What each of them trained on is right; how long each of its waits was, the longest first."""
+    """Checks what each rank trained on; returns its waits, the longest first."""
     found = []
     for rank in ranks:
         out, err = rank.communicate(timeout=60)
@@ -100,10 +100,10 @@ def waits(ranks: list[subprocess.Popen[str]], local: list[str]) -> list[list[flo
 
 
 def longest(found: list[list[float]], held_up: bool = False) -> float:
-    """The longest wait that the stopped one brought about.
+    """The longest wait that the stopped process caused.
 
-    What a rank waited for beside it says how busy the machine is, and counts for half a second at
-    most; beyond that it was held up more than once, once a record for instance.
+    A rank's second longest wait says how busy the machine is, and counts for half a second at
+    most; beyond that it was delayed more than once, for instance once for each record.
     """
     if held_up:
         assert min(first for first, *_ in found) > PATIENCE / 2
@@ -113,13 +113,14 @@ def longest(found: list[list[float]], held_up: bool = False) -> float:
 
 
 def held(store: Store, kind: str) -> tuple[threading.Event, threading.Event]:
-    """Has the store keep silent to the one that is stopped later, where it asks for files of a
-    kind: what it claimed it does not get. Says that it asked; and takes that it is over."""
+    """Makes the store silent to the process that is stopped later, for files of a kind: it never
+    gets what it claimed. Returns an event that says that it asked, and one that ends the
+    silence."""
     asked, over = threading.Event(), threading.Event()
 
     def silent(answering: Answering, body: bytes, *_: object) -> bool:
         if "sig=stopped" not in answering.path or kind not in answering.path or len(body) == 1:
-            return False  # for a byte it learns a size
+            return False  # the request of one byte learns the size
         asked.set()
         over.wait(60)
         answering.reset()
@@ -131,7 +132,7 @@ def held(store: Store, kind: str) -> tuple[threading.Event, threading.Event]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", [".arrow", ".tar"])
-def test_what_a_stopped_process_fetches_the_others_fetch_after_two_seconds(
+def test_ranges_claimed_by_a_stopped_process_are_fetched_by_others_after_two_seconds(
     store: Store, tmp_path: Path, local: list[str], kind: str
 ) -> None:
     numbers = iter(range(10))
@@ -140,7 +141,7 @@ def test_what_a_stopped_process_fetches_the_others_fetch_after_two_seconds(
         number = next(numbers)
         cache, begin = tmp_path / f"cache{number}", tmp_path / f"begin{number}"
         asked, over = held(store, kind)
-        # What signs an address is no part of the key of what is cached.
+        # An address's signature is not part of a cache key.
         with others(store.url("train.hr?sig=other"), cache, begin) as ranks:
             stopped = start(RANK, store.url("train.hr?sig=stopped"), cache, SIZE, 1, "")
             try:
@@ -157,7 +158,7 @@ def test_what_a_stopped_process_fetches_the_others_fetch_after_two_seconds(
 
 
 @pytest.mark.slow
-def test_who_is_stopped_in_the_midst_of_the_tables_holds_others_up_for_two_seconds(
+def test_a_process_stopped_while_it_holds_the_lock_delays_others_by_two_seconds(
     store: Store, tmp_path: Path, local: list[str]
 ) -> None:
     cache, numbers = tmp_path / "cache", iter(range(10))
@@ -169,7 +170,7 @@ def test_who_is_stopped_in_the_midst_of_the_tables_holds_others_up_for_two_secon
             others(store.url("train.hr"), cache, begin) as ranks,
             open(cache / "headrace-cache.lock", "r+b") as lock,
         ):
-            fcntl.lockf(lock, fcntl.LOCK_EX, 1, 0)  # what locks the tables, held by this process
+            fcntl.lockf(lock, fcntl.LOCK_EX, 1, 0)  # the lock of the tables, held by this process
             begin.touch()
             return longest(waits(ranks, local), held_up=True)
 
@@ -177,11 +178,11 @@ def test_who_is_stopped_in_the_midst_of_the_tables_holds_others_up_for_two_secon
 
 
 @pytest.mark.slow
-def test_who_is_stopped_at_any_moment_holds_others_up_for_two_seconds_at_most(
+def test_a_process_stopped_at_any_moment_delays_others_by_at_most_two_seconds(
     store: Store, tmp_path: Path, local: list[str]
 ) -> None:
     seed = random.SystemRandom().randrange(1 << 32)
-    print(f"{seed=}")  # of the moments; shown where the test fails
+    print(f"{seed=}")  # decides the moments; shown if the test fails
     draw, numbers, url = random.Random(seed), iter(range(100)), store.url("train.hr")
 
     def attempt() -> float:

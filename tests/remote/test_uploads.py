@@ -1,4 +1,4 @@
-"""Datasets written to a bucket: the same bytes as on disk, and whole or not there at all."""
+"""Datasets written to a bucket: the same bytes as on disk, and either whole or absent."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_a_writer_writes_to_an_address_and_leaves_nothing_when_it_is_aborted(
     writer = hr.Writer("s3://photos/aborted", shard_size="32KiB", storage=storage)
     for number in range(200):
         writer.add(images.jpeg(40, 30), number)
-    timing.eventually(lambda: files(bucket / "aborted") != {})  # a shard is there already
+    timing.eventually(lambda: files(bucket / "aborted") != {})  # a shard was uploaded already
     writer.abort()
     assert files(bucket / "aborted") == {}
 
@@ -92,7 +92,7 @@ while True:
 """
 
 
-def test_a_packing_that_was_killed_leaves_nothing_that_opens_and_is_said(
+def test_a_killed_packing_leaves_nothing_that_opens_and_the_error_says_so(
     photos: Path, bucket: Path, storage: Storage, tmp_path: Path
 ) -> None:
     command = [sys.executable, "-c", KILLED, str(storage["endpoint"]), URL]
@@ -110,7 +110,7 @@ def test_a_packing_that_was_killed_leaves_nothing_that_opens_and_is_said(
     assert files(bucket / "train.hr") == packed(photos, tmp_path / "train.hr")
 
 
-def test_parts_alone_that_a_killed_packing_left_are_named_and_dropped_by_overwriting(
+def test_upload_parts_left_by_a_killed_packing_are_named_and_removed_by_overwriting(
     photos: Path, bucket: Path, storage: Storage
 ) -> None:
     code = KILLED.replace("32KiB", "1GiB").replace(
@@ -140,7 +140,7 @@ def test_parts_alone_that_a_killed_packing_left_are_named_and_dropped_by_overwri
     assert parts() == []
 
 
-def test_an_error_in_the_midst_removes_what_was_uploaded(
+def test_an_error_during_an_upload_removes_the_uploaded_objects(
     photos: Path, bucket: Path, storage: Storage, tmp_path: Path
 ) -> None:
     folder = images.plain_tree(tmp_path / "folder", COUNT)
@@ -151,7 +151,7 @@ def test_an_error_in_the_midst_removes_what_was_uploaded(
     assert files(bucket / "train.hr") == {}
 
 
-def test_what_lies_below_an_address_is_overwritten_only_where_that_is_asked_and_is_a_dataset(
+def test_objects_below_an_address_are_overwritten_only_on_request_and_only_if_a_dataset(
     photos: Path, bucket: Path, storage: Storage, tmp_path: Path
 ) -> None:
     hr.pack(photos, URL, shard_size="32KiB", storage=storage)
@@ -165,7 +165,7 @@ def test_what_lies_below_an_address_is_overwritten_only_where_that_is_asked_and_
 
 
 @pytest.mark.slow
-def test_every_object_is_right_where_a_tenth_of_the_requests_fails(
+def test_every_object_is_right_although_a_tenth_of_the_requests_fails(
     photos: Path, bucket: Path, storage: Storage, tmp_path: Path
 ) -> None:
     failing = buckets.Failing(storage, seed=5)
@@ -179,7 +179,7 @@ def test_every_object_is_right_where_a_tenth_of_the_requests_fails(
 
 
 @pytest.mark.parametrize("url", ["https://127.0.0.1:9/x?secret=1", "hf://datasets/a/b/c"])
-def test_an_address_where_nothing_can_be_written_is_refused(photos: Path, url: str) -> None:
+def test_an_address_that_cannot_be_written_to_is_refused(photos: Path, url: str) -> None:
     with pytest.raises(errors.UnsupportedError, match="only read") as refused:
         hr.pack(photos, url)
     assert "secret" not in str(refused.value)
@@ -211,7 +211,9 @@ def test_a_key_that_could_not_be_read_back_is_refused_before_any_work(
 
 
 @pytest.mark.parametrize("key", ["x/..y.hr", "x y/é+=&.hr"])
-def test_a_key_with_odd_characters_is_read_back(photos: Path, storage: Storage, key: str) -> None:
+def test_a_key_with_unusual_characters_is_read_back(
+    photos: Path, storage: Storage, key: str
+) -> None:
     hr.pack(photos, f"s3://photos/{key}", storage=storage)
     with hr.Dataset(f"S3://photos/{key}", storage=storage) as away:
         assert len(away) == COUNT

@@ -1,4 +1,4 @@
-"""Datasets by URL: every batch is that of the same dataset on disk, whatever the store does."""
+"""Datasets by URL: every batch equals the local dataset's, whatever the store does."""
 
 from __future__ import annotations
 
@@ -69,12 +69,14 @@ def epochs(dataset: Any, **options: Any) -> list[tuple[int, int, bytes]]:
 
 
 @pytest.mark.parametrize("order", ORDERS)
-def test_every_batch_is_that_of_the_dataset_on_disk(root: Path, store: Store, order: str) -> None:
+def test_every_batch_equals_that_of_the_dataset_on_disk(
+    root: Path, store: Store, order: str
+) -> None:
     options = ORDERS[order]
     assert epochs(store.url("train.hr"), **options) == epochs(root / "train.hr", **options)
 
 
-def test_a_proxy_that_the_program_names_behind_its_first_request_is_asked(
+def test_a_proxy_that_is_set_after_the_first_request_is_used(
     root: Path, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with hr.Dataset(store.url("train.hr")) as dataset:
@@ -89,12 +91,12 @@ def test_neighbours_are_fetched_together_and_each_byte_once(root: Path, store: S
         bytes_ = dataset.info["bytes"]
         assert len(samples(made)) == COUNT
         stats = made.stats()
-    # A set: on a busy machine a request may be hedged by a second one for the same range.
+    # A set, because on a busy machine a second request for the same range may be a hedge.
     records = {one for one in store.requests if one[3] > 1 and one[1].endswith(".tar")}
     fetched = sum(length for *_, length in records)
-    # In order all lies side by side; what stands between records are the heads of tar.
+    # In order the records are consecutive, with only tar headers between them.
     assert len(records) < COUNT / 2
-    beyond = 2 * 8  # of the next epoch, two batches
+    beyond = 2 * 8  # two batches of the next epoch
     assert bytes_ <= fetched < (bytes_ / COUNT + 2048) * (COUNT + beyond)
     assert stats["remote_requests"] >= len(records)
 
@@ -104,7 +106,7 @@ def test_an_image_folder_with_its_index_is_read_object_by_object(root: Path, sto
     assert found == epochs(root / "photos", shuffle=True)
 
 
-def test_single_samples_and_facts_are_those_of_the_dataset_on_disk(
+def test_single_samples_and_facts_equal_those_of_the_dataset_on_disk(
     root: Path, store: Store
 ) -> None:
     with hr.Dataset(store.url("train.hr")) as away_, hr.Dataset(root / "train.hr") as here:
@@ -122,13 +124,13 @@ def test_parts_of_a_concatenation_may_lie_in_a_store_and_on_disk(root: Path, sto
     )
 
 
-def test_memory_for_what_is_fetched_ahead_may_be_small(root: Path, store: Store) -> None:
+def test_the_memory_for_fetching_ahead_may_be_small(root: Path, store: Store) -> None:
     options = {"shuffle": True, "fetch_ahead": "1.1MB"}
     assert epochs(store.url("train.hr"), **options) == epochs(root / "train.hr", shuffle=True)
 
 
 @pytest.mark.parametrize("order", ["shuffled", "windowed", "user"])
-def test_an_epoch_is_resumed_in_its_middle_and_sought_back_in(
+def test_an_epoch_is_resumed_mid_epoch_and_can_be_moved_back(
     root: Path, store: Store, order: str
 ) -> None:
     options = ORDERS[order]
@@ -146,7 +148,7 @@ def test_an_epoch_is_resumed_in_its_middle_and_sought_back_in(
         assert samples(made) == whole[40:]
 
 
-def test_a_dataloader_over_it_gives_the_batches_of_the_dataset_on_disk(
+def test_a_dataloader_over_a_url_gives_the_batches_of_the_dataset_on_disk(
     root: Path, store: Store
 ) -> None:
     def batches(source: Any) -> list[bytes]:
@@ -183,7 +185,7 @@ def test_a_verification_fetches_each_byte_of_a_shard_once(tmp_path: Path) -> Non
     store = Store(tmp_path)
     try:
         assert hr.verify(store.url("train.hr"), num_threads=2)["ok"]
-        # A set, as above: a request may be hedged. One byte is asked for to learn the version.
+        # A set, as above, because of hedges. A request of one byte learns the version.
         asked = {one for one in store.requests if one[1].endswith(".tar") and one[3] > 1}
         size = (tmp_path / "train.hr" / "shard-00000.tar").stat().st_size
         assert sum(length for *_, length in asked) == size
@@ -192,7 +194,7 @@ def test_a_verification_fetches_each_byte_of_a_shard_once(tmp_path: Path) -> Non
 
 
 @pytest.mark.slow
-def test_the_command_line_measures_and_shows_what_lies_at_an_address(
+def test_the_command_line_measures_and_shows_a_dataset_at_an_address(
     store: Store, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     url, told = store.url("train.hr"), ["--storage", "region=here"]
@@ -212,7 +214,7 @@ def test_the_command_line_measures_and_shows_what_lies_at_an_address(
     assert (tmp_path / "view.png").stat().st_size > 0
 
 
-def test_a_plan_for_what_lies_in_a_store_is_that_of_the_same_dataset_here(
+def test_a_plan_for_a_dataset_in_a_store_equals_that_of_the_local_dataset(
     store: Store, root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     asked = ["--rate", "10", "--json"]
@@ -223,7 +225,7 @@ def test_a_plan_for_what_lies_in_a_store_is_that_of_the_same_dataset_here(
     assert found == {name: value for name, value in dict(here).items() if name != "asked"}
 
 
-def test_a_plan_with_the_bytes_of_an_image_fetches_none_of_a_store(store: Store) -> None:
+def test_a_plan_with_given_bytes_per_image_fetches_no_image_from_a_store(store: Store) -> None:
     plan = hr.plan(store.url("train.hr"), rate=10, image_bytes=1000)
     assert plan.storage["files"] == COUNT * 1000
     assert not [one for one in store.requests if one[1].endswith(".tar") and one[3] > 1]
@@ -238,7 +240,7 @@ def test_the_command_line_takes_addresses(store: Store, capsys: pytest.CaptureFi
         assert found["rows"] == COUNT
 
 
-def test_info_says_what_the_store_was_asked_for(
+def test_info_says_what_was_requested_from_the_store(
     store: Store, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     told = ["info", store.url("train.hr"), "--cache", str(tmp_path / "cache")]
@@ -248,7 +250,7 @@ def test_info_says_what_the_store_was_asked_for(
         store.requests.clear()
         app(told, standalone_mode=False)
         found.append(json.loads(capsys.readouterr().out)["fetched"])
-        # What sizes and versions are asked with brings no bytes of an object.
+        # Requests for sizes and versions transfer no bytes of an object.
         asked = sum(length for method, _, _, length in store.requests if method == "GET")
         assert found[-1]["requests"] == len(store.requests)
         assert asked - 1 <= found[-1]["bytes"] <= asked
@@ -292,7 +294,7 @@ def failing(share: float, how: str) -> Any:
 
 
 @pytest.mark.parametrize("how", ["503", "cut", "reset"])
-def test_an_epoch_survives_that_a_tenth_of_all_requests_fail(
+def test_an_epoch_survives_failures_of_a_tenth_of_all_requests(
     root: Path, store: Store, how: str
 ) -> None:
     store.fault = failing(0.1, how)
@@ -304,7 +306,7 @@ def test_an_epoch_survives_that_a_tenth_of_all_requests_fail(
         assert found == samples(made)
 
 
-def test_a_shard_that_was_replaced_is_an_error_that_names_it(tmp_path: Path) -> None:
+def test_a_replaced_shard_is_an_error_that_names_it(tmp_path: Path) -> None:
     photos = images.plain_tree(tmp_path / "photos", 20)
     hr.pack(photos, tmp_path / "train.hr")
     store = Store(tmp_path)
@@ -398,7 +400,7 @@ def test_a_dataset_without_an_index_is_refused_with_the_command_that_makes_one(
             hr.Dataset(store.url(name))
 
 
-def test_a_manifest_that_names_what_lies_elsewhere_is_refused(tmp_path: Path) -> None:
+def test_a_manifest_that_names_files_elsewhere_is_refused(tmp_path: Path) -> None:
     hr.pack(images.plain_tree(tmp_path / "photos", 3), tmp_path / "train.hr")
     manifest = tmp_path / "train.hr" / "headrace.json"
     manifest.write_text(manifest.read_text().replace("shard-00000.tar", "../../etc/x.tar"))
@@ -411,7 +413,7 @@ def test_a_manifest_that_names_what_lies_elsewhere_is_refused(tmp_path: Path) ->
         store.end()
 
 
-def test_no_secret_of_an_address_or_of_options_is_in_a_text(store: Store) -> None:
+def test_no_text_contains_a_secret_of_an_address_or_of_options(store: Store) -> None:
     texts = []
     signed = f"{store.url('train.hr')}?X-Amz-Signature={SECRET}"
     with loader(signed) as made:
@@ -449,7 +451,7 @@ TRACED = """
 """
 
 
-def test_no_secret_is_in_a_trace_a_cache_or_what_a_program_prints(
+def test_no_secret_is_in_a_trace_a_cache_or_a_programs_output(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("AWS_SECRET_ACCESS_KEY", "AWS_ACCESS_KEY_ID", "HF_TOKEN"):
@@ -478,7 +480,7 @@ READING = """
 """
 
 
-def test_without_a_cache_nothing_touches_the_disk(
+def test_without_a_cache_nothing_is_written_to_disk(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("HOME", "TMPDIR", "XDG_CACHE_HOME"):
@@ -500,7 +502,7 @@ def test_without_a_cache_nothing_touches_the_disk(
     ],
 )
 @pytest.mark.parametrize("on_error", ["raise", "replace"])
-def test_a_store_that_refuses_in_the_midst_of_an_epoch_is_an_error_with_address_and_status(
+def test_a_store_that_refuses_mid_epoch_is_an_error_with_address_and_status(
     store: Store, status: int, error: type[errors.HeadraceError], on_error: str
 ) -> None:
     with loader(store.url("train.hr"), on_error=on_error, read_ahead=8) as made:
@@ -510,7 +512,7 @@ def test_a_store_that_refuses_in_the_midst_of_an_epoch_is_an_error_with_address_
         with pytest.raises(error, match=rf"http://.*shard-\d+\.tar: .*{status}") as caught:
             samples(batches)
         assert "?" not in str(caught.value)
-        store.fault = None  # and the loader goes on where it stood
+        store.fault = None  # and the loader resumes at its position
         assert samples(made)
 
 
@@ -521,7 +523,7 @@ def test_python_knows_the_schemes_of_the_engine() -> None:
     assert tuple(re.findall(r'"(\w+)"', listed[1])) == away.SCHEMES
 
 
-def test_an_address_in_capitals_is_one_and_its_secrets_are_in_no_text(
+def test_an_address_in_capitals_is_accepted_and_its_secrets_are_in_no_text(
     root: Path, store: Store, tmp_path: Path
 ) -> None:
     loud = store.url("train.hr").replace("http://", f"HTTP://user:{SECRET}@")
@@ -554,7 +556,7 @@ def test_an_address_in_capitals_is_one_and_its_secrets_are_in_no_text(
         ("/data/train.hr", "/data/train.hr"),
     ],
 )
-def test_an_address_is_told_without_its_secrets_and_a_path_as_it_is(
+def test_an_address_is_printed_without_its_secrets_and_a_path_unchanged(
     address: str, text: str
 ) -> None:
     assert away.shown(address) == text

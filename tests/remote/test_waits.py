@@ -1,4 +1,4 @@
-"""Ctrl-C and ``timeout=`` end what waits for a server that never answers, whatever waits for it."""
+"""Ctrl-C and ``timeout=`` end every kind of wait for a server that never answers."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ def of(endpoint: str) -> dict[str, Any]:
     return {"endpoint": endpoint, "path_style": True, "anonymous": True}
 
 
-# Everything that waits for a store: what it is given are the store, photographs on disk, and a
-# place that nothing is at.
+# Everything that waits for a store; its arguments are the store, photographs on disk, and a place
+# where nothing is.
 Waiting = Callable[[str, Path, Path], object]
 WAITING: dict[str, Waiting] = {
     "a dataset": lambda to, _, __: hr.Dataset(f"{to}/x.hr", timeout=TIMEOUT),
@@ -116,7 +116,7 @@ def test_each_command_takes_a_timeout(tmp_path: Path, command: str) -> None:
         server.end()
 
 
-def test_a_sample_that_does_not_come_is_late(photos: Path, tmp_path: Path) -> None:
+def test_a_sample_that_does_not_come_is_a_timeout_error(photos: Path, tmp_path: Path) -> None:
     hr.pack(photos, tmp_path / "train.hr")
     store, over = Store(tmp_path), threading.Event()
 
@@ -144,7 +144,7 @@ def test_a_sample_that_does_not_come_is_late(photos: Path, tmp_path: Path) -> No
         store.end()
 
 
-# Waits as it is told to, without a timeout.
+# Waits as it is told, without a timeout.
 PROGRAM = """
     import io, sys
     import headrace as hr
@@ -190,7 +190,7 @@ PROGRAMS = (
 @pytest.mark.parametrize("what", PROGRAMS)
 def test_an_interrupt_ends_every_wait(photos: Path, tmp_path: Path, what: str) -> None:
     def attempt() -> float:
-        # One that dribbles is as good as one that is silent, and harder to end.
+        # A server that sends a byte at a time is as bad as a silent one, and harder to interrupt.
         server = Silent(dribbles=True)
         try:
             program = start(PROGRAM, what, server.endpoint, photos, tmp_path / "place.hr")
@@ -204,8 +204,8 @@ def test_an_interrupt_ends_every_wait(photos: Path, tmp_path: Path, what: str) -
 
 @contextlib.contextmanager
 def silent_names(tmp_path: Path) -> Iterator[tuple[tuple[str, ...], threading.Event]]:
-    """A prefix for programs whose names are looked up at a server that never answers; and whether
-    it was asked."""
+    """A prefix for programs whose host names are looked up at a server that never answers; and
+    whether it was asked."""
     resolver = tmp_path / "resolv.conf"
     resolver.write_text("nameserver 127.0.0.77\noptions timeout:30 attempts:5\n")
     prefix = in_mount_namespace(f"mount --bind {resolver} /etc/resolv.conf")
@@ -304,7 +304,7 @@ def test_an_interrupted_upload_leaves_nothing(bucket: Path, storage: Storage) ->
     assert objects(bucket) == []
 
 
-def test_an_upload_to_a_store_that_fell_silent_is_interrupted_and_what_is_left_is_named(
+def test_an_upload_to_a_store_that_fell_silent_can_be_interrupted_and_its_rest_is_named(
     bucket: Path, storage: Storage
 ) -> None:
     def attempt() -> float:
@@ -329,7 +329,7 @@ def test_an_upload_to_a_store_that_fell_silent_is_interrupted_and_what_is_left_i
     within(1.0, attempt)
 
 
-def test_an_upload_to_a_store_that_fell_silent_is_late_and_what_is_left_is_named(
+def test_an_upload_to_a_store_that_fell_silent_times_out_and_its_rest_is_named(
     photos: Path, bucket: Path, storage: Storage
 ) -> None:
     def attempt() -> float:

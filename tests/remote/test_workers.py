@@ -69,8 +69,8 @@ def test_worker_processes_give_the_batches_of_the_dataset_on_disk(
     assert run(LOADING, kind, store.url(name), 2, context).split() == local
 
 
-def test_a_loader_over_images_of_a_store_ends_with_its_reads_under_way(store: Store) -> None:
-    """Of single objects each is a read of its own, which nobody shares and everybody can end."""
+def test_closing_a_loader_over_images_of_a_store_ends_reads_under_way(store: Store) -> None:
+    """Each single object is a read of its own, which is not shared and can be ended."""
     over, asked = threading.Event(), threading.Semaphore(0)
 
     def silent(answering: Answering, *_: object) -> bool:

@@ -1,4 +1,4 @@
-"""Answers of the right length with wrong bytes: they are fetched once more, and then an error."""
+"""Answers with the right length and wrong bytes: they are fetched once more, and then an error."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def kept(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, Any]:
 
 
 def wrong(times: int, at: int, ending: str, step: int = 4096) -> Fault:
-    """Changes bytes of an object, from one on, in the first answers that have them."""
+    """Changes bytes of an object, from a certain one on, in the first answers that contain them."""
     seen: Counter[tuple[str, int]] = Counter()
     lock = threading.Lock()
 
@@ -58,7 +58,7 @@ def wrong(times: int, at: int, ending: str, step: int = 4096) -> Fault:
 
 
 @pytest.mark.parametrize("ending", [".tar", ".arrow", "headrace.json"])
-def test_what_came_with_wrong_bytes_once_is_fetched_once_more(
+def test_records_with_wrong_bytes_are_fetched_once_more(
     root: Path, store: Store, kept: dict[str, Any], ending: str
 ) -> None:
     store.fault = wrong(1, 1000, ending)
@@ -66,7 +66,7 @@ def test_what_came_with_wrong_bytes_once_is_fetched_once_more(
     assert found == epochs(root / "train.hr", shuffle=True)
 
 
-def test_files_that_came_with_wrong_bytes_once_are_fetched_once_more(
+def test_files_with_wrong_bytes_are_fetched_once_more(
     root: Path, store: Store, kept: dict[str, Any]
 ) -> None:
     store.fault = wrong(1, 200, ".jpg")
@@ -75,7 +75,7 @@ def test_files_that_came_with_wrong_bytes_once_are_fetched_once_more(
     )
 
 
-def test_single_samples_that_came_with_wrong_bytes_once_are_fetched_once_more(
+def test_single_samples_with_wrong_bytes_are_fetched_once_more(
     root: Path, store: Store, kept: dict[str, Any]
 ) -> None:
     store.fault = wrong(1, 1000, ".tar")
@@ -84,7 +84,7 @@ def test_single_samples_that_came_with_wrong_bytes_once_are_fetched_once_more(
             assert np.array_equal(away[number].image, here[number].image)
 
 
-def test_what_comes_with_wrong_bytes_twice_is_an_error_with_address_place_and_both_sums(
+def test_wrong_bytes_twice_are_an_error_with_address_place_and_both_checksums(
     root: Path, store: Store, kept: dict[str, Any]
 ) -> None:
     with hr.Dataset(root / "train.hr") as dataset:
@@ -121,9 +121,7 @@ def test_what_comes_with_wrong_bytes_twice_is_an_error_with_address_place_and_bo
 
 
 @pytest.mark.parametrize("what", ["train.hr", "photos"])
-def test_a_verification_fetches_what_came_with_wrong_bytes_once_more(
-    root: Path, store: Store, what: str
-) -> None:
+def test_a_verification_fetches_wrong_bytes_once_more(root: Path, store: Store, what: str) -> None:
     at, ending = 100, ".jpg"
     if what == "train.hr":
         with hr.Dataset(root / what) as dataset:
@@ -148,7 +146,7 @@ def pages(folder: Path) -> None:
     )
 
 
-def test_blocks_that_came_with_wrong_bytes_once_are_fetched_once_more(
+def test_blocks_with_wrong_bytes_are_fetched_once_more(
     tmp_path: Path, kept: dict[str, Any]
 ) -> None:
     pages(tmp_path / "data")
