@@ -1,4 +1,4 @@
-"""Run by test_accelerate_dataloader.py under torchrun: what each process saw, as JSON."""
+"""Run by test_accelerate_dataloader.py under torchrun: writes what each process saw as JSON."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ KINDS = ["split_batches", "even_batches", "use_seedable_sampler", "dispatch_batc
 
 
 class Numbers(data.Dataset[Any]):
-    """What torch's loader is given: samples as many, without photographs."""
+    """A dataset for torch's loader with as many samples, without photographs."""
 
     def __len__(self) -> int:
         return COUNT
@@ -43,7 +43,8 @@ def numbered() -> datasets.ImageFolder:
 
 
 def seen(accelerator: Accelerator, gathers: bool, native: bool) -> list[Any]:
-    """Labels of two epochs and of a third less its first batches; of all ranks if ``gathers``."""
+    """Labels of two epochs, and of a third one without its first batches; of all ranks if
+    ``gathers``."""
     torch.manual_seed(7)
     if native:
         loader = hr.DataLoader(numbered(), batch_size=BATCH, shuffle=True, strict=True)
@@ -67,12 +68,12 @@ def seen(accelerator: Accelerator, gathers: bool, native: bool) -> list[Any]:
 
 
 def orders() -> list[list[Any]]:
-    """For each of Accelerate's settings, what Headrace gave this process, and what torch did."""
+    """For each of Accelerate's settings, the order that Headrace gave this process, and torch's."""
     found = []
     for chosen in itertools.product([False, True], repeat=len(KINDS)):
         options = dict(zip(KINDS, chosen, strict=True))
         if options["dispatch_batches"] and not options["even_batches"]:
-            continue  # even_batches says nothing there
+            continue  # even_batches has no effect there
         accelerator = Accelerator(cpu=True, dataloader_config=DataLoaderConfiguration(**options))
         gathers = options["even_batches"]
         found.append([options, *(seen(accelerator, gathers, native) for native in (True, False))])

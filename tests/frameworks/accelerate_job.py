@@ -1,4 +1,4 @@
-"""Run by test_accelerate.py under torchrun: what each process saw, as JSON."""
+"""Run by test_accelerate.py under torchrun: writes what each process saw as JSON."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ specification.loader.exec_module(module)
 options = json.loads(sys.argv[4])
 found = module.train(photographs, 2, Path(work), **options)
 
-# Which samples this process gets of each step, of Headrace and of Accelerate over torch's loader.
+# The samples of each step of this process: by Headrace, and by Accelerate over torch's loader.
 accelerator = Accelerator(cpu=True)
 numbers = torch.utils.data.DataLoader(range(256), batch_size=8)
 theirs = [batch.tolist() for batch in accelerator.prepare(numbers)]

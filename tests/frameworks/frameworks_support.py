@@ -1,4 +1,4 @@
-"""What the frameworks' tests share."""
+"""Helpers for the tests of frameworks."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ FOLDER = ROOT / ".build" / "frameworks" / "photographs"
 
 
 def threads_and_slots() -> list[str]:
-    """What a loader of this process has not given back."""
+    """Threads and slots that loaders of this process have not given back."""
     names = []
     for path in Path("/proc/self/task").glob("*/comm"):
-        with contextlib.suppress(OSError):  # the thread has ended meanwhile
+        with contextlib.suppress(OSError):  # the thread has ended
             names.append(path.read_text().strip())
     maps = Path("/proc/self/maps").read_text().splitlines()
     left = [name for name in names if name.startswith("headrace")]
@@ -30,7 +30,7 @@ def mean(losses: list[float]) -> float:
 
 
 def learns(losses: list[float], part: int = 3) -> bool:
-    """The last of `part` parts is clearly better than the first."""
+    """The last of `part` parts has a clearly lower loss than the first."""
     length = len(losses) // part
     return mean(losses[-length:]) < 0.9 * mean(losses[:length])
 

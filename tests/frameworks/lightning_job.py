@@ -1,4 +1,4 @@
-"""Run by test_lightning.py under torchrun: what each process trained on, as JSON."""
+"""Run by test_lightning.py under torchrun: writes what each process trained on as JSON."""
 
 from __future__ import annotations
 
@@ -80,7 +80,8 @@ def strict(*arguments: Any, **options: Any) -> hr.DataLoader:
 
 
 def seeded(*arguments: Any, **options: Any) -> hr.DataLoader:
-    """Lightning does not put torch's generators back, from which augmentations would be drawn."""
+    """Seeds torch's generators, which Lightning does not restore and augmentations are drawn
+    from."""
     return hr.DataLoader(*arguments, **options, seed=5)
 
 

@@ -1,4 +1,4 @@
-"""Run by test_lightning.py under torchrun: which samples each epoch had, as JSON."""
+"""Run by test_lightning.py under torchrun: writes the samples of each epoch as JSON."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Run by test_installed.py: Accelerate, timm, Transformers and torchrun's ranks over torch's names.
 
-Nothing here knows of Headrace, unless it is to install it itself.
+Nothing here knows of Headrace, unless the program is told to install it itself.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def timm() -> Any:
 
 
 class Opened(torch.utils.data.Dataset[Any]):
-    """Images that the program opens itself, as the Trainer's datasets give them."""
+    """Images that the program opens itself, as in datasets for the Trainer."""
 
     def __len__(self) -> int:
         return 64

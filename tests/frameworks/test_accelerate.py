@@ -13,7 +13,7 @@ from frameworks_support import EXAMPLES, learns, torchrun
 HERE = Path(__file__).parent
 
 
-def test_a_state_saved_in_mid_epoch_goes_on_with_the_very_next_batch(
+def test_a_state_saved_mid_epoch_resumes_with_the_very_next_batch(
     photographs: Path, tmp_path: Path, example: Callable[[str], ModuleType]
 ) -> None:
     program = example("accelerate_training")
@@ -24,7 +24,7 @@ def test_a_state_saved_in_mid_epoch_goes_on_with_the_very_next_batch(
     assert resumed_losses == losses[40:]
 
 
-def test_two_processes_get_accelerates_shares_and_gather_each_photograph_once_an_epoch(
+def test_two_processes_get_accelerates_parts_and_gather_each_photograph_once_an_epoch(
     photographs: Path, tmp_path: Path
 ) -> None:
     def run(**options: Any) -> list[list[int]]:

@@ -29,7 +29,7 @@ def folder() -> datasets.ImageFolder:
     return datasets.ImageFolder(FOLDER, tv.Compose([tv.CenterCrop(8), tv.ToTensor()]))
 
 
-def test_a_state_saved_in_mid_epoch_goes_on_with_the_very_next_batch(
+def test_a_state_saved_mid_epoch_resumes_with_the_very_next_batch(
     tmp_path: Path, example: Callable[[str], ModuleType]
 ) -> None:
     program = example("accelerate_dataloader")
@@ -42,7 +42,7 @@ def test_a_state_saved_in_mid_epoch_goes_on_with_the_very_next_batch(
 
 
 def run(work: Path, options: dict[str, Any] | None) -> list[Any]:
-    """What two processes of the job answer."""
+    """The answers of the job's two processes."""
     job, program = HERE / "accelerate_dataloader_job.py", EXAMPLES / "accelerate_dataloader.py"
     process = torchrun(2, job, program, FOLDER, work, json.dumps(options))
     _, err = process.communicate(timeout=500)
@@ -57,13 +57,13 @@ def test_two_processes_train_and_resume_and_gather_each_photograph_once_an_epoch
     assert first == second
     seen = first[1]
     assert len(seen) == 32
-    # A class comes as often in an epoch as it has photographs.
+    # In an epoch each class occurs as often as it has photographs.
     classes = [sorted(n for labels, _ in seen[at : at + 16] for n in labels) for at in (0, 16)]
     assert classes == [datasets.ImageFolder(FOLDER).targets] * 2
     assert run(tmp_path, {"resume": True})[0][1] == seen[20:]
 
 
-def test_every_process_gets_accelerates_own_shares_with_each_of_its_settings(
+def test_every_process_gets_accelerates_own_parts_with_each_of_its_settings(
     tmp_path: Path,
 ) -> None:
     for answers in zip(*run(tmp_path, None), strict=True):
@@ -72,7 +72,7 @@ def test_every_process_gets_accelerates_own_shares_with_each_of_its_settings(
         assert answers[0][1] != answers[1][1]
 
 
-def test_accelerates_own_prepare_says_that_it_puts_torchs_loader_there(
+def test_accelerates_own_prepare_warns_that_it_substitutes_torchs_loader(
     folder: datasets.ImageFolder,
 ) -> None:
     accelerator = Accelerator(cpu=True)
@@ -87,7 +87,7 @@ def test_accelerates_own_prepare_says_that_it_puts_torchs_loader_there(
     packed.close()
 
 
-def test_a_packed_set_and_all_arguments_go_along(folder: datasets.ImageFolder) -> None:
+def test_prepare_keeps_a_packed_dataset_and_all_arguments(folder: datasets.ImageFolder) -> None:
     packed = hr.Dataset(FOLDER)
     accelerator = Accelerator(cpu=True)
     generator = torch.Generator().manual_seed(3)
@@ -103,7 +103,7 @@ def test_a_packed_set_and_all_arguments_go_along(folder: datasets.ImageFolder) -
     packed.close()
 
 
-def test_what_is_no_loader_of_headraces_and_states_of_what_is_dispatched_are_refused(
+def test_prepare_refuses_other_loaders_and_states_with_dispatch_batches(
     folder: datasets.ImageFolder,
 ) -> None:
     accelerator = Accelerator(cpu=True)
@@ -118,7 +118,7 @@ def test_what_is_no_loader_of_headraces_and_states_of_what_is_dispatched_are_ref
 
 
 class Squares(data.Dataset[int]):
-    """What only torch's own loader can read."""
+    """A dataset that only torch's own loader can read."""
 
     def __len__(self) -> int:
         return 40
@@ -128,7 +128,9 @@ class Squares(data.Dataset[int]):
 
 
 @pytest.mark.parametrize("stateful", [False, True])
-def test_a_dataset_that_torchs_loader_reads_is_read_by_it_with_one_warning(stateful: bool) -> None:
+def test_a_dataset_that_only_torchs_loader_can_read_is_read_by_it_with_one_warning(
+    stateful: bool,
+) -> None:
     config = DataLoaderConfiguration(use_stateful_dataloader=stateful)
     accelerator = Accelerator(cpu=True, dataloader_config=config)
     with warnings.catch_warnings(record=True) as said:

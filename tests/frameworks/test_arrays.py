@@ -31,7 +31,7 @@ def jax_view(batch: Any) -> tuple[Any, int]:
 
 def tensorflow_view(batch: Any) -> tuple[Any, int]:
     found = tf.experimental.dlpack.from_dlpack(batch.__dlpack__())
-    # TensorFlow tells no pointer but in a capsule, whose first member is `data`.
+    # TensorFlow gives a pointer only in a capsule, whose first member is `data`.
     capsule = tf.experimental.dlpack.to_dlpack(found)
     tensor = GET_POINTER(capsule, b"dltensor")
     return found, ctypes.c_void_p.from_address(tensor).value
@@ -57,7 +57,7 @@ def test_a_batch_is_read_without_a_copy(
         assert pointer == images.ctypes.data
         assert tuple(found.shape) == images.shape
         assert np.array_equal(np.asarray(found), images)
-        if framework == "tensorflow":  # JAX has int64 only where it is switched on
+        if framework == "tensorflow":  # JAX has int64 only if it is enabled
             found, pointer = VIEWS[framework](labels)
             assert pointer == labels.ctypes.data
         del found, images, labels
@@ -65,7 +65,7 @@ def test_a_batch_is_read_without_a_copy(
 
 
 @pytest.mark.parametrize("framework", VIEWS)
-def test_the_slot_lives_as_long_as_the_consumers_array_and_no_longer(
+def test_a_slot_is_kept_exactly_as_long_as_the_consumers_array(
     photographs: Path, framework: str
 ) -> None:
     loader = hr.Loader(photographs, 7, transform=CROP, output="numpy")
@@ -74,7 +74,7 @@ def test_the_slot_lives_as_long_as_the_consumers_array_and_no_longer(
     found, _ = VIEWS[framework](images)
     del images, labels
     gc.collect()
-    for _ in range(2):  # a slot that came back too early would be written again
+    for _ in range(2):  # a slot that came back too early would be overwritten
         list(loader)
     gc.collect()
     assert np.array_equal(np.asarray(found), copy)

@@ -31,7 +31,7 @@ WORKERS = pytest.mark.parametrize("workers", [0, 2])
 
 @pytest.fixture(scope="module")
 def paths(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """Photographs of two kinds of file and several modes; one is turned by its EXIF."""
+    """Photographs in two kinds of file and several modes; one is turned by its EXIF."""
     folder = tmp_path_factory.mktemp("photographs")
     made = []
     for number in range(COUNT):
@@ -65,19 +65,19 @@ FEATURES = datasets.Features(
 
 
 def in_memory(paths: list[str], place: Path) -> datasets.Dataset:
-    """Of paths, whose files each row opens."""
+    """A table of paths, whose files are opened for each row."""
     return datasets.Dataset.from_dict(rows(paths), features=FEATURES)
 
 
 def of_bytes(paths: list[str], place: Path) -> datasets.Dataset:
-    """In memory, the files themselves."""
+    """A table in memory that contains the files' bytes."""
     columns = rows(paths)
     columns["image"] = [{"bytes": Path(path).read_bytes(), "path": None} for path in paths]
     return datasets.Dataset.from_dict(columns, features=FEATURES)
 
 
 def saved(paths: list[str], place: Path) -> datasets.Dataset:
-    """What save_to_disk wrote, the files within."""
+    """A table by save_to_disk that contains the files."""
     of_bytes(paths, place).save_to_disk(str(place / "saved"), num_shards=2)
     return datasets.load_from_disk(str(place / "saved"))
 
@@ -90,7 +90,7 @@ def arrow(paths: list[str], place: Path) -> datasets.Dataset:
 
 
 def selected(paths: list[str], place: Path) -> datasets.Dataset:
-    """Rows of a table, in another order."""
+    """Selected rows of a table in another order."""
     return of_bytes(paths, place).select([*range(COUNT - 1, 3, -1), 5, 5])
 
 
@@ -100,7 +100,7 @@ KINDS: list[Callable[[list[str], Path], datasets.Dataset]] = [
 
 
 class Columns:
-    """What programs give to with_transform: columns of rows, the image's made a tensor."""
+    """A function for with_transform: its columns are lists of rows, and images become tensors."""
 
     def __init__(self, transform: Any) -> None:
         self.transform = transform
@@ -119,7 +119,7 @@ def transformed(table: datasets.Dataset, transform: Any, how: str) -> datasets.D
 
 
 def compared(table: Any, **options: Any) -> list[Any]:
-    """The batches of an epoch, which are torch's, and all of whose images are native."""
+    """The batches of an epoch, which must be torch's; all of their images must be native."""
     torch.manual_seed(3)
     expected = list(data.DataLoader(table, 5, **options))
     torch.manual_seed(3)
@@ -143,7 +143,7 @@ def test_a_table_of_images_gives_torchs_batches_natively(
 
 
 @WORKERS
-def test_a_shuffled_table_gives_torchs_order_and_the_fields_stay_with_their_images(
+def test_a_shuffled_table_gives_torchs_order_and_keeps_fields_with_their_images(
     paths: list[str], tmp_path: Path, workers: int
 ) -> None:
     table = transformed(saved(paths, tmp_path), EVALUATION, "with_transform")
@@ -154,7 +154,7 @@ def test_a_shuffled_table_gives_torchs_order_and_the_fields_stay_with_their_imag
             batch["pixel_values"], batch["caption"], batch["label"], strict=True
         ):
             seen[caption] = (image, int(label))
-    assert [*seen] != sorted(seen)  # mixed
+    assert [*seen] != sorted(seen)  # shuffled
     for number in range(COUNT):
         row = table[number]
         assert torch.equal(seen[f"picture {number}"][0], row["pixel_values"])
@@ -162,7 +162,7 @@ def test_a_shuffled_table_gives_torchs_order_and_the_fields_stay_with_their_imag
 
 
 @WORKERS
-def test_an_epoch_over_a_table_goes_on_behind_a_state(
+def test_an_epoch_over_a_table_resumes_from_a_state(
     paths: list[str], tmp_path: Path, workers: int
 ) -> None:
     table = transformed(arrow(paths, tmp_path), TRAINING, "with_transform")
@@ -184,15 +184,13 @@ def test_an_epoch_over_a_table_goes_on_behind_a_state(
 
 
 def test_a_folder_of_images_is_native_with_torchs_bytes(tmp_path: Path) -> None:
-    """As programs load one: by the builder that datasets has for folders of classes."""
+    """Loaded as programs do: by the imagefolder builder of datasets."""
     table = datasets.load_dataset("imagefolder", data_dir=str(FOLDER), cache_dir=str(tmp_path))
     compared(transformed(table["train"].select(range(17)), EVALUATION, "with_transform"))
 
 
-def test_a_table_as_it_streams_gives_torchs_batches_natively(
-    paths: list[str], tmp_path: Path
-) -> None:
-    """An iterable dataset: a row at a time, whose images map() hands to a function."""
+def test_a_streamed_table_gives_torchs_batches_natively(paths: list[str], tmp_path: Path) -> None:
+    """An iterable dataset whose map() passes each row's image to a function."""
     stream = of_bytes(paths, tmp_path).to_iterable_dataset(num_shards=2)
 
     def made(row: dict[str, Any]) -> dict[str, Any]:
@@ -204,7 +202,7 @@ def test_a_table_as_it_streams_gives_torchs_batches_natively(
         assert equal(list(loader), expected)
 
 
-def test_an_image_that_is_not_converted_or_not_transformed_is_what_torchs_loader_gives(
+def test_images_that_are_not_converted_or_transformed_equal_those_of_torchs_loader(
     paths: list[str], tmp_path: Path
 ) -> None:
     table = in_memory(paths, tmp_path)

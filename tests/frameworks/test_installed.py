@@ -20,7 +20,7 @@ HEADRACE, TORCH = "headrace.dataloader", "torch.utils.data.dataloader"
 
 
 def answers(folder: Path, *command: object, ranks: int = 1) -> tuple[list[Any], str]:
-    """What a program wrote, by ranks, and its stderr."""
+    """What a program wrote for each rank, and its stderr."""
     folder.mkdir()
     done = subprocess.run(
         [sys.executable, *(str(folder) if part == "HERE" else str(part) for part in command)],
@@ -35,9 +35,7 @@ def answers(folder: Path, *command: object, ranks: int = 1) -> tuple[list[Any], 
 
 
 @pytest.mark.parametrize("ranks", [1, 2])
-def test_lightning_trains_over_headraces_loaders_to_the_same_losses(
-    tmp_path: Path, ranks: int
-) -> None:
+def test_lightning_with_headraces_loaders_has_the_same_losses(tmp_path: Path, ranks: int) -> None:
     job = (HERE / "plain_lightning_job.py", FOLDER, "HERE", ranks)
     plain, _ = answers(tmp_path / "plain", *job, ranks=ranks)
     found, err = answers(tmp_path / "run", *RUN, *job, ranks=ranks)
@@ -66,10 +64,12 @@ def test_accelerate_timm_and_the_trainer_make_headraces_loaders_with_the_same_ba
         assert found == [[HEADRACE, plain]]
 
 
-def test_launchers_ranks_have_headraces_loaders_in_each_of_the_ways(tmp_path: Path) -> None:
+def test_ranks_of_launchers_have_headraces_loaders_in_every_way_of_installing(
+    tmp_path: Path,
+) -> None:
     job = (HERE / "plain_job.py", FOLDER, "HERE", "ranks")
     headrace = Path(sys.executable).parent / "headrace"
-    if not headrace.exists():  # an environment that borrows the package: the command is beside it
+    if not headrace.exists():  # it borrows the package: the command is beside that
         import headrace as package
 
         headrace = Path(package.__file__).parents[4] / "bin" / "headrace"

@@ -1,4 +1,4 @@
-"""JPEG XL, which Pillow reads by the plugin pillow-jxl-plugin alone, through ``pack``."""
+"""JPEG XL, which Pillow reads only with the plugin pillow-jxl-plugin, through ``pack``."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ def encoded(image: Image.Image, **options: Any) -> bytes:
 
 @pytest.fixture(scope="module")
 def files() -> dict[str, bytes]:
-    """Photographs and noise, of each mode and form that Pillow writes."""
+    """Photographs and noise in each mode and form that Pillow writes."""
     rng = np.random.default_rng(7)
     noise = Image.fromarray(rng.integers(0, 256, (37, 41, 4), np.uint8))
     paths = sorted(FOLDER.rglob("*.jpg"))
     with Image.open(paths[0]) as first:
         photograph = first.convert("RGB")
     with Image.open(paths[1]) as second:
-        transcoded = encoded(second, lossless_jpeg=True)  # a JPEG that can be made again
+        transcoded = encoded(second, lossless_jpeg=True)  # a JPEG that can be restored
     return {
         "a/lossy.jxl": encoded(photograph),
         "a/rgb.jxl": encoded(noise.convert("RGB"), lossless=True),
@@ -44,7 +44,7 @@ def files() -> dict[str, bytes]:
     }
 
 
-def test_images_of_jpeg_xl_are_packed_with_the_pixels_of_pillows_plugin(
+def test_jpeg_xl_images_are_packed_with_the_pixels_of_pillows_plugin(
     files: dict[str, bytes], tmp_path: Path
 ) -> None:
     assert {data[:2] for data in files.values()} == {CODESTREAM, CONTAINER[:2]}
@@ -60,7 +60,7 @@ def test_images_of_jpeg_xl_are_packed_with_the_pixels_of_pillows_plugin(
             assert np.array_equal(dataset[index].image, wanted), name
 
 
-def test_what_the_plugin_of_jpeg_xl_refuses_is_a_fault_and_the_others_are_packed(
+def test_a_file_that_the_jpeg_xl_plugin_refuses_is_a_fault_and_the_others_are_packed(
     files: dict[str, bytes], tmp_path: Path
 ) -> None:
     cut = {f"c/{n}.jxl": data[: len(data) // 2] for n, data in enumerate(files.values())}

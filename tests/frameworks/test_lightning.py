@@ -1,4 +1,4 @@
-"""Lightning: Trainer, with a checkpoint and a resume in mid-epoch."""
+"""Lightning: Trainer with a checkpoint and a resume mid-epoch."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Any
 from frameworks_support import FOLDER, learns, torchrun
 
 
-def test_a_run_resumed_in_mid_epoch_goes_on_with_the_very_next_batch(
+def test_a_run_resumed_mid_epoch_continues_with_the_very_next_batch(
     photographs: Path, tmp_path: Path, example: Callable[[str], ModuleType]
 ) -> None:
     program = example("lightning_trainer")
@@ -31,10 +31,10 @@ def test_a_run_resumed_in_mid_epoch_goes_on_with_the_very_next_batch(
     assert begun.losses + resumed.losses == whole.losses
 
 
-def test_two_processes_train_over_the_drop_in_as_over_torchs_loader_and_resume_in_mid_epoch(
+def test_two_processes_train_on_the_drop_in_as_on_torchs_loader_and_resume_mid_epoch(
     tmp_path: Path,
 ) -> None:
-    """Lightning makes it anew, with a DistributedSampler, from a hook's loader or an argument's."""
+    """Lightning recreates a hook's or an argument's loader with a DistributedSampler."""
     process = torchrun(2, Path(__file__).parent / "lightning_job.py", FOLDER, tmp_path)
     _, err = process.communicate(timeout=500)
     assert process.returncode == 0, err
@@ -50,10 +50,10 @@ def test_two_processes_train_over_the_drop_in_as_over_torchs_loader_and_resume_i
     assert found[0]["torch"][1] != found[1]["torch"][1]
 
 
-def test_an_epoch_that_another_number_of_ranks_goes_on_with_is_whole_and_so_are_those_behind_it(
+def test_an_epoch_resumed_by_another_number_of_ranks_and_later_epochs_are_complete(
     tmp_path: Path,
 ) -> None:
-    """Lightning counts batches before it loads the state: 80 photographs, four a batch."""
+    """Lightning counts batches before it loads the state: of 80 photographs, in batches of four."""
 
     def run(ranks: int, name: str, steps: int) -> list[dict[str, Any]]:
         job = Path(__file__).parent / "lightning_ranks_job.py"
@@ -74,7 +74,7 @@ def test_an_epoch_that_another_number_of_ranks_goes_on_with_is_whole_and_so_are_
         assert all(rank["validated"][:2] == [1, 2] for rank in resumed)
 
 
-def test_a_state_of_other_ranks_warns_where_lightning_would_count_too_few_batches() -> None:
+def test_a_state_of_other_ranks_gives_a_warning_if_lightning_would_count_too_few_batches() -> None:
     program = """
         import lightning.pytorch, sys, warnings
         from torch.utils.data import DistributedSampler
@@ -99,7 +99,7 @@ def test_a_state_of_other_ranks_warns_where_lightning_would_count_too_few_batche
 
 
 def test_a_trainer_saves_checkpoints_of_a_loader_that_torch_reads(tmp_path: Path) -> None:
-    """Lightning asks every loader for its state at the first checkpoint, where it has one."""
+    """At its first checkpoint Lightning asks every loader that has a state for it."""
     program = """
         import sys, torch, warnings
         import lightning.pytorch as lightning

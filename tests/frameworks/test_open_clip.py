@@ -1,4 +1,4 @@
-"""open_clip's pipelines, as from_torchvision translates them."""
+"""open_clip's pipelines, as translated by from_torchvision."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ def test_a_training_pipeline_runs_natively_as_a_whole() -> None:
     assert images.shape == (8, 3, 64, 64)
 
 
-def test_the_training_pipeline_of_timm_that_it_may_use_runs_natively_too() -> None:
+def test_timms_training_pipeline_for_open_clip_runs_natively_too() -> None:
     pipeline = image_transform(64, is_train=True, aug_cfg=AugmentationCfg(use_timm=True))
     dataset = datasets.ImageFolder(str(FOLDER), pipeline)
     images, _ = next(iter(hr.DataLoader(dataset, 8, strict=True, num_workers=1)))
     assert images.shape == (8, 3, 64, 64)
 
 
-def test_another_mode_is_refused_and_tensors_stay_as_they_are() -> None:
+def test_another_mode_is_refused_and_tensors_stay_unchanged() -> None:
     with pytest.raises(hr.errors.UnsupportedError, match=r"MaybeConvertMode has no .*mode='L'"):
         hr.from_torchvision(MaybeConvertMode("L"))
     steps = [v1.CenterCrop(8), v1.ToTensor(), MaybeConvertMode("L"), MaybeToTensor()]

@@ -35,7 +35,8 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def training(**options: Any) -> Any:
-    """timm's transforms as the training scripts of DeiT, Swin, ConvNeXt and MAE ask for them."""
+    """timm's transforms with the arguments of the training scripts of DeiT, Swin, ConvNeXt and
+    MAE."""
     given = {
         "input_size": 32,
         "is_training": True,
@@ -101,7 +102,7 @@ class Grey(Now):
 
 
 def three_augment(simple_crop: bool, choices: list[Any], jitter: float) -> Any:
-    """One of three, jitter and a crop: simple or of a random size."""
+    """One of three ops, jitter and a crop: simple or of random size."""
     crop = [timm.data.transforms.RandomResizedCropAndInterpolation(32, interpolation="bicubic")]
     if simple_crop:
         resize = tv.Resize(32, interpolation=tv.InterpolationMode.BICUBIC)
@@ -129,7 +130,7 @@ def test_deit_iii_three_augment(root: Path, simple_crop: bool) -> None:
 
 @contextlib.contextmanager
 def installed(kind: Any) -> Iterator[None]:
-    """A loader in the place of torch's, where timm looks for it."""
+    """Puts a loader in the place where timm looks for torch's."""
     before, torch.utils.data.DataLoader = torch.utils.data.DataLoader, kind
     try:
         yield
@@ -138,7 +139,7 @@ def installed(kind: Any) -> Iterator[None]:
 
 
 def batches(kind: Any, dataset: Any, **options: Any) -> tuple[Any, list[Any]]:
-    """What timm makes of a loader, and its batches of one epoch from seeded generators."""
+    """A loader as timm wraps it, and its batches of one epoch from seeded generators."""
     torch.manual_seed(7)
     random.seed(7)
     np.random.seed(7)

@@ -20,11 +20,11 @@ import headrace as hr
 BYTES = tv.Compose([tv.RandomResizedCrop(64), tv.RandomHorizontalFlip(), tv.PILToTensor()])
 
 
-def test_a_model_of_timms_learns(photographs: Path, example: Callable[[str], ModuleType]) -> None:
+def test_a_timm_model_learns(photographs: Path, example: Callable[[str], ModuleType]) -> None:
     assert learns(example("timm_training").train(str(photographs), 3))
 
 
-def test_the_prefetcher_gives_the_batches_of_timms_own_loader(
+def test_timms_prefetcher_gives_the_same_batches_as_timms_own_loader(
     photographs: Path, example: Callable[[str], ModuleType]
 ) -> None:
     dataset = hr.Dataset(photographs)
@@ -48,8 +48,9 @@ def test_the_prefetcher_gives_the_batches_of_timms_own_loader(
     dataset.close()
 
 
-def test_the_drop_in_keeps_to_the_contract_of_timms_training_loader() -> None:
-    """FastCollateMixup that a script switches off, RepeatAugSampler, set_epoch, the prefetcher."""
+def test_the_drop_in_fulfils_the_contract_of_timms_training_loader() -> None:
+    """FastCollateMixup, which a script switches off; RepeatAugSampler; set_epoch; the
+    prefetcher."""
     photographs = torchvision.datasets.ImageFolder(FOLDER, BYTES)
     sampler = timm.data.distributed_sampler.RepeatAugSampler(photographs, num_replicas=2, rank=1)
     mixup = timm.data.FastCollateMixup(mixup_alpha=0.8, num_classes=11)
@@ -67,12 +68,12 @@ def test_the_drop_in_keeps_to_the_contract_of_timms_training_loader() -> None:
     orders = []
     for epoch in range(3):
         loader.sampler.set_epoch(epoch)
-        loader.mixup_enabled = epoch < 2  # as timm's train.py does near the end
+        loader.mixup_enabled = epoch < 2  # as in timm's train.py near the end
         assert loader.mixup_enabled == (epoch < 2)
         orders.append([photographs.targets[index] for index in sampler])
         for step, (images, labels) in enumerate(loader):
             assert images.shape == (16, 3, 64, 64)
-            assert labels.shape == (16, 11)  # soft, also where nothing is mixed
+            assert labels.shape == (16, 11)  # soft labels, also if nothing is mixed
             classes = orders[-1][16 * step :][:16]
             if epoch == 2:
                 assert labels.argmax(1).tolist() == classes
@@ -86,7 +87,7 @@ def test_the_drop_in_keeps_to_the_contract_of_timms_training_loader() -> None:
     own.close()
 
 
-def test_timms_collate_makes_the_batches_of_timms_own_loader_of_the_drop_ins_samples() -> None:
+def test_the_drop_in_with_timms_collate_gives_the_same_batches_as_torchs_loader() -> None:
     fixed = tv.Compose([tv.Resize(64), tv.CenterCrop(56), tv.PILToTensor()])
     photographs = torchvision.datasets.ImageFolder(FOLDER, fixed)
     options = {"batch_size": 10, "collate_fn": timm.data.loader.fast_collate}

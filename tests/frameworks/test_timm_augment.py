@@ -1,4 +1,4 @@
-"""TimmAugment against timm's own package: its golden vectors, and how its AugMix mixes."""
+"""TimmAugment compared with timm's own package: its golden vectors, and how its AugMix mixes."""
 
 from __future__ import annotations
 
@@ -23,12 +23,13 @@ PICTURE = timm_golden.picture()
 PPM = b"P6 %d %d 255\n" % PICTURE.shape[1::-1] + PICTURE.tobytes()
 
 
-def test_the_golden_vectors_are_this_timms() -> None:
+def test_the_golden_vectors_equal_the_installed_timms() -> None:
     assert timm_golden.golden() == json.loads(timm_golden.FILE.read_text())
 
 
-def test_erasing_draws_as_timms_own_does() -> None:
-    """A Kolmogorov-Smirnov test of each side of the boxes, a chi-square test of their number."""
+def test_erasing_has_the_distribution_of_timms_own() -> None:
+    """A Kolmogorov-Smirnov test of each side of the boxes, and a chi-square test of their
+    number."""
     import torch
     from scipy import stats
     from timm.data.random_erasing import RandomErasing
@@ -60,7 +61,7 @@ def test_erasing_draws_as_timms_own_does() -> None:
 
 
 @pytest.mark.parametrize("config", ["augmix-m5-w4-d2", "augmix-m3-mstd0.5"])
-def test_a_mixture_is_what_timm_makes_of_the_same_chains_and_weights(config: str) -> None:
+def test_a_mixture_equals_timms_for_the_same_chains_and_weights(config: str) -> None:
     from timm.data.auto_augment import augment_and_mix_transform
 
     for sample in range(40):

@@ -1,4 +1,4 @@
-"""timm's own pipelines, as from_torchvision translates them."""
+"""timm's own pipelines, as translated by from_torchvision."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ def test_a_training_pipeline_runs_natively_as_a_whole() -> None:
     assert torch.isfinite(images).all()
 
 
-# By what create_transform is called with. The training ones leave nothing to chance: of an image
-# that is no square, the whole area with ratio 1 never fits, and the middle is taken.
+# Arguments of create_transform. Training pipelines have no random draws: with the whole area and
+# ratio 1 no crop fits in an image that is not square, and the middle is taken.
 WHOLE = {"is_training": True, "scale": (1.0, 1.0), "ratio": (1.0, 1.0), "color_jitter": None}
 PIPELINES: dict[str, dict[str, Any]] = {
     "evaluation": {"interpolation": "bicubic"},
@@ -91,14 +91,16 @@ def test_a_pipeline_of_create_transform_gives_timms_batches_byte_for_byte(name: 
     ],
     ids=["border", "two sides", "padded", "mirrored"],
 )
-def test_what_keeps_ratios_and_pads_crops_is_recorded(pipeline: Any, workers: int) -> None:
+def test_timms_resizes_that_keep_ratios_and_crops_that_pad_are_recorded(
+    pipeline: Any, workers: int
+) -> None:
     dataset = datasets.ImageFolder(str(FOLDER), pipeline)
     found, _ = next(iter(hr.DataLoader(dataset, 8, strict=True, num_workers=workers)))
     wanted, _ = next(iter(torch.utils.data.DataLoader(dataset, 8)))
     assert torch.equal(found, wanted)
 
 
-def test_each_part_of_a_pipeline_that_is_made_in_three_is_translated() -> None:
+def test_each_part_of_a_pipeline_made_in_three_parts_is_translated() -> None:
     options = {"auto_augment": "rand-m9", "grayscale_prob": 0.2, "gaussian_blur_prob": 0.3}
     pipeline = create_transform(64, is_training=True, separate=True, re_prob=0.2, **options)
     first, second, last = map(hr.from_torchvision, pipeline)
@@ -128,7 +130,7 @@ def test_each_part_of_a_pipeline_that_is_made_in_three_is_translated() -> None:
         "augmix-mstd1-a0.5",
     ],
 )
-def test_an_augmentation_becomes_a_configuration_that_builds_the_same(config: str) -> None:
+def test_a_translated_augmentations_configuration_builds_the_same_augmentation(config: str) -> None:
     build: Any = auto_augment.auto_augment_transform
     if config.startswith("rand"):
         build = auto_augment.rand_augment_transform
@@ -144,7 +146,7 @@ def test_an_augmentation_becomes_a_configuration_that_builds_the_same(config: st
     hr.functional.replay(image, [step])  # the engine takes it
 
 
-def test_a_crop_with_a_random_filter_is_a_choice_of_crops() -> None:
+def test_a_crop_with_a_random_filter_is_translated_to_a_choice_of_crops() -> None:
     crop = RandomResizedCropAndInterpolation(32, (0.2, 1.0), (0.5, 2.0), "random")
     crops = [
         t.RandomResizedCrop((32, 32), (0.2, 1.0), (0.5, 2.0), name)
@@ -155,7 +157,7 @@ def test_a_crop_with_a_random_filter_is_a_choice_of_crops() -> None:
     assert told(one)[0]["interpolation"] == "bicubic"
 
 
-def test_what_has_no_equal_is_named() -> None:
+def test_transforms_without_an_equivalent_are_named() -> None:
     blended = auto_augment.augment_and_mix_transform("augmix-b1")
     own = auto_augment.RandAugment(auto_augment.rand_augment_ops(transforms=["Invert", "Rotate"]))
     erasing = RandomErasing(mode="pixel", device="cpu")

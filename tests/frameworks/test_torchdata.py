@@ -21,7 +21,7 @@ from torchvision import transforms as tv
 
 import headrace as hr
 
-# A process of its own, which forks workers and so must not have used Headrace before.
+# A separate process, because it forks workers and must not have used Headrace before.
 RESUME = """
     import json, pickle, sys
     sys.path.insert(0, sys.argv[1])
@@ -46,7 +46,7 @@ RESUME = """
 
 
 @pytest.mark.parametrize(("workers", "stop"), [(0, 5), (0, 15), (2, 6), (2, 7)])
-def test_a_state_goes_on_with_the_very_next_batch(
+def test_a_state_resumes_with_the_very_next_batch(
     photographs: Path, workers: int, stop: int
 ) -> None:
     import processes
@@ -58,8 +58,8 @@ def test_a_state_goes_on_with_the_very_next_batch(
     assert following == second != first
 
 
-def test_the_drop_in_keeps_to_the_contract_of_a_stateful_data_loader() -> None:
-    """One program takes either: it goes on with the very next batch, then comes a whole epoch."""
+def test_the_drop_in_fulfils_the_contract_of_a_stateful_data_loader() -> None:
+    """The same program works with either: the very next batch comes, and then a whole epoch."""
     compose = tv.Compose([tv.Resize((24, 24)), tv.ToTensor()])
     photographs = datasets.ImageFolder(FOLDER, compose)
     photographs.samples = [(path, n) for n, (path, _) in enumerate(photographs.samples)]
@@ -93,10 +93,10 @@ def test_the_drop_in_keeps_to_the_contract_of_a_stateful_data_loader() -> None:
 
 
 @pytest.mark.parametrize("native", [True, False])
-def test_with_torchdatas_argument_the_drop_in_goes_on_as_its_loader_does_natively_or_not(
+def test_with_torchdatas_argument_the_drop_in_resumes_as_torchdatas_loader_native_or_not(
     native: bool,
 ) -> None:
-    """Where torch's loader would read, torchdata's reads, and the state is the one it makes."""
+    """If torch's loader would read, torchdata's does, and the state is torchdata's."""
     photographs = datasets.ImageFolder(FOLDER, tv.Compose([tv.Resize((24, 24)), tv.ToTensor()]))
     numbers = torch.utils.data.TensorDataset(torch.arange(40))
     dataset: Any = photographs if native else numbers
@@ -125,7 +125,7 @@ def test_with_torchdatas_argument_the_drop_in_goes_on_as_its_loader_does_nativel
 
 
 class Longer(torch.utils.data.IterableDataset[int]):
-    """A stream that says less than it has."""
+    """A stream with more samples than its length says."""
 
     def __iter__(self) -> Any:
         return iter(range(6))
@@ -134,7 +134,7 @@ class Longer(torch.utils.data.IterableDataset[int]):
         return 4
 
 
-def test_what_is_set_and_asked_of_the_drop_in_counts_as_with_torchdatas_loader() -> None:
+def test_attributes_and_length_of_the_drop_in_work_as_in_torchdatas_loader() -> None:
     found = []
     for loader in (
         StatefulDataLoader(Longer(), snapshot_every_n_steps=1),

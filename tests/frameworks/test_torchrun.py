@@ -25,7 +25,7 @@ def test_ranks_train_together_on_different_photographs(photographs: Path, ranks:
 
 
 @pytest.mark.parametrize("ranks", [2, 4])
-def test_ranks_with_distributed_samplers_train_over_the_drop_in_as_over_torchs_loader(
+def test_ranks_with_distributed_samplers_train_on_the_drop_in_as_on_torchs_loader(
     tmp_path: Path, ranks: int
 ) -> None:
     job = Path(__file__).parent / "torchrun_dataloader_job.py"
@@ -41,7 +41,7 @@ def test_ranks_with_distributed_samplers_train_over_the_drop_in_as_over_torchs_l
 
 
 def descendants(of: int) -> list[int]:
-    """The processes that a process started, and those that they did."""
+    """The processes that a process started, and those that these started."""
     parents = {}
     for name in filter(str.isdigit, os.listdir("/proc")):
         try:

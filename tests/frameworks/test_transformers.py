@@ -24,10 +24,10 @@ def test_a_model_learns_under_the_trainer(
     assert losses[2] < 0.9 * losses[0]
 
 
-def test_the_drop_in_trains_as_torchs_loader_and_its_checkpoints_go_on(
+def test_the_drop_in_trains_as_torchs_loader_and_resumes_from_checkpoints(
     tmp_path: Path, example: Callable[[str], ModuleType]
 ) -> None:
-    """The rest of the epoch that a checkpoint lies in is read by torch's loader, as documented."""
+    """After a resume torch's loader reads the rest of that epoch, as documented."""
     program = example("transformers_dataloader")
     fixed = tv.Compose([tv.Resize((64, 64)), tv.ToTensor()])
     photographs = datasets.ImageFolder(FOLDER, fixed)

@@ -1,4 +1,4 @@
-"""Run by test_torchrun.py: DDP over headrace.DataLoader and torch's, with a DistributedSampler."""
+"""Run by test_torchrun.py: DDP with headrace.DataLoader and torch's, with a DistributedSampler."""
 
 from __future__ import annotations
 
