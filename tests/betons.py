@@ -13,7 +13,8 @@ FIELDS = ((2, b"image"), (1, b"label"), (0, b"weight"), (5, b"meta"))
 
 
 def write(path: Path, samples: list[tuple[bytes, int]]) -> Path:
-    """Images, labels and two more fields; every fourth image is pixels, the others are JPEGs."""
+    """Images, labels and two more fields; every fourth image is stored as pixels, the others as
+    JPEGs."""
     head = b"".join(struct.pack("<B16s1024x", kind, name) for kind, name in FIELDS)
     rows, table, data = b"", b"", b""
     begin = -(-(24 + len(head) + 48 * len(samples)) // PAGE) * PAGE

@@ -10,5 +10,5 @@ import os
 
 
 def some(count: int, of: int) -> int:
-    """So many of all cases, or all where HEADRACE_CASES is ``all``."""
+    """That many of all cases, or all of them if HEADRACE_CASES is ``all``."""
     return of if os.environ.get("HEADRACE_CASES") == "all" else count

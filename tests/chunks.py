@@ -1,4 +1,4 @@
-"""LitData's chunks of dicts of a JPEG, a number and a text: classic or framed."""
+"""LitData's chunks: each item is a dict of a JPEG, a number and a text; classic or framed."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def framed(items: list[bytes], rows: int) -> bytes:
 
 
 def write(root: Path, chunks: list[bytes], samples: int) -> Path:
-    """A folder of chunks of so many samples each, with their index."""
+    """A folder of chunks with that many samples each, and their index."""
     root.mkdir(parents=True)
     listed: list[dict[str, Any]] = []
     for number, chunk in enumerate(chunks):

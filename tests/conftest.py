@@ -1,4 +1,4 @@
-"""What all tests share, and after each of them the check that nothing was left open."""
+"""What all tests share, and the check after each test that nothing was left open."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ from deferred.at_once import AtOnce, compare_all
 from images import plain_tree
 from timing import eventually
 
-# Tests keep nothing in the user's cache, nor find anything there.
+# Tests neither keep anything in the user's cache nor find anything there.
 os.environ["HEADRACE_CACHE"] = "off"
-# torch's iterator tells its workers to end and waits so long for each. A collection of garbage may
-# take the queue that tells them first, and then the wait is all that ends them: 5 s of its own.
+# torch's iterator tells its workers to end, and waits this long for each. If garbage collection
+# takes the queue that tells them first, only the timeout ends them, which is 5 s by default.
 torch.utils.data._utils.MP_STATUS_CHECK_INTERVAL = 1.0
 
 
 @pytest.hookimpl(tryfirst=True)  # before tests are chosen by their marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks what `make test-slow` is to run: tests of which `make test` draws some cases, or leaves
-    out some combinations of parameters."""
+    """Marks the tests that `make test-slow` runs: those of which `make test` draws only some cases,
+    or leaves out some combinations of parameters."""
     for item in items:
         if not isinstance(item, pytest.Function):
             continue
@@ -65,7 +65,7 @@ def slots(lines: list[str] | None = None) -> list[str]:
 
 
 def shards(lines: list[str]) -> list[str]:
-    """Mappings of datasets' files, and of the workers' epochs (memfd)."""
+    """Mappings of datasets' files, and of the workers' epoch counters (memfd)."""
     return [line for line in lines if "memfd:" in line or line.endswith((".tar", ".arrow", ".jpg"))]
 
 
@@ -74,9 +74,9 @@ def children() -> str:
 
 
 def engine_threads() -> set[str]:
-    """Decode threads, by the name they have; the Go runtime's own stay for ever.
+    """Decode threads, by their name; the Go runtime's own threads stay for ever.
 
-    Readers are goroutines, whose end the tests of internal/pipeline see.
+    Readers are goroutines; tests of internal/pipeline check that they end.
     """
     found = set()
     for task in os.listdir("/proc/self/task"):
@@ -90,7 +90,8 @@ def engine_threads() -> set[str]:
 
 
 def world() -> dict[str, Counter[str]]:
-    # Takes note of worker processes that have ended: some that torch ends nobody else waits for.
+    # This also reaps worker processes that have ended, because torch does not wait for all of its
+    # own.
     multiprocessing.active_children()
     lines = mapped()
     return {
@@ -104,7 +105,7 @@ def world() -> dict[str, Counter[str]]:
 
 
 def left(before: dict[str, Counter[str]]) -> list[str]:
-    """What is there now and was not before; what an earlier test let go of late is nothing left."""
+    """What is there now and was not before. What an earlier test released late does not count."""
     return [
         f"{name}: {more}"
         for name, now in world().items()
@@ -114,7 +115,7 @@ def left(before: dict[str, Counter[str]]) -> list[str]:
 
 @pytest.fixture(scope="session")
 def zarr_started(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Starts zarr's own threads, which stay once it has read anything; where zarr is there."""
+    """If zarr is installed, starts its own threads, which stay once it has read anything."""
     if find_spec("zarr") is not None:
         zarr = pytest.importorskip("zarr")
         folder = tmp_path_factory.mktemp("first") / "z"
@@ -125,8 +126,8 @@ def zarr_started(tmp_path_factory: pytest.TempPathFactory) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def _runtime_started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Starts what stays once it runs: Go's runtime, Python's tracker of workers, a GPU's driver."""
-    # A shell starts what runs in the background with SIGINT ignored, and children inherit that.
+    """Starts what stays once it runs: Go's runtime, Python's resource tracker, a GPU's driver."""
+    # A shell starts background processes with SIGINT ignored, and children inherit that.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     multiprocessing.resource_tracker.ensure_running()
@@ -144,12 +145,12 @@ def _runtime_started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]
     gc.unfreeze()
 
 
-_imported = 0  # how many modules were there when objects were frozen last
+_imported = 0  # how many modules there were when objects were last frozen
 
 
 def collect() -> None:
-    """Collects garbage. What has been imported stays, so no later collection, two a test, looks at
-    it again: through torch's modules alone each would take a tenth of a second."""
+    """Collects garbage. Objects of imported modules are frozen, so that later collections, two for
+    each test, skip them: torch's modules alone would take a tenth of a second each time."""
     global _imported
     gc.collect()
     if len(sys.modules) > _imported:
@@ -169,7 +170,7 @@ def _empty_world(_runtime_started: None) -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def forked() -> Iterator[forking.Parent]:
-    """Where a test starts programs that begin with torch imported and Headrace unused."""
+    """Starts a test's programs in processes that have torch imported and have not used Headrace."""
     parent = forking.Parent()
     yield parent
     parent.close()
@@ -177,7 +178,7 @@ def forked() -> Iterator[forking.Parent]:
 
 @pytest.fixture(autouse=os.environ.get("HEADRACE_AT_ONCE") == "1")
 def at_once(monkeypatch: pytest.MonkeyPatch) -> AtOnce:
-    """All that is made late is compared with what is made at once; of tests of deferred images."""
+    """For tests of recorded images: compares everything made late with the same made at once."""
     return compare_all(monkeypatch)
 
 
@@ -189,7 +190,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def packed(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same, packed."""
+    """The same folder, packed."""
     destination = tmp_path_factory.mktemp("packed") / "photos.hr"
     hr.pack(folder, destination)
     return destination

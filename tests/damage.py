@@ -1,6 +1,6 @@
-"""Files damaged at random, what Headrace and Pillow make of each, and why they differ if they do.
+"""Randomly damaged files, the results of Headrace and Pillow for each, and why they differ if so.
 
-``parity/test_verdicts.py`` wants a reason for every difference; ``bench/verdicts.py`` counts them.
+``parity/test_verdicts.py`` needs a reason for every difference; ``bench/verdicts.py`` counts them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ import other_formats
 from headrace import errors
 
 FORMATS = ("jpeg", "png", "ppm", *other_formats.KINDS)
-MAX_PIXELS = 1_000_000  # a damaged header may say anything; both refuse what is larger
+MAX_PIXELS = 1_000_000  # a damaged header may claim anything; both refuse a larger image
 
 Answer = NDArray[np.uint8] | Exception
 
@@ -42,7 +42,7 @@ def ours(data: bytes) -> Answer:
 
 def pillows(data: bytes) -> Answer:
     before = Image.MAX_IMAGE_PIXELS
-    Image.MAX_IMAGE_PIXELS = MAX_PIXELS // 2  # twice as many are an error
+    Image.MAX_IMAGE_PIXELS = MAX_PIXELS // 2  # beyond twice the limit it is an error
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -85,7 +85,7 @@ def whole(kind: str) -> list[bytes]:
 
 
 def segments(data: bytes) -> list[tuple[int, int]]:
-    """First byte of each marker segment of a JPEG, and the byte behind it."""
+    """First byte of each marker segment of a JPEG, and the byte after its end."""
     found, at = [], 2
     while at + 4 <= len(data):
         if data[at] != 0xFF or data[at + 1] == 0xFF:
@@ -100,7 +100,7 @@ def segments(data: bytes) -> list[tuple[int, int]]:
 
 
 def chunks(data: bytes) -> list[tuple[int, int]]:
-    """The same of a PNG's chunks, as far as they are whole."""
+    """The same for a PNG's chunks, as far as they are complete."""
     found, at = [], 8
     while at + 12 <= len(data):
         end = at + 12 + int.from_bytes(data[at : at + 4], "big")
@@ -120,7 +120,7 @@ PART_KINDS = ("drop part", "double part", "swap parts")
 
 def damage_once(chance: random.Random, data: bytes, parts: list[tuple[int, int]]) -> bytes:
     kind = chance.choice(KINDS + PART_KINDS)
-    # Headers are short and decide most.
+    # Headers are short and matter most.
     at = chance.randrange(min(len(data), 700) if chance.random() < 0.5 else len(data))
     run, made = chance.randrange(1, 41), bytearray(data)
     if kind == "bit":
@@ -155,7 +155,7 @@ def damage_once(chance: random.Random, data: bytes, parts: list[tuple[int, int]]
 
 
 def _mended(png: bytes) -> bytes:
-    """With right checksums, so that damage goes deeper."""
+    """The file with correct checksums, so that the damage gets past them."""
     made = bytearray(png)
     for first, end in chunks(png):
         made[end - 4 : end] = struct.pack(">I", zlib.crc32(made[first + 4 : end - 4]))
@@ -163,7 +163,7 @@ def _mended(png: bytes) -> bytes:
 
 
 def damaged(kind: str, seed: int) -> Iterator[bytes]:
-    """Endless."""
+    """An endless stream of damaged files."""
     chance, files = random.Random(seed), whole(kind)
     while True:
         data = chance.choice(files)
@@ -180,7 +180,7 @@ def damaged(kind: str, seed: int) -> Iterator[bytes]:
 
 
 def _scans(data: bytes) -> tuple[list[bytes], bool]:
-    """Bodies of the scan headers up to the end marker, and whether there is one."""
+    """Bodies of the scan headers before the end marker, and whether there is an end marker."""
     found, at = [], 2
     while (at := data.find(b"\xff", at)) >= 0 and at + 4 <= len(data):
         marker = data[at + 1]
@@ -199,7 +199,7 @@ def _scans(data: bytes) -> tuple[list[bytes], bool]:
 
 
 def _incomplete(data: bytes) -> bool:
-    """Whether scans of a progressive JPEG leave a coefficient without its last bit."""
+    """Whether a progressive JPEG's scans leave the last bit of a coefficient out."""
     frame = re.search(rb"\xff[\xc2\xca]..\x08....(.)", data, re.DOTALL)
     if frame is None:
         return False
@@ -220,7 +220,7 @@ def _incomplete(data: bytes) -> bool:
 def has_old_libjpeg() -> bool:
     """Whether the engine is linked with a libjpeg-turbo below 3, which decodes no lossless JPEG.
 
-    It smooths over missing scans in another way than that of Pillow's wheel.
+    It smooths over missing scans differently from the one in Pillow's wheel.
     """
     lossless = Path(__file__).parents[1] / "native/ctest/testdata/lossless-1-grey.jpg"
     try:
@@ -232,7 +232,7 @@ def has_old_libjpeg() -> bool:
 
 def _reason_of_jpeg(data: bytes, we: Answer, they: Answer) -> str | None:
     if isinstance(we, Exception):
-        # In front of the first scan Pillow would have no pixels either.
+        # Without any scan before it Pillow would have no pixels either.
         cut = "the file is truncated in segment" in str(we)
         return "we: cut in a segment behind a scan" if cut else None
     if isinstance(they, Exception):
@@ -284,7 +284,7 @@ def _reason_of_tiff(data: bytes, we: Answer, they: Answer) -> str | None:
 
 
 def reason(kind: str, data: bytes, we: Answer, they: Answer) -> str | None:
-    """Why answers that differ do; None where that is not known."""
+    """The reason why two answers differ; None if it is not known."""
     if kind == "jpeg":
         return _reason_of_jpeg(data, we, they)
     if kind == "png":
@@ -301,7 +301,7 @@ def reason(kind: str, data: bytes, we: Answer, they: Answer) -> str | None:
 
 
 def difference(kind: str, data: bytes) -> str | None:
-    """ "" where both give the same pixels or none, else the reason, None where it is not known."""
+    """ "" if both give the same pixels or none, else the reason, or None if it is not known."""
     we, they = ours(data), pillows(data)
     if isinstance(we, Exception) and isinstance(they, Exception):
         return ""

@@ -1,4 +1,4 @@
-"""What random ops draw, computed anew: so a test can know what the engine did.
+"""The draws of random ops, computed by the test, so that it knows what the engine did.
 
 The draws are Philox 4x64-10 with key (seed, epoch) and counter (block, op, draw, sample), a promise
 of native/draws/draws.h; NumPy has the same generator.
@@ -20,7 +20,7 @@ F32 = np.float32
 def words(seed: int, epoch: int, sample: int, op: int, block: int) -> list[int]:
     """The four words of one block."""
     counter = block | op << 64 | sample << 192
-    # NumPy steps the counter before it makes a block.
+    # NumPy increments the counter before it makes a block.
     generator = np.random.Philox(counter=(counter - 1) % 2**256, key=seed | epoch << 64)
     return [int(word) for word in generator.random_raw(4)]
 
@@ -34,7 +34,7 @@ def below(word: int, n: int) -> int:
 
 
 def resized_crop_box(width: int, height: int, draw: Callable[[int], Sequence[int]]) -> Box:
-    """torchvision's get_params with its defaults, from the words of `draw(block)`."""
+    """torchvision's get_params with its defaults, with the words of `draw(block)`."""
     for block in range(10):
         word = draw(block)
         area = width * height * (0.08 + (1.0 - 0.08) * uniform(word[0]))
@@ -52,7 +52,7 @@ def resized_crop_box(width: int, height: int, draw: Callable[[int], Sequence[int
 
 
 def some_boxes(width: int, height: int, count: int, seed: int) -> list[Box]:
-    """Windows of an image: the whole, single pixels, one at each edge, and anything between."""
+    """Windows of an image: the whole, single pixels, one at each edge, and anything in between."""
     random = np.random.default_rng(seed)
 
     def length(side: int) -> int:
@@ -76,7 +76,7 @@ def some_boxes(width: int, height: int, count: int, seed: int) -> list[Box]:
 
 
 def logarithm(x: Array) -> Array:
-    """Of 2^-24 to 1."""
+    """Natural logarithm of numbers from 2^-24 to 1."""
     bits = x.view(np.uint32) + np.uint32(0x3F800000 - 0x3F3504F3)
     exponent = ((bits >> 23).astype(np.int32) - 127).astype(F32)
     x = ((bits & np.uint32(0x7FFFFF)) + np.uint32(0x3F3504F3)).view(F32)
@@ -96,7 +96,7 @@ def noise_of(key: Sequence[int], height: int, width: int) -> Array:
     """Standard normal values of an image, by NumPy's Philox: each row begins with a block."""
     blocks = -(-3 * width // 8)
     seed = key[0] | key[1] << 32 | key[2] << 64 | key[3] << 96
-    # NumPy steps the counter before it makes a block.
+    # NumPy increments the counter before it makes a block.
     generator = np.random.Philox(counter=2**256 - 1, key=seed)
     words = generator.random_raw(4 * blocks * height)
     low, high = words.astype(np.uint32), (words >> 32).astype(np.uint32)
@@ -118,7 +118,7 @@ def uniform_noise_of(key: Sequence[int], height: int, width: int) -> Array:
     found = np.empty((height, width, 2), F32)
     for axis in range(2):
         for row in range(height):
-            # NumPy steps the counter before it makes a block.
+            # NumPy increments the counter before it makes a block.
             counter = (axis << 128 | row << 64) - 1
             generator = np.random.Philox(counter=counter % 2**256, key=seed)
             words = generator.random_raw(4 * blocks)

@@ -1,4 +1,4 @@
-"""A process that has imported what tests of whole programs need, and forks one for each.
+"""A process that has imported the modules of whole-program tests, and forks one child for each.
 
 An interpreter that imports torch takes three seconds of a processor. One that is forked from
 another, which has imported it and has not used Headrace yet, takes none and is as good as just
@@ -29,11 +29,11 @@ PRELOADED = ("headrace.loader", "headrace.torch", "torch")
 
 
 class Forked:
-    """A program that runs; it has what tests use of subprocess.Popen."""
+    """A running program, with those methods of subprocess.Popen that tests use."""
 
     def __init__(self, parent: socket.socket, code: str, arguments: list[str]) -> None:
         request = json.dumps([textwrap.dedent(code), arguments]).encode()
-        ends = [os.pipe() for _ in range(3)]  # its output, its errors, and its number and status
+        ends = [os.pipe() for _ in range(3)]  # its output, its errors, and its PID and status
         self._out, self._err, self._told = (os.fdopen(mine) for mine, _ in ends)
         socket.send_fds(parent, [len(request).to_bytes(4, "little")], [there for _, there in ends])
         parent.sendall(request)
@@ -47,7 +47,8 @@ class Forked:
             os.kill(self.pid, signal.SIGKILL)
 
     def communicate(self, timeout: float) -> tuple[str, str]:
-        """Its output and errors once all who hold them have ended; None is left open then."""
+        """Its output and errors once all who hold them have ended; those that are None stay
+        open."""
         killed: list[bool] = []
         late = threading.Timer(timeout, lambda: (killed.append(True), self.kill()))
         late.start()
@@ -66,7 +67,7 @@ class Forked:
 
 
 class Parent:
-    """Starts that process; it ends with `close`, or with the one that started it."""
+    """Starts that process; it ends with `close`, or with the process that started it."""
 
     def __init__(self) -> None:
         self._socket, theirs = socket.socketpair()
@@ -85,7 +86,7 @@ class Parent:
         return Forked(self._socket, code, [str(one) for one in arguments])
 
     def run(self, code: str, *arguments: object, timeout: float = 60) -> str:
-        """The output of `code`, which has to end with status 0 in time."""
+        """The output of `code`, which must end with status 0 in time."""
         process = self.start(code, *arguments)
         out, err = process.communicate(timeout)
         assert process.returncode == 0, f"status {process.returncode}\n{out}\n{err}"
@@ -97,13 +98,14 @@ class Parent:
 
 
 def serve(number: int) -> CodeType:
-    """Returns in each child, with the code that it is to run in __main__; never in the parent."""
+    """Returns in each child with the code to run in __main__; never in the parent."""
     for name in PRELOADED:
         importlib.import_module(name)
     with open("/proc/self/maps") as maps:
         assert "libheadrace" not in maps.read()
-    del sys.modules["forking"]  # a program that imports it has one of its own
-    # What is frozen is not looked at when a child ends, which would copy every page that holds it.
+    del sys.modules["forking"]  # a program that imports this module gets its own copy
+    # A child that ends does not look at frozen objects, which would copy every page that holds
+    # them.
     gc.collect()
     gc.freeze()
     tests = socket.socket(fileno=number)
@@ -126,7 +128,8 @@ def serve(number: int) -> CodeType:
 
 
 def _program(given: list[int], code: str, arguments: list[str]) -> CodeType:
-    """Forks once more: who stays tells the tests the other's number, and its status at its end."""
+    """Forks once more: the first child stays and reports the second one's PID, and its status at
+    its end."""
     out, err, told = given
     child = os.fork()
     if child:

@@ -1,4 +1,4 @@
-"""Images made while testing: every kind that the parity tests compare and the fault tests break.
+"""Images made by the tests: every kind that parity tests compare and fault tests damage.
 
 Content is smooth shapes with noise on top, so that chroma upsampling, IDCT and resize all have
 something to get wrong. Everything is a pure function of its arguments.
@@ -31,7 +31,7 @@ SAMPLINGS = {
     "4:1:1": "4x1,1x1,1x1",
     "4:1:0": "4x2,1x1,1x1",
 }
-# Samplings whose two chroma components differ from each other; nothing but a test writes them.
+# Samplings whose two chroma components differ; only tests write them.
 UNEVEN_SAMPLINGS = {
     "4:2:1": "4x1,2x1,1x1",
     "4:1:2": "4x1,1x1,2x1",
@@ -57,7 +57,7 @@ def pixels(width: int, height: int, channels: int = 3, seed: int = 0) -> Pixels:
 
 @functools.cache
 def photographs() -> list[Pixels]:
-    """Real photographs, height x width x 3, of the packages that ship some."""
+    """Real photographs, height x width x 3, from packages that contain some."""
     from skimage import data
     from sklearn.datasets import load_sample_image
 
@@ -135,7 +135,7 @@ def png(
     transparent: bytes | None = None,
     seed: int = 0,
 ) -> bytes:
-    """A PNG of any colour type and depth, which Pillow's writer does not offer.
+    """A PNG of any colour type and depth; Pillow's writer has only some of them.
 
     `transparent` is the body of a tRNS chunk. A palette has 2 ** bits entries.
     """
@@ -198,7 +198,7 @@ def plain_tree(root: Path, count: int = 24, classes: int = 3, side: int = 64) ->
 
 
 def old_files(root: Path, count: int = 12) -> list[str]:
-    """The paths of such JPEGs, written long enough ago that their times tell when they change."""
+    """The paths of such JPEGs, with old times, so that a later change shows in the time."""
     found = sorted(str(path) for path in plain_tree(root, count).rglob("*.jpg"))
     for path in found:
         os.utime(path, (1e9, 1e9))
@@ -206,7 +206,7 @@ def old_files(root: Path, count: int = 12) -> list[str]:
 
 
 def every_jpeg(width: int, height: int) -> dict[str, bytes]:
-    """One JPEG of each kind that is read, by a name that says the kind."""
+    """One JPEG of each kind that is read, by a name that describes the kind."""
     files = {}
     for sampling in SAMPLINGS:
         name = sampling.replace(":", "")
@@ -241,7 +241,7 @@ def every_png(width: int, height: int) -> dict[str, bytes]:
 
 
 def members(dataset: Path) -> dict[str, bytes]:
-    """The images in a packed dataset's shards, by name; "class/" is left off in front."""
+    """The images in a packed dataset's shards by name, without the leading "class/"."""
     found = {}
     for shard in sorted(dataset.glob("*.tar")):
         with tarfile.open(shard) as tar:

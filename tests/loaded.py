@@ -1,4 +1,4 @@
-"""A dataset whose workers say which modules they have loaded. It imports none of those itself."""
+"""A dataset whose workers report which modules they have loaded. It imports none of them itself."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import headrace as hr
 
 
 class WhatIsLoaded(torch.utils.data.Dataset):
-    """Image and label of a dataset that was pickled to a worker, and whether a module is there."""
+    """Gives image and label of a dataset that was pickled to a worker, and whether a module is
+    loaded."""
 
     def __init__(self, dataset: hr.Dataset, module: str) -> None:
         self._dataset, self._module = dataset, module

@@ -33,7 +33,7 @@ def shard(samples: list[tuple[bytes, int, str]]) -> bytes:
 
 
 def one(path: Path, encoding: str, values: list[bytes], compression: str | None = None) -> Path:
-    """A shard of images of one encoding, with their numbers as labels."""
+    """A shard of images with one encoding, with their numbers as labels."""
     config = {
         "column_encodings": [encoding, "int"],
         "column_names": ["image", "label"],
@@ -55,13 +55,13 @@ def one(path: Path, encoding: str, values: list[bytes], compression: str | None 
 
 
 def pil(image: Image.Image) -> bytes:
-    """What the encodings pil and list[pil] have of an image."""
+    """An image as the encodings pil and list[pil] store it."""
     mode = image.mode.encode()
     return struct.pack("<3I", *image.size, len(mode)) + mode + image.tobytes()
 
 
 def listed(values: list[bytes], head: bytes = b"") -> bytes:
-    """A list of images, as jpeg_array has it; those of list[...] have a word of zeros as head."""
+    """A list of images as jpeg_array stores it; list[...] has a head of zeros."""
     return (
         head
         + struct.pack(f"<{1 + len(values)}I", len(values), *map(len, values))
@@ -70,7 +70,7 @@ def listed(values: list[bytes], head: bytes = b"") -> bytes:
 
 
 def write(root: Path, shards: list[list[tuple[bytes, int, str]]]) -> Path:
-    """A folder of shards that are compressed by zstd as a whole."""
+    """A folder of shards, each of which is compressed by zstd as a whole."""
     root.mkdir(parents=True, exist_ok=True)
     for number, samples in enumerate(shards):
         packed = pa.Codec("zstd").compress(shard(samples), asbytes=True)

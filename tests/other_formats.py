@@ -1,7 +1,7 @@
 """WebP, BMP, GIF and TIFF files of every kind, drawn at random; by Pillow's writers and by hand.
 
-``variants(kind, seed)`` goes on for ever and is the same each time. What Pillow writes is what data
-sets hold; what is put together here has the rest of each format, valid or nearly so.
+``variants(kind, seed)`` never ends and is the same each time. Files by Pillow are like those of
+data sets; files made here have the rest of each format, valid or nearly so.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Pixels = NDArray[np.uint8]
 
 
 def _picture(chance: random.Random) -> Pixels:
-    """Smooth or noise, with alpha."""
+    """A smooth picture or noise, with alpha."""
     width, height = chance.choice(SIDES), chance.choice(SIDES)
     if chance.random() < 0.3:
         rng = np.random.default_rng(chance.randrange(1 << 32))
@@ -115,7 +115,7 @@ MASKS = {
 
 
 def _runs(chance: random.Random, width: int, height: int, bits: int) -> bytes:
-    """Rows as runs, copies and gaps; now and then one that passes the end of its row."""
+    """Rows as runs, copies and jumps; sometimes a run goes beyond the end of its row."""
     made = bytearray()
     for _ in range(height):
         x = 0
@@ -276,7 +276,7 @@ def _gif(chance: random.Random) -> bytes:
 
 # ---- TIFF ----------------------------------------------------------------------------------------
 
-# Photometric interpretation, bits a sample, samples a pixel, extra samples.
+# Photometric interpretation, bits per sample, samples per pixel, extra samples.
 LAYOUTS: tuple[tuple[int, int, int, tuple[int, ...]], ...] = (
     *((photo, bits, 1, ()) for photo in (0, 1, 3) for bits in (1, 2, 4, 8)),
     *((2, 8, 3, ()), (2, 8, 4, ()), (2, 8, 4, (0,)), (2, 8, 4, (2,)), (2, 8, 4, (1,))),
@@ -285,7 +285,7 @@ LAYOUTS: tuple[tuple[int, int, int, tuple[int, ...]], ...] = (
 
 
 def tiff_of(tags: dict[int, tuple[int, list[int]]], strips: list[bytes], order: str) -> bytes:
-    """A directory behind the strips, and values that do not fit it behind that."""
+    """A directory after the strips, and after that the values that do not fit into it."""
     body, offsets = b"", []
     for strip in strips:
         offsets.append(8 + len(body))
@@ -304,12 +304,12 @@ def tiff_of(tags: dict[int, tuple[int, list[int]]], strips: list[bytes], order: 
     return first + body + struct.pack(order + "H", len(tags)) + entries + bytes(4) + more
 
 
-# Each byte with its bits in the other order.
+# Each byte with its bits in reverse order.
 TURNED = bytes(int(f"{byte:08b}"[::-1], 2) for byte in range(256))
 
 
 def _lzw(data: bytes) -> bytes:
-    """Bytes as libtiff codes them: a strip that it writes."""
+    """Bytes as libtiff codes them, taken from a strip that it writes."""
     file = io.BytesIO()
     row = Image.frombytes("L", (len(data), 1), data)
     row.save(file, "TIFF", compression="tiff_lzw")
@@ -374,7 +374,7 @@ def _tiff(chance: random.Random) -> bytes:
 
 
 def variants(kind: str, seed: int) -> Iterator[bytes]:
-    """Endless."""
+    """An endless stream of files."""
     chance = random.Random(f"{kind} {seed}")
     make = {"webp": _webp, "bmp": _bmp, "gif": _gif, "tiff": _tiff}[kind]
     while True:

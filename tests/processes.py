@@ -1,4 +1,4 @@
-"""Running a piece of Python in a process of its own, which may be killed, forked or starved."""
+"""Runs Python code in a process of its own, which may be killed, forked or starved."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def start(code: str, *arguments: object, prefix: tuple[str, ...] = ()) -> subpro
 
 
 def run(code: str, *arguments: object, prefix: tuple[str, ...] = (), timeout: float = 60) -> str:
-    """The output of `code`, which has to end with status 0 in time."""
+    """The output of `code`, which must end with status 0 in time."""
     process = start(code, *arguments, prefix=prefix)
     try:
         out, err = process.communicate(timeout=timeout)
@@ -46,8 +46,8 @@ def run(code: str, *arguments: object, prefix: tuple[str, ...] = (), timeout: fl
 
 
 def left_in_dev_shm(work: Callable[[], object]) -> Iterator[str]:
-    """What three runs of `work` left there, each. Files of other programs, other tests' among them,
-    may come at any time, but go again: what is left stays."""
+    """For each of three runs of `work`, what it left there. Files of other programs, such as other
+    tests, may come at any time, but go again: what is left stays."""
     for _ in range(3):
         before = set(os.listdir("/dev/shm"))
         work()
@@ -60,7 +60,8 @@ def left_in_dev_shm(work: Callable[[], object]) -> Iterator[str]:
 
 
 def in_mount_namespace(*steps: str) -> tuple[str, ...]:
-    """A prefix for `run` that first does `steps` in a mount namespace; skips where it may not."""
+    """A prefix for `run` that first does `steps` in a mount namespace; skips the test if that is
+    not allowed."""
     if shutil.which("unshare") is None:
         pytest.skip("unshare(1) is not installed")
     tried = subprocess.run(["unshare", "-m", "true"], capture_output=True, text=True)
@@ -71,14 +72,14 @@ def in_mount_namespace(*steps: str) -> tuple[str, ...]:
 
 
 def interrupted(process: subprocess.Popen[str], waits: threading.Event) -> float:
-    """Presses Ctrl-C for a program that waits, and ends with the word "interrupted".
+    """Sends Ctrl-C to a program that waits; it must end with the word "interrupted".
 
     Returns:
         the seconds until it had ended.
     """
     try:
         assert waits.wait(PATIENCE_S)
-        time.sleep(0.1)  # until the program waits, too
+        time.sleep(0.1)  # until the program really waits
         began = time.monotonic()
         process.send_signal(signal.SIGINT)
         assert process.communicate(timeout=PATIENCE_S) == ("interrupted\n", "")

@@ -9,7 +9,7 @@ MAGIC = struct.pack("<I", 0xCED7230A)
 
 
 def commented(data: bytes) -> bytes:
-    """The JPEG with a comment that holds the magic at each place that can split a record."""
+    """The JPEG with a comment that has the magic at each place where it can split a record."""
     comment = b"".join(bytes(n) + MAGIC + bytes(-n % 4) for n in range(4))
     return data[:2] + b"\xff\xfe" + struct.pack(">H", len(comment) + 2) + comment + data[2:]
 
@@ -30,7 +30,8 @@ def framed(data: bytes) -> bytes:
 
 
 def write(path: Path, samples: list[tuple[bytes, int]]) -> Path:
-    """A file of images and labels, and its keys beside it; every second image splits its record."""
+    """A file of images and labels, with its keys beside it; every second image splits its
+    record."""
     lines, out = "", b""
     for number, (image, label) in enumerate(samples):
         lines += f"{number}\t{len(out)}\n"

@@ -1,4 +1,4 @@
-"""Files that take a decoder longer than any photograph of their size, made while testing.
+"""Files that take a decoder longer than any photograph of their size.
 
 What costs: blocks that are gone through again by scans without data; codes as long as they may be;
 coefficients none of which is zero; arithmetic-coded decisions, which need no bytes once their
@@ -61,7 +61,7 @@ def mcus(width: int, height: int, factors: Factors) -> int:
 
 
 def blocks(width: int, height: int, factors: Factors, component: int) -> int:
-    """Blocks of a scan that has this component alone."""
+    """Blocks of a scan with only this component."""
     h, v = (max(f[axis] for f in factors) for axis in (0, 1))
     columns = -(-width * factors[component][0] // h)
     rows = -(-height * factors[component][1] // v)
@@ -69,7 +69,7 @@ def blocks(width: int, height: int, factors: Factors, component: int) -> int:
 
 
 def entropy(bits: str, times: int) -> bytes:
-    """The bits so many times over, filled up with ones and stuffed."""
+    """The bits repeated that many times, padded with ones and stuffed."""
     digits = np.frombuffer(bits.encode(), np.uint8) - ord("0")
     whole = np.tile(digits, times)
     padded = np.concatenate([whole, np.ones(-len(whole) % 8, np.uint8)])
@@ -77,7 +77,7 @@ def entropy(bits: str, times: int) -> bytes:
 
 
 def ends_of_band(count: int) -> bytes:
-    """So many blocks without a coefficient, with 0 for EOB14 and 10 for EOB0."""
+    """That many blocks without a coefficient, with 0 as the code of EOB14 and 10 of EOB0."""
     runs = ""
     while count >= 1 << 14:
         run = min(count, (1 << 15) - 1)
@@ -177,7 +177,7 @@ def refined_at_random(width: int, height: int, scans: int = 12) -> bytes:
 
 
 def _sized(jpeg: bytes, width: int, height: int) -> bytes:
-    """The file with another size in its frame."""
+    """The file with a different size in its frame header."""
     at = next(at for at in range(len(jpeg)) if jpeg[at : at + 2] in (b"\xff\xc9", b"\xff\xca"))
     return jpeg[: at + 5] + struct.pack(">HH", height, width) + jpeg[at + 9 :]
 
@@ -193,7 +193,7 @@ def arithmetic(width: int, height: int, cut: int = 16805) -> bytes:
 
 
 def arithmetic_scans(width: int, height: int, scans: int) -> bytes:
-    """A progressive one whose first scan of a band comes again and again, cut short as above."""
+    """A progressive file that repeats its first scan of a band, truncated as above."""
     few = images.jpeg(1024, 32, "4:4:4", flags=("arithmetic", "dense", "progressive"))
     starts = [at for at in range(len(few)) if few[at : at + 2] == b"\xff\xda"]
     # libjpeg's script: DC of all, then 1 to 5 of the first component and 1 to 63 of the third.
@@ -234,7 +234,7 @@ def png(
 ) -> bytes:
     """RGBA of 16 bits with Paeth's filter in every row, in IDAT chunks of so many bytes.
 
-    `data` is the zlib stream, if it is to be another one.
+    `data` replaces the zlib stream.
     """
     random = np.random.default_rng(1)
     rows = []
@@ -270,7 +270,7 @@ def empty_deflate_blocks(count: int) -> bytes:
 
 # ---- all of them ---------------------------------------------------------------------------------
 
-# By what makes them slow, for a side in pixels: side * side of them.
+# By what makes them slow; each function takes a side in pixels and makes side * side of them.
 EVERY = {
     "JPEG, baseline: no coefficient is 0": lambda n: full_blocks(n, n),
     "JPEG, baseline: the longest codes": lambda n: full_blocks(n, n, long=True),

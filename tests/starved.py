@@ -1,4 +1,4 @@
-"""Children that do one thing with few threads or little address space, and say how it went.
+"""Children that do one thing with few threads or little address space, and report the outcome.
 
 A process imports headrace, does not use it, and forks a child for each request: a line of JSON. So
 each child begins the engine by itself, in a tenth of the time that an interpreter takes to start.
@@ -27,7 +27,7 @@ STEPS = [hr.transforms.RandomResizedCrop(24)]
 
 
 def epoch(source: str, threads: int) -> str:
-    """The bytes of an epoch, by their hash."""
+    """The bytes of an epoch as a hash."""
     found = hashlib.sha256()
     with hr.Loader(
         source, 5, transform=STEPS, num_threads=threads, shuffle=True, output="numpy"
@@ -52,7 +52,7 @@ def loaders(source: str, threads: int) -> str:
 
 
 def samples(source: str, threads: int) -> str:
-    """An epoch of samples of any size, which DataLoader's own threads make, by their hash."""
+    """An epoch of samples of any size, made by DataLoader's own threads, as a hash."""
     found = hashlib.sha256()
     steps = [hr.transforms.Resize(20)]
     loader = hr.DataLoader(
@@ -70,7 +70,7 @@ def verify(source: str, threads: int) -> str:
 
 
 def pack(source: str, threads: int) -> str:
-    # Where there is no memory to list it, it is left to whoever made its parent.
+    # If memory is too short to list it, the process that made the parent removes it.
     parent = Path(source).with_name("made")
     with tempfile.TemporaryDirectory(dir=parent, ignore_cleanup_errors=True) as directory:
         place = Path(directory, "packed.hr")
@@ -114,19 +114,19 @@ def space_in_use() -> int:
     return int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
 
 
-# Limits that the engine starts under, of threads and of bytes, and that others then come to meet.
+# Limits of threads and of bytes under which the engine starts, and which the process then reaches.
 ROOMY = {"user": 600, "group": 600, "space": 1 << 40}
 
 
 def limit(kind: str, amount: int, group: str) -> None:
-    """Limits this process: to so many bytes more than now, or so many threads."""
+    """Limits this process to that many more bytes than now, or to that many threads."""
     if kind == "space":
         resource.setrlimit(resource.RLIMIT_AS, (space_in_use() + amount, 2 * ROOMY[kind]))
-    elif kind == "user":  # one that has no other process
+    elif kind == "user":  # a user with no other process
         if os.getuid() == 0:
             os.setgroups([])
-            # Another one for each process: tests that run at once, and threads of the last process
-            # that are still ending, count for a user, too.
+            # A different user for each process, because tests that run at once, and threads that
+            # are still ending, count for a user, too.
             os.setresuid(*[654_321_000 + os.getpid()] * 3)
         resource.setrlimit(resource.RLIMIT_NPROC, (amount, ROOMY[kind]))
     elif kind == "group":
@@ -135,11 +135,11 @@ def limit(kind: str, amount: int, group: str) -> None:
 
 
 def answer(request: dict[str, Any]) -> dict[str, Any]:
-    """What came of a request: an act's result, or its error; and warnings."""
+    """The outcome of a request: an act's result or its error, and warnings."""
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
         try:
-            if request["late"]:  # the engine runs when most is taken
+            if request["late"]:  # the engine runs when memory use is at its peak
                 limit(request["kind"], ROOMY[request["kind"]], request["group"])
                 epoch(request["source"], 1)
             limit(request["kind"], request["limit"], request["group"])
@@ -155,7 +155,7 @@ def serve() -> None:
         child = os.fork()
         if child == 0:
             os.close(reader)
-            os.dup2(writer, 2)  # what a runtime says before it ends the process
+            os.dup2(writer, 2)  # what a runtime prints before it ends the process
             found = answer(json.loads(line))
             os.write(writer, b"\n" + json.dumps(found).encode())
             os._exit(0)

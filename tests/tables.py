@@ -1,6 +1,6 @@
-"""Tables as Hugging Face's datasets writes them, by PyArrow.
+"""Tables as written by Hugging Face's datasets, made with PyArrow.
 
-Images are structs of bytes and path, and the features stand in the schema's metadata.
+Images are structs of bytes and path, and the features are in the schema's metadata.
 """
 
 from __future__ import annotations

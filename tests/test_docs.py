@@ -1,4 +1,4 @@
-"""The documentation names what is there: tests, files, pages and commands."""
+"""The documentation names only what exists: tests, files, pages and commands."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ PYTHON, GO = python_tests(), go_tests()
 
 
 def named(text: str) -> list[str]:
-    """What a piece of text names as a test, each as one says it: a file, a function, a package."""
+    """The tests that a text names: each a file, a function or a package."""
     last_file, found = "", []
     for quoted in QUOTED.findall(text):
         path, _, function = quoted.removeprefix("tests/").partition("::")
@@ -70,7 +70,7 @@ def exists(name: str) -> bool:
 
 
 def rows(document: str) -> list[tuple[str, str]]:
-    """The rows of tables with a column of tests: what is claimed, and the text of that column."""
+    """The rows of tables with a column of tests: the claim, and the text of that column."""
     found, column = [], None
     for line in (ROOT / "docs" / document).read_text().splitlines():
         row = TABLE_ROW.match(line)
@@ -98,7 +98,7 @@ def test_every_promise_names_a_test() -> None:
 
 
 def marked_slow() -> set[str]:
-    """The tests that `make test` leaves out, each as a page names it."""
+    """The tests that `make test` leaves out, named as on a page."""
     found = set()
     for path in (ROOT / "tests").rglob("test_*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
@@ -109,7 +109,7 @@ def marked_slow() -> set[str]:
     return found
 
 
-def test_every_promise_keeps_a_test_in_make_test() -> None:
+def test_every_promise_has_a_test_in_make_test() -> None:
     slow = marked_slow()
     assert slow
     claims = [(claim, named(tests)) for claim, tests in rows("promises.md")]
@@ -122,7 +122,7 @@ def test_every_limit_with_a_column_of_tests_names_one() -> None:
     assert [claim for claim, tests in claims if not named(tests) and tests != "the same"] == []
 
 
-def test_every_command_that_the_documentation_names_is_there() -> None:
+def test_every_command_that_the_documentation_names_exists() -> None:
     commands = {command.name or command.callback.__name__ for command in app.registered_commands}
     text = (ROOT / "README.md").read_text()
     [listed] = re.findall(r"On the command line: (.+?); `headrace --help`", text, re.DOTALL)
@@ -134,7 +134,7 @@ def test_every_command_that_the_documentation_names_is_there() -> None:
         assert used <= commands, page.name
 
 
-def test_what_make_test_leaves_out_is_run_by_continuous_integration() -> None:
+def test_continuous_integration_runs_the_tests_that_make_test_leaves_out() -> None:
     commands = re.findall(r"^make (.+)$", (ROOT / ".ci/run").read_text(), re.MULTILINE)
     targets = {word for command in commands for word in command.split()}
     assert targets >= {"test", "test-slow", "stress", "hostile", "test-frameworks"}
@@ -144,7 +144,7 @@ def test_what_make_test_leaves_out_is_run_by_continuous_integration() -> None:
     assert {*left_out, "some_cases"} == set(slow.split(" or "))
 
 
-def test_every_key_that_the_engine_takes_is_in_the_page_of_configurations() -> None:
+def test_every_key_that_the_engine_takes_is_on_the_page_of_configurations() -> None:
     page = QUOTED.findall((ROOT / "docs/c-abi.md").read_text())
     listed = {word for quoted in page for word in re.findall(r"\w+", quoted)}
     for folder, types in {
@@ -163,7 +163,7 @@ def test_every_key_that_the_engine_takes_is_in_the_page_of_configurations() -> N
             assert sorted(keys - listed) == [], name
 
 
-def test_files_that_the_contents_of_a_folder_list_are_there_once() -> None:
+def test_lists_of_a_folders_files_have_each_file_exactly_once() -> None:
     for page in ("bench/README.md", "examples/README.md", "tests/README.md", "tools/README.md"):
         lines = (ROOT / page).read_text().splitlines()
         first = [row[1].split("|")[0] for row in map(TABLE_ROW.match, lines) if row]

@@ -1,4 +1,4 @@
-"""What `make release` makes of a tree and when it refuses: tools/release.py on trees made here."""
+"""What `make release` makes of a tree and when it refuses: tools/release.py on made trees."""
 
 from __future__ import annotations
 
@@ -43,7 +43,8 @@ def release(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def wheel(dist: Path, libjpeg: str | None) -> int:
-    """A wheel of version 1.2.3 with a library that says so; its size."""
+    """Writes a wheel of version 1.2.3 with a library that names its libjpeg-turbo; returns its
+    size."""
     said = b"" if libjpeg is None else f"libjpeg-turbo {libjpeg}, zlib 1.3.1, ...".encode()
     path = dist / "headrace-1.2.3-py3-none-any.whl"
     with zipfile.ZipFile(path, "w") as archive:
@@ -64,20 +65,22 @@ def tree(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_datasets_name_the_version_of_the_package_as_their_maker() -> None:
+def test_datasets_name_the_packages_version_as_their_writer() -> None:
     package = (ROOT / "python/headrace/__init__.py").read_text()
     manifest = (ROOT / "internal/catalog/manifest.go").read_text()
     [version] = re.findall(r'^__version__ = "(.+)"$', package, re.MULTILINE)
     assert re.findall(r'CreatedBy = "headrace (.+)"', manifest) == [version]
 
 
-def test_a_committed_tree_with_a_section_of_its_version_may_be_released(tree: Path) -> None:
+def test_a_committed_tree_with_a_changelog_section_of_its_version_can_be_released(
+    tree: Path,
+) -> None:
     answer = release(tree, "check")
     assert (answer.returncode, answer.stdout) == (0, "1.2.3\n")
 
 
 @pytest.mark.parametrize("changed", ["CHANGELOG.md", "new.py"])
-def test_a_tree_that_is_not_as_committed_is_refused_by_the_files_name(
+def test_a_tree_with_uncommitted_changes_is_refused_with_the_files_name(
     tree: Path, changed: str
 ) -> None:
     with (tree / changed).open("a") as file:
@@ -96,7 +99,7 @@ def test_a_tree_that_is_not_as_committed_is_refused_by_the_files_name(
         CHANGELOG.replace("### Added\n\n- This.\n", ""),
     ],
 )
-def test_a_version_without_a_dated_section_that_says_something_is_refused(
+def test_a_version_without_a_dated_section_with_content_is_refused(
     tree: Path, changelog: str
 ) -> None:
     (tree / "CHANGELOG.md").write_text(changelog)
@@ -107,7 +110,7 @@ def test_a_version_without_a_dated_section_that_says_something_is_refused(
     assert "1.2.3" in answer.stderr
 
 
-def test_the_page_has_version_files_checksums_and_changes_and_the_checksums_are_right(
+def test_release_notes_have_version_files_changes_and_correct_checksums(
     tree: Path,
 ) -> None:
     dist = tree / "dist"
@@ -152,13 +155,13 @@ def test_a_wheel_with_an_older_libjpeg_turbo_is_refused(
         assert release(tree, "finish", str(dist)).returncode == 0
 
 
-def test_the_installed_library_says_its_libjpeg_turbo_as_a_release_looks_for_it() -> None:
+def test_the_installed_library_names_its_libjpeg_turbo_as_a_release_expects_it() -> None:
     library = Path(headrace.__file__).with_name("libheadrace.so").read_bytes()
     assert re.search(rb"libjpeg-turbo \d+\.\d+\.\d+, zlib ", library)
 
 
 @pytest.mark.parametrize("extra", [None, "headrace-1.2.2.tar.gz"])
-def test_a_folder_without_just_the_versions_two_packages_is_refused(
+def test_a_folder_without_exactly_the_versions_two_packages_is_refused(
     tree: Path, extra: str | None
 ) -> None:
     dist = tree / "dist"

@@ -1,4 +1,4 @@
-"""The modules of the Python package: each in its room, and none importing what stands above it."""
+"""The modules of the Python package: each in its room, none importing one of a row below."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ def name_of(path: Path, package: Path) -> str:
 def statements(tree: ast.AST, of_the_package: bool) -> Iterator[ast.AST]:
     """All statements, also those in functions.
 
-    Of the package's own ``__init__`` not what stands under ``TYPE_CHECKING``: it lists the public
-    names for type checkers, and looks for them when they are asked for.
+    In the package's own ``__init__`` those under ``TYPE_CHECKING`` do not count: there it lists the
+    public names for type checkers, and it imports them when they are used.
     """
     for child in ast.iter_child_nodes(tree):
         lazily = isinstance(child, ast.If) and ast.unparse(child.test) == "TYPE_CHECKING"
@@ -55,7 +55,7 @@ def statements(tree: ast.AST, of_the_package: bool) -> Iterator[ast.AST]:
 
 
 def imports(package: Path) -> dict[str, set[str]]:
-    """The modules of a package, and which of the others each one imports, wherever it does."""
+    """The modules of a package, and the other modules that each one imports anywhere."""
     paths = {name_of(path, package): path for path in package.rglob("*.py")}
     found: dict[str, set[str]] = {}
     for name, path in paths.items():
@@ -73,7 +73,7 @@ def imports(package: Path) -> dict[str, set[str]]:
 
 
 def circle(graph: dict[str, set[str]]) -> list[str]:
-    """The modules of a circle, or none."""
+    """The modules of an import circle, or none."""
     try:
         graphlib.TopologicalSorter(graph).prepare()
     except graphlib.CycleError as error:
@@ -87,7 +87,7 @@ def test_every_module_of_the_package_is_listed_once() -> None:
     assert sorted([*listed, *rooms]) == sorted(SOURCE.rglob("*.py"))
 
 
-def test_each_room_says_what_it_is_for_as_the_list_says_it() -> None:
+def test_each_room_describes_its_purpose_as_the_list_does() -> None:
     for row in rows():
         if row.where:
             said = ast.get_docstring(ast.parse((SOURCE / row.where / "__init__.py").read_text()))
@@ -96,13 +96,13 @@ def test_each_room_says_what_it_is_for_as_the_list_says_it() -> None:
             assert first.lower() == row.purpose.lower()
 
 
-def test_no_circle_of_modules_imports_one_another() -> None:
+def test_modules_do_not_import_each_other_in_a_circle() -> None:
     graph = imports(SOURCE)
-    assert sum(map(len, graph.values())) > 100  # it was read
+    assert sum(map(len, graph.values())) > 100  # the package was read
     assert circle(graph) == []
 
 
-def test_no_module_imports_one_of_a_row_below_its_own() -> None:
+def test_no_module_imports_a_module_of_a_row_below_its_own() -> None:
     level = {
         name_of(SOURCE / row.where / module, SOURCE): number
         for number, row in enumerate(rows())
@@ -117,7 +117,7 @@ def test_no_module_imports_one_of_a_row_below_its_own() -> None:
     assert wrong == []
 
 
-def test_names_of_before_are_there_for_pickles_alone() -> None:
+def test_former_names_exist_for_pickles_only() -> None:
     former = {name for name in imports(SOURCE) if name.startswith("headrace._former")}
     assert former
     assert [name for name, found in imports(SOURCE).items() if found & former] == []
@@ -132,7 +132,7 @@ def test_names_of_before_are_there_for_pickles_alone() -> None:
         "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from {}.high import f",
     ],
 )
-def test_a_circle_is_seen_wherever_a_module_imports(tmp_path: Path, imported: str) -> None:
+def test_an_import_circle_is_found_wherever_a_module_imports(tmp_path: Path, imported: str) -> None:
     package = tmp_path / "made"
     package.mkdir()
     for name, text in (("__init__", ""), ("high", "from made import low"), ("low", "")):

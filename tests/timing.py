@@ -1,4 +1,4 @@
-"""Promises of time, asked so that a busy machine, which keeps any process waiting, breaks none."""
+"""Promises of time, checked so that a busy machine, which may delay any process, breaks none."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PATIENCE_S = 15.0
 
 
 def within(seconds: float, attempt: Callable[[], float], tries: int = 5) -> None:
-    """One of several attempts takes less than so many seconds, each as it says itself."""
+    """One of several attempts must take less than that many seconds, by its own measure."""
     took: list[float] = []
     while len(took) < tries:
         took.append(attempt())
@@ -22,7 +22,8 @@ def within(seconds: float, attempt: Callable[[], float], tries: int = 5) -> None
 
 
 def eventually(holds: Callable[[], object]) -> bool:
-    """Whether something comes to hold: what ends soon after a call, and not before it returns."""
+    """Whether a condition becomes true in time, for what ends soon after a call and not before it
+    returns."""
     deadline = time.monotonic() + PATIENCE_S
     while True:
         gc.collect()

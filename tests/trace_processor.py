@@ -19,7 +19,7 @@ SCRIPT = Path(__file__).with_suffix(".js")
 
 
 def query(trace: Path, *questions: str) -> list[list[Any]]:
-    """The rows that answer each question, in SQL, about a trace; columns are attributes."""
+    """The rows that answer each question in SQL about a trace; columns are attributes."""
     command = [_node(), str(SCRIPT), str(_page())]
     pytest.importorskip("perfetto", reason="the package perfetto is not installed")
     from perfetto.common.query_result_iterator import QueryResultIterator
@@ -48,7 +48,7 @@ def query(trace: Path, *questions: str) -> list[list[Any]]:
     found: list[list[Any]] = []
     names: list[str] = []
     batches: list[Any] = []
-    for part in parts:  # of an answer the first part has the names of columns
+    for part in parts:  # only the first part of an answer has the names of columns
         names, batches = list(part.column_names) or names, [*batches, *part.batch]
         if batches and batches[-1].is_last_batch:
             found.append(list(QueryResultIterator(names, batches)))
