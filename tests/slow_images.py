@@ -90,9 +90,7 @@ def empty_scans(
     width: int, height: int, factors: Factors = F444, scans: int = 99, *, refining: bool = True
 ) -> bytes:
     """A progressive JPEG whose scans have no coefficient: a quarter of a byte for 30,000 blocks.
-
-    Those that refine look at each coefficient all the same.
-    """
+    Scans that refine still look at each coefficient."""
     count = len(factors)
     made = head(width, height, factors, 0xC2) + tables({1: [0]}, {1: [0xE0], 2: [0]})
     each = sum(h * v for h, v in factors)
@@ -164,7 +162,7 @@ def refined_at_random(width: int, height: int, scans: int = 12) -> bytes:
     for _ in range(scans - 2):
         runs = ""
         left = count
-        while left > 0:  # a correction bit for each coefficient stands behind the run
+        while left > 0:  # after the run there is a correction bit for each coefficient
             run = min(left, (1 << 15) - 1)
             if run < 1 << 14:
                 break
@@ -232,7 +230,7 @@ def png(
     idat: int = 1 << 30,
     data: bytes | None = None,
 ) -> bytes:
-    """RGBA of 16 bits with Paeth's filter in every row, in IDAT chunks of so many bytes.
+    """RGBA of 16 bits with Paeth's filter in every row, in IDAT chunks of ``idat`` bytes.
 
     `data` replaces the zlib stream.
     """

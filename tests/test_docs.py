@@ -116,7 +116,7 @@ def test_every_promise_has_a_test_in_make_test() -> None:
     assert [claim for claim, tests in claims if tests and slow.issuperset(tests)] == []
 
 
-def test_every_limit_with_a_column_of_tests_names_one() -> None:
+def test_every_limit_in_a_table_with_tests_names_a_test() -> None:
     claims = rows("limits.md")
     assert claims
     assert [claim for claim, tests in claims if not named(tests) and tests != "the same"] == []

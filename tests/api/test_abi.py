@@ -283,7 +283,7 @@ def test_a_batch_may_be_released_after_its_loader_was_closed(dataset: int) -> No
         (b'{"path": "a", "backend": "smoke"}', "smoke"),
     ],
 )
-def test_configurations_are_read_strictly(config: bytes, words: str) -> None:
+def test_a_configuration_with_a_mistake_is_refused(config: bytes, words: str) -> None:
     code, text = opened("hr_dataset_open", config)
     assert (code, words in text) == (5, True), text
 
@@ -379,7 +379,7 @@ def test_a_label_moves_as_the_image_of_its_view_does() -> None:
     assert len(set(flipped)) == 2
 
 
-def test_a_dataset_may_be_closed_under_its_loader(packed: Path) -> None:
+def test_a_dataset_may_be_closed_before_its_loader(packed: Path) -> None:
     batch, error = abi.Batch(), abi.Error()
     with _opened("hr_dataset_open", {"path": str(packed)}) as handle:
         code, loader = opened("hr_loader_open", CONFIG, handle)

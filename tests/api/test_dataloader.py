@@ -440,7 +440,7 @@ class Stream(data.IterableDataset):
         return iter(range(9))
 
 
-def of_ones_own(folder: Path) -> dict[str, tuple[Any, str]]:
+def custom_datasets(folder: Path) -> dict[str, tuple[Any, str]]:
     def photos(**options: Any) -> datasets.ImageFolder:
         return datasets.ImageFolder(str(folder), **{"transform": tv.Compose(STEPS), **options})
 
@@ -480,7 +480,7 @@ def of_ones_own(folder: Path) -> dict[str, tuple[Any, str]]:
 def test_a_custom_dataset_gives_torchs_batches_with_one_warning_of_what_runs_in_python(
     folder: Path, name: str
 ) -> None:
-    dataset, reason = of_ones_own(folder)[name]
+    dataset, reason = custom_datasets(folder)[name]
     loader = hr.DataLoader(dataset, 5)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

@@ -74,7 +74,7 @@ def test_a_view_keeps_its_batch_unchanged_and_returns_the_memory_when_it_is_free
 
 
 @pytest.mark.parametrize("output", ["torch", "numpy"])
-def test_kept_labels_keep_no_images(packed: Path, output: str) -> None:
+def test_holding_labels_does_not_hold_the_memory_of_images(packed: Path, output: str) -> None:
     with hr.Loader(packed, 5, transform=CROP, output=output) as made:
         kept = [labels for _, labels in made]
         again = [labels for _, labels in made]

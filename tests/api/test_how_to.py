@@ -33,7 +33,7 @@ SAYS = {
 }
 
 
-def test_every_program_of_the_page_is_run_here() -> None:
+def test_every_program_of_the_how_to_page_is_run_in_this_file() -> None:
     assert set(PROGRAMS) == set(SAYS)
 
 

@@ -126,7 +126,7 @@ def test_the_second_image_is_cropped_flipped_and_turned_as_the_first(paired: hr.
     assert len(seen) > 4
 
 
-def test_the_same_image_twice_moves_as_one(folders: tuple[Path, Path]) -> None:
+def test_two_equal_images_of_a_pair_stay_equal(folders: tuple[Path, Path]) -> None:
     """At a scale of 1 with ops that resize, turn and pad; colour ops leave the second image
     unchanged."""
     recipe = [

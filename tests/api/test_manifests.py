@@ -94,6 +94,6 @@ def test_text_that_is_not_utf8_is_refused_with_its_row(tmp_path: Path) -> None:
         hr.pack(manifest(tmp_path, n=text), tmp_path / "packed")
 
 
-def test_a_table_without_rows_is_empty_and_says_so(tmp_path: Path) -> None:
+def test_a_table_without_rows_is_an_empty_dataset_error(tmp_path: Path) -> None:
     with pytest.raises(errors.EmptyDatasetError, match="the list of files has no rows"):
         hr.pack(manifest(tmp_path, 0), tmp_path / "packed")

@@ -94,7 +94,7 @@ def test_draw_numbers_are_in_the_key_of_the_augmentation(loader: int) -> None:
     assert first == third != second
 
 
-def test_seek_drops_what_was_submitted_and_sets_the_epoch(loader: int) -> None:
+def test_seek_drops_submitted_batches_and_sets_the_epoch(loader: int) -> None:
     submit(loader, [1])
     submit(loader, [2])
     assert _lib.library().hr_seek(loader, 6, 3, None) == 0

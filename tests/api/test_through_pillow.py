@@ -77,7 +77,7 @@ def test_a_folder_is_packed_with_pillows_pixels_and_such_images_are_counted(tmp_
     assert children() <= before
 
 
-def test_containers_are_packed_alike(tmp_path: Path) -> None:
+def test_images_in_containers_are_packed_through_pillow_too(tmp_path: Path) -> None:
     files = foreign() | native()
     with tarfile.open(tmp_path / "in.tar", "w") as archive:
         for name, data in sorted(files.items()):

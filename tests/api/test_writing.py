@@ -306,7 +306,7 @@ def test_a_writer_without_a_sample_makes_no_dataset(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_finished_writer_takes_no_more(tmp_path: Path) -> None:
+def test_a_finished_writer_takes_no_more_samples(tmp_path: Path) -> None:
     writer = hr.Writer(tmp_path / "p")
     writer.add(jpeg(20, 20))
     writer.finish()
@@ -316,7 +316,7 @@ def test_a_finished_writer_takes_no_more(tmp_path: Path) -> None:
         writer.finish()
 
 
-def test_threads_may_add_at_once(tmp_path: Path) -> None:
+def test_threads_may_add_samples_at_the_same_time(tmp_path: Path) -> None:
     with hr.Writer(tmp_path / "p") as writer:
 
         def add(part: int) -> None:

@@ -76,7 +76,7 @@ def test_hdf5_with_groups_and_other_orders_of_axes_is_read(tmp_path):
         ({"chunks": (5, 6, 7, 3), "scaleoffset": 0}, "scaleoffset"),
     ],
 )
-def test_hdf5_that_is_not_read_in_place_says_why(tmp_path, form, says):
+def test_the_error_for_hdf5_that_cannot_be_read_in_place_says_why(tmp_path, form, says):
     path = tmp_path / "set.h5"
     with h5py.File(path, "w") as file:
         file.create_dataset("images", data=IMAGES, **form)
@@ -477,7 +477,7 @@ def test_zarr_without_compression_is_read_in_place(tmp_path, version, chunks, sh
     check(tmp_path / "set.zarr" / "images", label=LABELS)
 
 
-def test_zarr_that_is_not_read_in_place_says_why(tmp_path):
+def test_the_error_for_zarr_that_cannot_be_read_in_place_says_why(tmp_path):
     zarr = pytest.importorskip("zarr")
     form = {"shape": IMAGES.shape, "dtype": "uint8"}
     packed = zarr.create_array(tmp_path / "z", chunks=(10, 6, 7, 3), **form)

@@ -52,7 +52,7 @@ def _used_twice(image: Any) -> Any:
     return part
 
 
-# What programs do to an image of Pillow's, of any size from 38 pixels a side; recorded or not.
+# What programs do to a Pillow image of at least 38 pixels a side; recorded or not.
 OPS: dict[str, Op] = {
     "crop": lambda image: image.crop((1, 2, 39, 40)),
     "crop beyond": lambda image: image.crop((-3, -2, 44, 50)),

@@ -46,7 +46,7 @@ def swapped(tensor: Any) -> Any:
     return tensor, other
 
 
-def still_known(tensor: Any) -> Any:
+def weak_reference_survives(tensor: Any) -> Any:
     """Whether a weak reference that was taken before the values came still leads to the tensor."""
     known = weakref.ref(tensor)
     total = float(tensor.double().sum())
@@ -95,7 +95,7 @@ ASKED: dict[str, Ask] = {
     "written to": written_to,
     "as out=": as_out,
     "swapped": swapped,
-    "a weak reference": still_known,
+    "a weak reference": weak_reference_survives,
     "cat": lambda tensor: torch.cat([tensor, tensor], 1),
     "stacked in another dimension": lambda tensor: torch.stack([tensor, tensor], 1),
     "stacked into a tensor": lambda tensor: torch.stack(

@@ -252,7 +252,7 @@ def test_files_that_only_pillow_reads_are_counted_and_warned_of_once(
     assert (stats["pillow_images"], stats["pillow_files"]) == (8, 3)
 
 
-class Calls(data.Dataset[Any]):
+class NotesCalls(data.Dataset[Any]):
     """Notes which samples were asked for and where, and tries another file in place of a bad
     one."""
 
@@ -273,7 +273,7 @@ class Calls(data.Dataset[Any]):
         return {"image": self.small(image), "index": index, "drawn": drawn}
 
 
-def adds_up(samples: list[Any]) -> Any:
+def changes_samples(samples: list[Any]) -> Any:
     """Changes its argument."""
     for sample in samples:
         sample["drawn"] += 1
@@ -281,7 +281,7 @@ def adds_up(samples: list[Any]) -> Any:
     return data.default_collate(samples)
 
 
-@pytest.mark.parametrize("collate", [data.default_collate, adds_up])
+@pytest.mark.parametrize("collate", [data.default_collate, changes_samples])
 @pytest.mark.parametrize("workers", [0, 1, 2])
 @pytest.mark.parametrize("small", [SMALL, SMALL_IMAGES])
 def test_the_batch_of_a_bad_file_is_made_again_in_the_same_process_with_the_same_draws(
@@ -290,7 +290,7 @@ def test_the_batch_of_a_bad_file_is_made_again_in_the_same_process_with_the_same
     whole = Path(paths[4]).read_bytes()
     del paths[9], paths[7]
     Path(paths[7]).write_bytes(whole)  # cut off, as number 4 is
-    dataset, kept = (Calls(paths, small, tmp_path / name) for name in ("calls", "torchs"))
+    dataset, kept = (NotesCalls(paths, small, tmp_path / name) for name in ("calls", "torchs"))
     torch.manual_seed(3)
     expected = list(data.DataLoader(kept, 5, num_workers=workers, collate_fn=collate))
     torch.manual_seed(3)

@@ -1,7 +1,7 @@
 """A program's own code runs once per call although images are made later, as with torch's loader.
 
 Collate functions that need values, transforms whose result is needed in a worker process, and what
-programs keep of deferred images.
+programs keep of recorded images.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ def test_a_collate_function_that_needs_values_finds_its_samples_unchanged(
     random.seed(1)
     expected = list(data.DataLoader(dataset, 5, collate_fn=takes_apart))
     random.seed(1)
-    # Its draws are those of the process that trains; `ahead=0` is torch's order there.
+    # Their draws are those of the training process; with `ahead=0` they come in torch's order.
     compared(dataset, expected=expected, collate_fn=takes_apart, num_workers=workers, ahead=0)
 
 
@@ -161,7 +161,7 @@ def test_a_collate_function_that_needs_an_images_pixels_finds_its_samples_unchan
     compared(dataset, expected=expected, strict=not workers, ahead=0, **options)
 
 
-def where(samples: list[Any]) -> Any:
+def pixels_and_process(samples: list[Any]) -> Any:
     """The images' pixels, and the process that has them."""
     worker = data.get_worker_info()
     names = [sample.pop("name") for sample in samples]
@@ -170,9 +170,9 @@ def where(samples: list[Any]) -> Any:
 
 
 def compared_in_workers(dataset: Any) -> list[Any]:
-    """The batches of torch's loader with ``where`` in two processes; ours must be the same."""
-    expected = list(data.DataLoader(dataset, 2, collate_fn=where, num_workers=2))
-    options = {"batch_size": 2, "collate_fn": where, "num_workers": 2}
+    """The batches of torch's loader with ``pixels_and_process``; ours must be the same."""
+    expected = list(data.DataLoader(dataset, 2, collate_fn=pixels_and_process, num_workers=2))
+    options = {"batch_size": 2, "collate_fn": pixels_and_process, "num_workers": 2}
     compared(dataset, expected=expected, strict=False, **options)
     return expected
 
@@ -389,12 +389,12 @@ def of_tensors(path: str, index: int) -> Any:
     return made + 1, grey.float().mean()
 
 
-def v2s(path: str, index: int) -> Any:
+def to_image_by_v2(path: str, index: int) -> Any:
     to_image = v2.Compose([v2.ToImage(), v2.ToDtype(torch.float32, scale=True)])
     return to_image(opened(path).resize((9, 8))) + 1
 
 
-def of_both(path: str, index: int) -> Any:
+def as_array_and_tensors(path: str, index: int) -> Any:
     """The same draws as an array, and as tensors made before and after it."""
     flip = tv.RandomHorizontalFlip(0.5)
     image = flip(opened(path)).resize((32, 24))
@@ -403,10 +403,17 @@ def of_both(path: str, index: int) -> Any:
     return [(before * 255).round().byte(), torch.from_numpy(array), F.pil_to_tensor(image)]
 
 
-MAKING = [catches_everything, tries_until_it_has_one, with_noise, of_one_channel, of_tensors, v2s]
+MAKING = [
+    catches_everything,
+    tries_until_it_has_one,
+    with_noise,
+    of_one_channel,
+    of_tensors,
+    to_image_by_v2,
+]
 
 
-def quiet(dataset: Any, **options: Any) -> list[Any]:
+def seeded_batches(dataset: Any, **options: Any) -> list[Any]:
     random.seed(5)
     np.random.seed(5)
     torch.manual_seed(5)
@@ -419,7 +426,7 @@ def test_code_of_a_sample_that_needs_values_runs_once_and_has_them(
     paths: list[str], make: Callable[[str, int], Any], workers: int
 ) -> None:
     dataset = Opens(paths, make)
-    expected = quiet(dataset, num_workers=workers)
+    expected = seeded_batches(dataset, num_workers=workers)
     random.seed(5)
     np.random.seed(5)
     torch.manual_seed(5)
@@ -432,7 +439,7 @@ def test_everything_made_of_an_image_has_the_same_draws_also_if_an_array_is_need
 ) -> None:
     import headrace as hr
 
-    loader = hr.DataLoader(Opens(paths * 2, of_both), 4, num_workers=workers)
+    loader = hr.DataLoader(Opens(paths * 2, as_array_and_tensors), 4, num_workers=workers)
     try:
         for before, array, behind in loader:
             assert before.equal(array)
@@ -459,7 +466,7 @@ def test_code_of_a_stream_that_needs_values_runs_once_and_has_them(
     paths: list[str], make: Callable[[str, int], Any], workers: int
 ) -> None:
     dataset = Stream(paths, make)
-    expected = quiet(dataset, num_workers=workers)
+    expected = seeded_batches(dataset, num_workers=workers)
     random.seed(5)
     np.random.seed(5)
     torch.manual_seed(5)

@@ -257,7 +257,7 @@ MATERIALISED: dict[str, Callable[[Any], Any]] = {
 }
 
 
-class Does(data.Dataset[Any]):
+class OneOpEach(data.Dataset[Any]):
     """One picture; each sample does something else to it."""
 
     def __init__(self, ops: dict[str, Callable[[Any], Any]], end: Callable[[Any], Any]) -> None:
@@ -278,23 +278,23 @@ def tensor(made: Any) -> Any:
 
 @pytest.mark.parametrize("workers", [0, 1])
 def test_recorded_functions_give_the_functions_own_bytes(workers: int) -> None:
-    compared(Does(RECORDED, tensor), batch_size=None, num_workers=workers)
+    compared(OneOpEach(RECORDED, tensor), batch_size=None, num_workers=workers)
 
 
 @pytest.mark.parametrize("workers", [0, 1])
 def test_pixels_needed_after_a_function_are_the_functions_own(workers: int) -> None:
-    every = Does(RECORDED | MATERIALISED, np.array)
+    every = OneOpEach(RECORDED | MATERIALISED, np.array)
     compared(every, strict=False, batch_size=None, num_workers=workers)
 
 
 @pytest.mark.parametrize("workers", [0, 1])
 def test_images_that_functions_return_are_the_functions_own(workers: int) -> None:
-    every = Does(RECORDED | MATERIALISED, lambda made: made)
+    every = OneOpEach(RECORDED | MATERIALISED, lambda made: made)
     compared(every, strict=False, batch_size=None, num_workers=workers)
 
 
 def test_other_arguments_of_the_same_functions_are_not_recorded() -> None:
-    every = Does(MATERIALISED, tensor)
+    every = OneOpEach(MATERIALISED, tensor)
     with contextlib.closing(hr.DataLoader(every, batch_size=None)) as loader:
         for place, name in enumerate(MATERIALISED):
             assert not loader.explain(place).native, name
@@ -322,8 +322,8 @@ def test_an_in_place_normalize_changes_every_reference_and_view_but_no_earlier_s
     workers: int,
 ) -> None:
     both = {"names": in_place, "a view": in_place_beside_a_part}
-    compared(Does(both, lambda made: made), strict=False, batch_size=None, num_workers=workers)
-    with contextlib.closing(hr.DataLoader(Does(both, lambda made: made))) as loader:
+    compared(OneOpEach(both, lambda made: made), strict=False, batch_size=None, num_workers=workers)
+    with contextlib.closing(hr.DataLoader(OneOpEach(both, lambda made: made))) as loader:
         assert loader.explain(0).native
 
 
@@ -339,14 +339,14 @@ def test_autocontrast_that_ignores_black_equals_pillows() -> None:
     dull, file = images.pixels(61, 47) // 2 + 60, io.BytesIO()
     dull[:9] = 0
     Image.fromarray(dull).save(file, "PNG")
-    on_black = Does(CONTRASTS, lambda made: made)
+    on_black = OneOpEach(CONTRASTS, lambda made: made)
     on_black.picture = file.getvalue()
     compared(on_black, strict=False, batch_size=None)
 
 
 @pytest.mark.parametrize("workers", [0, 1])
 def test_numpy_numbers_are_recorded_where_pillow_and_torchvision_accept_them(workers: int) -> None:
-    compared(Does(NUMPYS, tensor), batch_size=None, num_workers=workers)
+    compared(OneOpEach(NUMPYS, tensor), batch_size=None, num_workers=workers)
 
 
 @pytest.mark.parametrize("name", NUMPYS_IN_PYTHON)
@@ -359,7 +359,7 @@ def test_numpy_numbers_that_are_refused_or_of_lower_precision_act_as_without_rec
         except Exception as failure:
             return f"{type(failure).__name__}: {failure}"
 
-    does = Does({name: answer}, lambda made: made)
+    does = OneOpEach({name: answer}, lambda made: made)
     compared(does, strict=False, batch_size=None)
 
 
@@ -413,7 +413,7 @@ def test_a_gaussian_blur_called_directly_is_native_and_equals_torchvisions_but_f
     workers: int,
 ) -> None:
     """torch's own values depend on the CPU: docs/exactness.md."""
-    blurs = Does(BLURS, F.pil_to_tensor)
+    blurs = OneOpEach(BLURS, F.pil_to_tensor)
     options: dict[str, Any] = {"batch_size": None, "num_workers": workers}
     with contextlib.closing(hr.DataLoader(blurs, strict=True, **options)) as loader:
         found = list(loader)
@@ -428,7 +428,9 @@ def test_a_gaussian_blur_called_directly_is_native_and_equals_torchvisions_but_f
 
 def test_a_blur_that_torch_refuses_is_refused_with_its_message() -> None:
     for wrong in ([4, 4], [3, 0], [201, 3], [3]):
-        blurs = Does({"wrong": lambda image, wrong=wrong: F.gaussian_blur(image, wrong)}, tensor)
+        blurs = OneOpEach(
+            {"wrong": lambda image, wrong=wrong: F.gaussian_blur(image, wrong)}, tensor
+        )
         said = []
         for kind in (data.DataLoader, hr.DataLoader):
             with pytest.raises((ValueError, RuntimeError)) as failure:
@@ -452,7 +454,7 @@ def test_functions_for_images_and_tensors_return_the_same_class_as_torchvision(
     workers: int,
 ) -> None:
     options: dict[str, Any] = {"batch_size": None, "num_workers": workers}
-    does = Does(TENSORS, lambda made: made)
+    does = OneOpEach(TENSORS, lambda made: made)
     expected = list(data.DataLoader(does, **options))
     with contextlib.closing(hr.DataLoader(does, **options)) as loader:
         for made, theirs in zip(loader, expected, strict=True):

@@ -66,7 +66,7 @@ def test_a_header_ends_at_the_byte_up_to_which_pillow_reads(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("kind", ["jpeg", "png", "webp"])
-def test_a_damaged_header_is_never_said_to_end_elsewhere_than_by_pillow(kind: str) -> None:
+def test_the_end_of_a_damaged_header_is_that_of_pillow_or_unknown(kind: str) -> None:
     for data in islice(damaged(kind, 5), 1000):
         _, behind = header.read(data) or (None, None)
         if behind is not None:
@@ -74,7 +74,7 @@ def test_a_damaged_header_is_never_said_to_end_elsewhere_than_by_pillow(kind: st
 
 
 @pytest.mark.parametrize("kind", ["jpeg", "png", "webp"])
-def test_a_damaged_file_is_never_described_otherwise_than_by_pillow(kind: str) -> None:
+def test_a_damaged_file_is_described_as_by_pillow_or_not_at_all(kind: str) -> None:
     said = 0
     for data in islice(damaged(kind, 5), 3000):
         found = header.read(data)
@@ -137,7 +137,7 @@ def test_an_open_file_is_settled_while_its_path_still_leads_to_it(tmp_path: Path
     header.close(answer)  # nothing is left to close
 
 
-def test_a_file_that_nobody_settles_is_closed_with_its_owner(tmp_path: Path) -> None:
+def test_an_unsettled_file_is_closed_with_its_owner(tmp_path: Path) -> None:
     path = os.fsencode(tmp_path / "image")
     (tmp_path / "image").write_bytes(images.jpeg(20, 10))
     opened = source.opened(path, path)

@@ -143,7 +143,7 @@ def test_each_epoch_draws_anew_and_a_seed_repeats_them_with_any_number_of_worker
     assert not equal(epochs[0][1], epochs[0][2])
 
 
-class Looking(Named):
+class NeedsPixels(Named):
     """Needs the pixels of every second image after its random crop."""
 
     def __init__(self, paths: list[str]) -> None:
@@ -157,17 +157,19 @@ class Looking(Named):
         return self.still(image), index, mean
 
 
-class LookingStream(data.IterableDataset[Any]):
+class NeedsPixelsStream(data.IterableDataset[Any]):
     """The same samples in order, with at most one worker."""
 
     def __init__(self, paths: list[str]) -> None:
-        self.samples = Looking(paths)
+        self.samples = NeedsPixels(paths)
 
     def __iter__(self) -> Iterator[Any]:
         return (self.samples[index] for index in range(len(self.samples)))
 
 
-@pytest.mark.parametrize(("made", "workers"), [(Looking, 1), (Looking, 2), (LookingStream, 1)])
+@pytest.mark.parametrize(
+    ("made", "workers"), [(NeedsPixels, 1), (NeedsPixels, 2), (NeedsPixelsStream, 1)]
+)
 def test_draws_of_native_samples_do_not_depend_on_earlier_samples_of_their_worker(
     paths: list[str], made: Any, workers: int
 ) -> None:
@@ -242,7 +244,7 @@ def test_indices_of_any_type_give_the_same_draws_in_every_process(paths: list[st
 # ---- where and when ------------------------------------------------------------------------------
 
 
-class OfBatches(data.Dataset[Any]):
+class IndexTypes(data.Dataset[Any]):
     """Each sample says of which type its batch's indices were."""
 
     def __init__(self, paths: list[str]) -> None:
@@ -268,7 +270,7 @@ def test_getitems_gets_the_indices_in_the_batch_samplers_own_type(
 
     def made(of: Any) -> list[Any]:
         sampler = [kind(numbers) for numbers in batches]
-        return list(of(OfBatches(paths), batch_sampler=sampler, collate_fn=list))
+        return list(of(IndexTypes(paths), batch_sampler=sampler, collate_fn=list))
 
     expected, found = made(data.DataLoader), made(hr.DataLoader)
     named = [[sample[0] for sample in batch] for batch in found]
@@ -312,7 +314,7 @@ def test_the_code_of_a_dataset_without_images_runs_no_batch_ahead(paths: list[st
             assert len(dataset.asked) == min(COUNT, 2 * number)
 
 
-class OfPixels(Named):
+class FromArrays(Named):
     """Images made of arrays, as datasets of small images keep them in memory."""
 
     def __getitem__(self, index: int) -> Any:
@@ -323,7 +325,7 @@ def test_a_waiting_sample_adds_few_objects_for_pythons_garbage_collector() -> No
     """The collector looks at each of them again and again, and so at the program's own."""
 
     def alive(ahead: int) -> int:
-        with loader(OfPixels(["name"] * 640), batch_size=64, ahead=ahead, strict=True) as made:
+        with loader(FromArrays(["name"] * 640), batch_size=64, ahead=ahead, strict=True) as made:
             batches = iter(made)
             next(batches), next(batches)
             gc.collect()
@@ -360,7 +362,7 @@ def test_seeded_code_of_a_dataset_draws_the_same_numbers_as_under_torchs_loader(
     assert equal(found[0], found[1])
 
 
-class Told(Named):
+class WithWorkerInfo(Named):
     """Each sample says which worker made it, and whether its worker info has the program's
     dataset."""
 
@@ -371,7 +373,7 @@ class Told(Named):
 
 
 def test_worker_info_has_torchs_ids_and_the_programs_own_dataset(paths: list[str]) -> None:
-    with loader(Told(paths), num_workers=2, strict=True) as made:
+    with loader(WithWorkerInfo(paths), num_workers=2, strict=True) as made:
         found = [(ids.tolist(), own.tolist()) for _, ids, own in made]
     assert [ids for ids, _ in found] == [[n % 2] * (3 if n == 5 else 4) for n in range(6)]
     assert all(all(own) for _, own in found)

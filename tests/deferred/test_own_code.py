@@ -364,7 +364,9 @@ def test_recorded_operations_give_pillows_bytes(paths: list[str], what: str) -> 
 
 @pytest.mark.parametrize("what", RECORDED | MATERIALISED)
 @pytest.mark.parametrize("behind", ["array", "PIL image"])
-def test_operations_that_need_pixels_get_pillows(paths: list[str], what: str, behind: str) -> None:
+def test_operations_that_need_pixels_get_pillows_pixels(
+    paths: list[str], what: str, behind: str
+) -> None:
     op = (RECORDED | MATERIALISED)[what]
     if behind == "array":
         compared(Opens(paths, lambda path, index: np.asarray(op(Image.open(path)))), strict=False)

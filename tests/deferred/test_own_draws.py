@@ -57,7 +57,7 @@ def forked(path: str, index: int) -> Any:
     return inside, DRAWS(opened(path)), torch.rand(1)
 
 
-def seeded_by_a_number_that_was_drawn(path: str, index: int) -> Any:
+def seeded_by_a_drawn_number(path: str, index: int) -> Any:
     seed = int(torch.randint(1 << 30, (1,)))
     views = []
     for _ in range(2):
@@ -72,7 +72,7 @@ def before_it_opens(path: str, index: int) -> Any:
     return DRAWS(image), float(torch.rand(1))
 
 
-def by_the_generators_own_method(path: str, index: int) -> Any:
+def by_the_generators_method(path: str, index: int) -> Any:
     torch.default_generator.manual_seed(1000 + index)
     image = DRAWS(opened(path))
     torch.default_generator.manual_seed(1000 + index)
@@ -99,10 +99,10 @@ def by_pythons_state(path: str, index: int) -> Any:
 
 
 PROGRAMS: list[Callable[[str, int], Any]] = [
-    by_the_generators_own_method,
+    by_the_generators_method,
     by_pythons_seed,
     by_pythons_state,
-    *(image_and_mask, forked, seeded_by_a_number_that_was_drawn, before_it_opens),
+    *(image_and_mask, forked, seeded_by_a_drawn_number, before_it_opens),
 ]
 
 

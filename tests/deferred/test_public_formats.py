@@ -1,4 +1,4 @@
-"""Loading sections in the shapes of public programs whose images are in no folder of classes."""
+"""Loading sections like those of public programs whose images are not in folders of classes."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def decoded(value: dict[str, Any]) -> Any:
 
 
 class OverColumns:
-    """What programs give to ``with_transform``."""
+    """A function as programs give it to ``with_transform``."""
 
     def __init__(self, chances: Chances) -> None:
         crop = tv.RandomResizedCrop(32, chances.scale)
@@ -152,7 +152,7 @@ def test_open_clip_csv(paths: list[str], tmp_path: Path, workers: int) -> None:
     draws("open_clip csv", train(DRAWN), num_workers=workers)
     runs("open_clip csv", train(CERTAIN), num_workers=workers)
     runs("open_clip csv", Captioned(listing, tv.Compose(evaluation)), num_workers=workers)
-    if workers:  # without them, what follows in a folder's Compose runs in Python threads
+    if workers:  # without workers the rest of a folder's Compose runs in threads
         folder = datasets.ImageFolder(Path(paths[0]).parents[1], tv.Compose(evaluation))
         runs("open_clip csv", folder, num_workers=workers)
 

@@ -98,7 +98,7 @@ def test_transforms_after_a_python_op_are_drawn_by_the_engine_with_the_seed(root
     assert len(places) > FILES // 2
 
 
-class Says(data.Dataset[Any]):
+class MadeInPython(data.Dataset[Any]):
     """Transforms an image that was made in Python, and then changes the image."""
 
     def __init__(self, transform: Any, info: dict[Any, Any]) -> None:
@@ -117,9 +117,9 @@ class Says(data.Dataset[Any]):
 
 @pytest.mark.parametrize("workers", [0, 2])
 def test_a_transform_sees_the_image_as_it_was_when_the_transform_was_called(workers: int) -> None:
-    resized = Says(tv.Compose([tv.Resize((20, 20)), tv.ToTensor()]), {})
+    resized = MadeInPython(tv.Compose([tv.Resize((20, 20)), tv.ToTensor()]), {})
     compared(resized, strict=False, num_workers=workers)
-    images_too = Says(tv.Resize((20, 20)), {"dpi": (3, 4), "words": ["a"]})
+    images_too = MadeInPython(tv.Resize((20, 20)), {"dpi": (3, 4), "words": ["a"]})
     options: dict[str, Any] = {"num_workers": workers, "collate_fn": list}
     with contextlib.closing(hr.DataLoader(images_too, 3, **options)) as loader:
         (found,) = loader
@@ -143,7 +143,7 @@ def test_an_image_that_is_large_or_of_another_class_or_mode_stays_in_python(
         return made
 
     def dataset(op: Callable[[Any], Any]) -> Any:
-        return Says(lambda image: end(op(image)), {})
+        return MadeInPython(lambda image: end(op(image)), {})
 
     for op, native in (
         (lambda image: image.point(lambda value: value), True),

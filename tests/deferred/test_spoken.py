@@ -122,23 +122,23 @@ class Stream(data.IterableDataset[Any]):
             yield TENSOR(self.transform(opened(path)))
 
 
-class OfAName(Stream):
+class ByGlobalName(Stream):
     def __iter__(self) -> Iterator[Any]:
         for path in self.paths:
             yield TENSOR(OF_A_STREAM(opened(path)))
 
 
-class OnlyThere(Inverts):
+class OnlyInAStream(Inverts):
     def __call__(self, image: Any) -> Any:
         return Image.fromarray(255 - np.asarray(image))
 
     __headrace__ = Inverts.__headrace__
 
 
-OF_A_STREAM = OnlyThere()
+OF_A_STREAM = OnlyInAStream()
 
 
-@pytest.mark.parametrize("kind", [Stream, OfAName])
+@pytest.mark.parametrize("kind", [Stream, ByGlobalName])
 def test_a_streams_transform_is_native_too(paths: list[str], kind: Any) -> None:
     compared(kind(paths))
 

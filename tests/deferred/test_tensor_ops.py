@@ -737,16 +737,16 @@ def test_any_chain_of_ops_and_writes_gives_torchs_bytes(
     assert same(found, expected), "written to later, one is not seen in another"
 
 
-def of_one_another(x: Any, step: Callable[[Any], Any]) -> Any:
+def in_a_long_chain(x: Any, step: Callable[[Any], Any]) -> Any:
     for _ in range(1500):
         x = step(x)
     return x
 
 
 LONG: dict[str, Callable[[Any], Any]] = {
-    "views": lambda x: (x, (y := of_one_another(x, lambda x: x[None][0])), zeroed(y[1:])),
-    "results": lambda x: (zeroed(x[0]), (y := of_one_another(x, lambda x: x + 1)), zeroed(y[1:])),
-    "flips": lambda x: of_one_another(x * 2, lambda x: x.flip(-1)),
+    "views": lambda x: (x, (y := in_a_long_chain(x, lambda x: x[None][0])), zeroed(y[1:])),
+    "results": lambda x: (zeroed(x[0]), (y := in_a_long_chain(x, lambda x: x + 1)), zeroed(y[1:])),
+    "flips": lambda x: in_a_long_chain(x * 2, lambda x: x.flip(-1)),
 }
 
 

@@ -66,7 +66,7 @@ KINDS = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_work_of_scans_is_limited_to_the_block(kind: str) -> None:
+def test_the_limit_of_scans_is_exact_to_one_block(kind: str) -> None:
     data = KINDS[kind]()
     blocks = work(data)
     hr.functional.decode(data, limits={"max_scan_blocks": blocks})

@@ -45,7 +45,7 @@ class Stop(Exception):
 
 
 class Case:
-    """A loader, what iterates it, and the rows of its batches."""
+    """A loader, an iterable over it, and a function for the rows of its batches."""
 
     def __init__(self, loader: Any, rows: Callable[[Any], list[int]]) -> None:
         self.loader, self.rows = loader, rows

@@ -29,7 +29,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("megabytes", [64, 1])
-def test_batches_of_154_mb_come_with_a_dev_shm_of_so_many_mb(folder: Path, megabytes: int) -> None:
+def test_batches_of_154_mb_come_although_dev_shm_is_smaller(folder: Path, megabytes: int) -> None:
     mount = f"mount -t tmpfs -o size={megabytes}m tmpfs /dev/shm"
     found = processes.run(LOAD, folder, prefix=processes.in_mount_namespace(mount), timeout=120)
     assert found.strip() == f"{[(256, 3, 224, 224)] * 2 + [(8, 3, 224, 224)]} {megabytes << 20}"

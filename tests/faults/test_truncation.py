@@ -15,7 +15,7 @@ from headrace import errors
 
 
 def split_idat(png: bytes, parts: int) -> bytes:
-    """The same PNG with its image data in so many IDAT chunks."""
+    """The same PNG with its image data divided into that many IDAT chunks."""
     at = png.index(b"IDAT") - 4
     size = int.from_bytes(png[at : at + 4], "big")
     body = png[at + 8 : at + 8 + size]

@@ -85,7 +85,7 @@ def test_fields_of_a_list_are_in_the_batches_of_a_loader(tmp_path: Path) -> None
     assert np.asarray(fields["score"]).tolist() == [0.5, 1.5, 2.5]
 
 
-def test_a_list_without_labels_says_so(tmp_path: Path) -> None:
+def test_a_list_without_labels_gives_a_warning(tmp_path: Path) -> None:
     root = images.write_tree(tmp_path / "of", {"a.jpg": content(0)})
     (root / "metadata.csv").write_text("file_name,text\na.jpg,x\n")
     with pytest.warns(UserWarning, match='no column "label", so every label is -1'):

@@ -158,7 +158,7 @@ def agree(name: str, version: int, array: Any, given: dict[str, Any]) -> bool:
 
 
 @pytest.mark.parametrize("name", ARGUMENTS)
-def test_this_function_gives_torchvisions_bytes_or_says_why_not(name: str) -> None:
+def test_each_function_gives_torchvisions_bytes_or_says_why_not(name: str) -> None:
     taken = 0
 
     @settings(max_examples=DRAWS, deadline=None, derandomize=True, database=None)

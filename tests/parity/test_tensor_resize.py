@@ -94,8 +94,7 @@ def tensor_of(path: Path) -> torch.Tensor:
 def test_a_crop_of_a_resized_tensor_has_the_weights_of_the_whole_resize(
     folder: Path, name: str, size: tuple[int, int]
 ) -> None:
-    # At the edges weights are greater than in the middle, and may reduce the precision of those
-    # there.
+    # At the edges weights are greater than in the middle; there they may cost all weights a bit.
     steps = [t.Resize(size, f"tensor-{name}"), t.CenterCrop(3)]
     with hr.Loader(folder, 4, transform=steps, dtype="uint8", num_threads=2) as loader:
         found = torch.cat([batch.clone() for batch, _ in loader])
