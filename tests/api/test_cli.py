@@ -270,7 +270,7 @@ def test_help_says_what_can_be_packed() -> None:
     assert "pack" in run(status=2).stdout
 
 
-def test_the_printed_versions_are_those_of_the_package_and_the_engines_format(packed: Path) -> None:
+def test_the_version_printed_and_the_version_in_a_dataset_are_the_packages(packed: Path) -> None:
     assert run("--version").stdout == f"headrace {hr.__version__}\n"
     with hr.Dataset(packed) as dataset:
         assert dataset.info["created_by"] == f"headrace {hr.__version__}"

@@ -16,7 +16,7 @@ BATCHES = [np.zeros((4, 8))]
 
 
 @pytest.mark.parametrize(
-    "rate", [0, -5, math.nan, 1e308, pytest.param(10**400, id="an int beyond floats")]
+    "rate", [0, -5, math.nan, 1e308, pytest.param(10**400, id="an int too large for a float")]
 )
 def test_an_impossible_rate_is_refused_with_its_unit(folder: Path, rate: Any) -> None:
     words = r"^rate=.*: a number of images a second, more than 0 and at most 1,000,000,000,000, was"

@@ -166,7 +166,10 @@ def test_a_file_system_in_memory_is_reported_and_has_no_cold_rate() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("one_by_one", "expected"),
-    [pytest.param(False, 640, id="waits for no other"), pytest.param(True, 50, id="waits")],
+    [
+        pytest.param(False, 640, id="independent reads"),
+        pytest.param(True, 50, id="one read at a time"),
+    ],
 )
 def test_the_rate_of_reads_counts_only_the_time_in_which_all_readers_have_work(
     one_by_one: bool, expected: float, tmp_path: Path

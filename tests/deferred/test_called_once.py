@@ -170,7 +170,7 @@ def pixels_and_process(samples: list[Any]) -> Any:
 
 
 def compared_in_workers(dataset: Any) -> list[Any]:
-    """The batches of torch's loader with ``pixels_and_process``; ours must be the same."""
+    """The batches of torch's loader with ``pixels_and_process`` in two workers; ours are equal."""
     expected = list(data.DataLoader(dataset, 2, collate_fn=pixels_and_process, num_workers=2))
     options = {"batch_size": 2, "collate_fn": pixels_and_process, "num_workers": 2}
     compared(dataset, expected=expected, strict=False, **options)

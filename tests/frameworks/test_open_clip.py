@@ -41,7 +41,7 @@ def test_a_training_pipeline_runs_natively_as_a_whole() -> None:
     assert images.shape == (8, 3, 64, 64)
 
 
-def test_timms_training_pipeline_for_open_clip_runs_natively_too() -> None:
+def test_open_clips_training_pipeline_by_timm_runs_natively_too() -> None:
     pipeline = image_transform(64, is_train=True, aug_cfg=AugmentationCfg(use_timm=True))
     dataset = datasets.ImageFolder(str(FOLDER), pipeline)
     images, _ = next(iter(hr.DataLoader(dataset, 8, strict=True, num_workers=1)))

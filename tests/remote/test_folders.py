@@ -147,9 +147,7 @@ def test_an_index_of_objects_needs_a_destination_and_an_address_with_images(
         hr.index("s3://photos/set", tmp_path / "away.hr", storage=storage)
 
 
-def test_a_folder_on_a_web_server_is_refused_because_it_cannot_be_listed(
-    bucket: Path, tmp_path: Path
-) -> None:
+def test_a_folder_on_a_web_server_cannot_be_indexed(bucket: Path, tmp_path: Path) -> None:
     store = Store(bucket)
     try:
         with pytest.raises(errors.HeadraceError):
