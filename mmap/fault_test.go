@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func TestFileCutWhileOpenIsTruncatedAThousandTimesWithoutASignal(t *testing.T) {
+func TestAFileCutWhileItIsOpenIsATruncationErrorAndRaisesNoSignal(t *testing.T) {
 	eachBackend(t, func(t *testing.T, o Options) {
 		const size = 100_000
 		data := content(size)
@@ -47,7 +47,7 @@ func TestFileCutWhileOpenIsTruncatedAThousandTimesWithoutASignal(t *testing.T) {
 	})
 }
 
-func TestFileEmptiedWhileOpenIsTruncated(t *testing.T) {
+func TestAFileEmptiedWhileItIsOpenIsATruncationError(t *testing.T) {
 	eachBackend(t, func(t *testing.T, o Options) {
 		path, b := write(t, content(10_000)), buffer(t)
 		f := open(t, path, o)
@@ -60,7 +60,7 @@ func TestFileEmptiedWhileOpenIsTruncated(t *testing.T) {
 	})
 }
 
-func TestFileReplacedByRenameStaysTheOneThatWasOpened(t *testing.T) {
+func TestAnOpenFileIsStillReadAfterARenameReplacedIt(t *testing.T) {
 	eachBackend(t, func(t *testing.T, o Options) {
 		data := content(10_000)
 		path, b := write(t, data), buffer(t)
@@ -73,7 +73,7 @@ func TestFileReplacedByRenameStaysTheOneThatWasOpened(t *testing.T) {
 	})
 }
 
-func TestFileThatGrewShowsItsOldExtentOnly(t *testing.T) {
+func TestAnOpenFileThatGrewIsReadOnlyUpToItsOldLength(t *testing.T) {
 	eachBackend(t, func(t *testing.T, o Options) {
 		path, b := write(t, content(100)), buffer(t)
 		f := open(t, path, o)
@@ -85,7 +85,7 @@ func TestFileThatGrewShowsItsOldExtentOnly(t *testing.T) {
 	})
 }
 
-func TestExhaustedDescriptorsAreAnErrorAndThenWorkAgain(t *testing.T) {
+func TestAnOpenWithoutFreeDescriptorsFailsAndLaterReadsWorkAgain(t *testing.T) {
 	eachBackend(t, func(t *testing.T, o Options) {
 		path, b := write(t, content(100)), buffer(t)
 		var before unix.Rlimit
@@ -119,10 +119,10 @@ func TestExhaustedDescriptorsAreAnErrorAndThenWorkAgain(t *testing.T) {
 	})
 }
 
-// The limit is of the address space and leaves 1 GiB: a call of mmap that fails whoever makes it would
-// meet the Go runtime, too, which maps memory for a thread whenever it likes and ends the process.
-func TestMemoryThatIsNotThereIsAnErrorAndThenReadsWorkAgain(t *testing.T) {
-	emptyWorldAfter(t)
+// The limit is on the address space and leaves 1 GiB. If every call of mmap failed, the Go runtime's calls
+// would fail, too: it maps memory for a thread whenever it likes, and ends the process if it cannot.
+func TestAReadWithoutEnoughMemoryFailsAndLaterReadsWorkAgain(t *testing.T) {
+	checkNoLeaks(t)
 	path, b := write(t, content(50_000)), buffer(t)
 	require.NoError(t, os.Truncate(path, 4<<30)) // a hole takes no room
 	f := open(t, path, Options{Backend: Pread})
@@ -140,8 +140,8 @@ func TestMemoryThatIsNotThereIsAnErrorAndThenReadsWorkAgain(t *testing.T) {
 	assert.True(t, bytes.Equal(content(50_000)[4000:44_000], view.Bytes()))
 }
 
-func TestWholeFileReadsAsItsBytesWithinTheLimit(t *testing.T) {
-	emptyWorldAfter(t)
+func TestReadWholeGivesTheBytesOfFilesUpToTheLimit(t *testing.T) {
+	checkNoLeaks(t)
 	b := buffer(t)
 	for _, n := range []int{0, 1, 4096, 262_144, 262_145, 1 << 20, 3} {
 		data := content(n)
@@ -160,7 +160,7 @@ func TestWholeFileReadsAsItsBytesWithinTheLimit(t *testing.T) {
 	assert.ErrorIs(t, err, unix.EINVAL)
 }
 
-func TestChangedFileIsStaleAndSaysHow(t *testing.T) {
+func TestAFileOfAnotherSizeIsStaleAndTheErrorNamesBothSizes(t *testing.T) {
 	path, b := write(t, content(100)), buffer(t)
 	status, err := os.Stat(path)
 	require.NoError(t, err)
@@ -173,8 +173,8 @@ func TestChangedFileIsStaleAndSaysHow(t *testing.T) {
 	assert.ErrorContains(t, err, "(expected 99 bytes, found 100)")
 }
 
-func TestBufferGrowsByPowersOfTwoAndIsCounted(t *testing.T) {
-	emptyWorldAfter(t)
+func TestABufferGrowsByPowersOfTwoAndItsBytesAreCounted(t *testing.T) {
+	checkNoLeaks(t)
 	before := BufferBytes()
 	var b Buffer
 	for _, c := range [][2]int64{{1, 262_144}, {262_144, 262_144}, {524_288, 524_288}, {5, 524_288}, {524_289, 1 << 20}, {3 << 20, 4 << 20}} {

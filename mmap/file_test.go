@@ -17,14 +17,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// eachBackend runs one test over both backends: they have one meaning.
+// eachBackend runs one test over both backends, which must behave the same.
 func eachBackend(t *testing.T, test func(t *testing.T, o Options)) {
 	for _, backend := range []Backend{Mapped, Pread} {
 		t.Run(backend.String(), func(t *testing.T) {
 			if backend == Mapped && !canPopulate() {
 				t.Skip("this kernel cannot populate")
 			}
-			emptyWorldAfter(t)
+			checkNoLeaks(t)
 			test(t, Options{Backend: backend})
 		})
 	}
@@ -61,7 +61,7 @@ func buffer(t *testing.T) *Buffer {
 	return b
 }
 
-func TestEveryRangeReadsTheBytesOfTheFile(t *testing.T) {
+func TestEveryRangeIsReadAsTheBytesOfTheFile(t *testing.T) {
 	eachBackend(t, func(t *testing.T, o Options) {
 		data := content(40_961)
 		for _, o.Sequential = range []bool{false, true} {
@@ -83,7 +83,7 @@ func TestEveryRangeReadsTheBytesOfTheFile(t *testing.T) {
 	})
 }
 
-func TestRangeOutsideTheFileIsAnErrorThatSaysWhere(t *testing.T) {
+func TestARangeOutsideTheFileIsAnErrorWithPathAndOffset(t *testing.T) {
 	eachBackend(t, func(t *testing.T, o Options) {
 		f, b := open(t, write(t, content(100)), o), buffer(t)
 		for _, r := range [][2]int64{{-1, 1}, {0, -1}, {0, 101}, {100, 1}, {101, 0}, {99, 2}, {1, math.MaxInt64},
@@ -99,7 +99,7 @@ func TestRangeOutsideTheFileIsAnErrorThatSaysWhere(t *testing.T) {
 	})
 }
 
-func TestEmptyFileOpensAndHoldsNothing(t *testing.T) {
+func TestAnEmptyFileOpensAndHasNoBytes(t *testing.T) {
 	eachBackend(t, func(t *testing.T, o Options) {
 		f, b := open(t, write(t, nil), o), buffer(t)
 		assert.Zero(t, f.Size())
@@ -111,7 +111,7 @@ func TestEmptyFileOpensAndHoldsNothing(t *testing.T) {
 	})
 }
 
-func TestWhatIsNoRegularFileIsRefusedAtOnce(t *testing.T) {
+func TestAnythingButARegularFileIsRefusedAtOnce(t *testing.T) {
 	fifo := filepath.Join(t.TempDir(), "fifo")
 	require.NoError(t, unix.Mkfifo(fifo, 0o600))
 	eachBackend(t, func(t *testing.T, o Options) {
@@ -128,7 +128,7 @@ func TestWhatIsNoRegularFileIsRefusedAtOnce(t *testing.T) {
 	})
 }
 
-func TestCloseDuringUseLeavesViewsReadableAndRefusesNewReads(t *testing.T) {
+func TestCloseLeavesViewsInUseReadableAndRefusesNewReads(t *testing.T) {
 	eachBackend(t, func(t *testing.T, o Options) {
 		data := content(1 << 20)
 		f := open(t, write(t, data), o)
@@ -192,7 +192,7 @@ func TestReadsAllocateNothingOnTheGoHeap(t *testing.T) {
 	})
 }
 
-func TestReadDelayIsWaitedBeforeEveryRead(t *testing.T) {
+func TestEveryReadWaitsForTheReadDelay(t *testing.T) {
 	eachBackend(t, func(t *testing.T, o Options) {
 		o.ReadDelay = 20 * time.Millisecond
 		path, b := write(t, content(100)), buffer(t)

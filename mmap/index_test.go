@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func TestIndexShowsTheWholeFileUntilItIsClosed(t *testing.T) {
-	emptyWorldAfter(t)
+func TestAnOpenIndexHasTheBytesOfItsWholeFile(t *testing.T) {
+	checkNoLeaks(t)
 	for _, n := range []int{0, 1, 4096, 1 << 20} {
 		data := content(n)
 		index, err := OpenIndex(write(t, data))
@@ -24,7 +24,7 @@ func TestIndexShowsTheWholeFileUntilItIsClosed(t *testing.T) {
 	assert.ErrorIs(t, err, ErrNotRegular)
 }
 
-func TestGuardTurnsAFaultIntoAnErrorAndLetsOtherPanicsPass(t *testing.T) {
+func TestGuardTurnsAReadOfACutFileIntoAnErrorAndPassesOtherPanicsOn(t *testing.T) {
 	path := write(t, content(20_000))
 	index, err := OpenIndex(path)
 	require.NoError(t, err)
@@ -37,11 +37,12 @@ func TestGuardTurnsAFaultIntoAnErrorAndLetsOtherPanicsPass(t *testing.T) {
 	assert.PanicsWithValue(t, "bug", func() { _ = index.Guard(func() error { panic("bug") }) })
 	assert.Panics(t, func() { _ = index.Guard(func() error { sum = int(mapped[:0][sum]); return nil }) })
 	var null *File
-	assert.Panics(t, func() { _ = index.Guard(func() error { sum = int(null.size); return nil }) }, "a bug is no fault of the file")
+	assert.Panics(t, func() { _ = index.Guard(func() error { sum = int(null.size); return nil }) },
+		"a bug is not reported as an error of the file")
 	whole, err := os.ReadFile(path)
 	require.NoError(t, err)
 	for try := range 100 {
-		// In turns, the file is cut before the reading begins and in the midst of it.
+		// In every second try the file is cut before it is read, in the others only while it is read.
 		cut := func() { require.NoError(t, os.Truncate(path, 4096)) }
 		if try%2 == 0 {
 			cut()
@@ -60,8 +61,8 @@ func TestGuardTurnsAFaultIntoAnErrorAndLetsOtherPanicsPass(t *testing.T) {
 	assert.False(t, debug.SetPanicOnFault(false), "the setting is restored")
 }
 
-func TestZerosReadInPlaceOfAFileThatWasCutAreNeverTakenForItsBytes(t *testing.T) {
-	emptyWorldAfter(t)
+func TestZerosReadWhereAMappedFileWasCutAreReportedAfterTheRead(t *testing.T) {
+	checkNoLeaks(t)
 	data := content(3 * 4096)
 	for _, end := range []int64{0, 100, 4096, 5000, 2 * 4096, 3*4096 - 1} {
 		path := write(t, data)
@@ -76,9 +77,9 @@ func TestZerosReadInPlaceOfAFileThatWasCutAreNeverTakenForItsBytes(t *testing.T)
 		require.Equal(t, want[10:], append([]byte{}, view.Bytes()...), "no signal")
 		require.Equal(t, &Error{opRead, path, 10, 3 * 4096, end, ErrTruncated}, b.Intact())
 
-		// Whole again: what was read before stays void, and is read anew.
+		// The file is whole again. What was read before stays invalid, and is read again.
 		require.NoError(t, os.WriteFile(path, data, 0o600))
-		if end <= 2*4096 { // a page had to be made
+		if end <= 2*4096 { // a page of zeros replaced one of the file
 			require.ErrorIs(t, b.Intact(), ErrLost)
 		} else {
 			require.ErrorIs(t, b.Intact(), ErrStale)
@@ -94,8 +95,8 @@ func TestZerosReadInPlaceOfAFileThatWasCutAreNeverTakenForItsBytes(t *testing.T)
 	}
 }
 
-func TestWhatLiesBeforeTheCutIsRightAndWhatLedToAPanicIsAnError(t *testing.T) {
-	emptyWorldAfter(t)
+func TestBytesBeforeACutStayValidAndAPanicCausedByZerosBehindItIsAnError(t *testing.T) {
+	checkNoLeaks(t)
 	data := content(5 * 4096)
 	path := write(t, data)
 	f, err := Open(path, Options{Backend: Mapped})
@@ -125,8 +126,8 @@ func TestWhatLiesBeforeTheCutIsRightAndWhatLedToAPanicIsAnError(t *testing.T) {
 	require.ErrorIs(t, err, ErrTruncated)
 }
 
-func TestMappingsThatComeAndGoAreWatchedOneByOne(t *testing.T) {
-	emptyWorldAfter(t)
+func TestACutFileFailsWhileOtherMappingsStayReadable(t *testing.T) {
+	checkNoLeaks(t)
 	kept, gone := write(t, content(4096)), write(t, content(4096))
 	whole, err := OpenIndex(kept)
 	require.NoError(t, err)
@@ -151,7 +152,7 @@ func TestMappingsThatComeAndGoAreWatchedOneByOne(t *testing.T) {
 	}
 }
 
-func TestPopulateSaysWhatAReaderWouldMeet(t *testing.T) {
+func TestPopulateFailsForPagesBehindTheEndOfACutFile(t *testing.T) {
 	path := write(t, content(50_000))
 	index, err := OpenIndex(path)
 	require.NoError(t, err)

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestInjectedFaultsAreNamedOrSurvived(t *testing.T) {
+func TestASystemCallThatFailsIsRetriedOrReported(t *testing.T) {
 	for _, c := range []struct {
 		backend, faults string
 		want            string // "ok", or a part of the error
@@ -26,7 +26,7 @@ func TestInjectedFaultsAreNamedOrSurvived(t *testing.T) {
 		{"mmap", "madvise:error=EAGAIN", "resource temporarily unavailable"},
 		{"mmap", "madvise:error=ENOMEM", "at byte 4000: cannot read it: not enough memory"},
 		{"mmap", "madvise:error=EHWPOISON", "at byte 4000: cannot read it: hardware memory error"},
-		// A page that cannot be mapped but can be read; and one that cannot be read either.
+		// A page that cannot be mapped but can be read, then pages that cannot be read either.
 		{"mmap", "madvise:error=EFAULT", "ok"},
 		{"mmap", "madvise:error=EFAULT;pread64:error=EIO", "at byte 4000: cannot read it: input/output error"},
 		{"mmap", "madvise:error=EFAULT;pread64:error=EIO:when=1..2", "ok"},
@@ -50,7 +50,7 @@ func TestInjectedFaultsAreNamedOrSurvived(t *testing.T) {
 	}
 }
 
-func TestKernelWithoutPopulateGetsPread(t *testing.T) {
+func TestPreadIsUsedWhereTheKernelCannotPopulate(t *testing.T) {
 	path := write(t, content(50_000))
 	for child, want := range map[string]string{
 		"choose":  "pread",
@@ -61,7 +61,7 @@ func TestKernelWithoutPopulateGetsPread(t *testing.T) {
 	}
 }
 
-// TestFaultChild is the process that strace torments; it does nothing in an ordinary run.
+// TestFaultChild is the process whose system calls strace makes fail; it does nothing in an ordinary run.
 func TestFaultChild(t *testing.T) {
 	argument, begin := inject.Begin(t)
 	backend, path, _ := strings.Cut(argument, ":")
@@ -91,7 +91,7 @@ func TestFaultChild(t *testing.T) {
 				return View{}, err
 			}
 			t.Cleanup(func() { require.NoError(t, index.Close()) })
-			require.NotZero(t, BufferBytes(), "a copy")
+			require.NotZero(t, BufferBytes(), "the index is a copy in memory")
 			return View{unsafe.Pointer(unsafe.SliceData(index.Bytes())), int64(len(index.Bytes()))}, nil
 		}
 	}

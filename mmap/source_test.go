@@ -18,8 +18,8 @@ func identityOf(t *testing.T, path string) *Identity {
 	return &Identity{status.Dev, status.Ino, Stamp{status.Size, status.Mtim.Nano()}}
 }
 
-func TestAnOpenFileIsReadFromItsBeginningAndStaysOpenWhereItWas(t *testing.T) {
-	emptyWorldAfter(t)
+func TestAnOpenFileIsReadFromItsBeginningAndKeepsItsOffset(t *testing.T) {
+	checkNoLeaks(t)
 	data := content(50_000)
 	path, b := write(t, data), buffer(t)
 	file, err := os.Open(path)
@@ -40,8 +40,8 @@ func TestAnOpenFileIsReadFromItsBeginningAndStaysOpenWhereItWas(t *testing.T) {
 	assert.EqualValues(t, 777, at)
 }
 
-func TestAFileMustBeTheOneThatItsIdentitySays(t *testing.T) {
-	emptyWorldAfter(t)
+func TestAFileWhoseIdentityDiffersIsStale(t *testing.T) {
+	checkNoLeaks(t)
 	path, b := write(t, content(100)), buffer(t)
 	right := identityOf(t, path)
 	_, _, err := ReadSource(Source{path, -1, right}, b, 100, Options{})
@@ -64,8 +64,8 @@ func TestAFileMustBeTheOneThatItsIdentitySays(t *testing.T) {
 	assert.ErrorIs(t, err, ErrStale)
 }
 
-func TestADescriptorThatIsNoOpenRegularFileIsAnErrorAtOnce(t *testing.T) {
-	emptyWorldAfter(t)
+func TestADescriptorOfAnythingButAnOpenRegularFileIsAnError(t *testing.T) {
+	checkNoLeaks(t)
 	b := buffer(t)
 	r, w, err := os.Pipe()
 	require.NoError(t, err)

@@ -50,7 +50,7 @@ func TestARangeThatWillBeNeededIsReadIntoThePageCache(t *testing.T) {
 	require.Less(t, cached, pages, "and not the whole file")
 }
 
-func TestWillNeedPassesOverWhatIsNotThere(t *testing.T) {
+func TestWillNeedIgnoresRangesOutsideTheFileAndClosedFiles(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "shard")
 	require.NoError(t, os.WriteFile(path, make([]byte, 100), 0o600))
 	f, err := Open(path, Options{})

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// emptyWorldAfter fails a test that leaves a descriptor, a mapping or buffer memory behind.
-func emptyWorldAfter(t *testing.T) {
+// checkNoLeaks fails a test that leaves a descriptor, a mapping or buffer memory behind.
+func checkNoLeaks(t *testing.T) {
 	t.Helper()
 	descriptors, memory := countDescriptors(t), BufferBytes()
 	t.Cleanup(func() {
