@@ -36,7 +36,7 @@ func BenchmarkFirstTouch(b *testing.B) {
 	}
 }
 
-// BenchmarkTenancy is the whole life of a slot that is reused.
+// BenchmarkTenancy takes a slot that is reused through all its states.
 func BenchmarkTenancy(b *testing.B) {
 	p, err := NewPool(Options{SlotBytes: batchBytes, Keep: 1})
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestLentMemoryIsFilledFirstAndServesOneBatch(t *testing.T) {
+func TestLentMemoryIsUsedFirstAndForOneBatch(t *testing.T) {
 	p := newPool(t, Options{Keep: 2})
 	a, b := aligned(slotBytes), aligned(slotBytes+64)
 	require.NoError(t, p.Lend(unsafe.Pointer(&a[0]), int64(len(a)), 7))
@@ -24,7 +24,7 @@ func TestLentMemoryIsFilledFirstAndServesOneBatch(t *testing.T) {
 	own := acquire(t, p)
 	assert.EqualValues(t, Own, own.Tag())
 
-	// Abandoned memory was never delivered, so the loan goes on; a release ends it.
+	// Memory that was abandoned has not been delivered, so its loan goes on. A release ends it.
 	require.NoError(t, first.Abandon())
 	again := hold(t, p)
 	assert.EqualValues(t, 7, again.Tag())
@@ -55,7 +55,7 @@ func TestMemoryThatCannotBeLentIsRefusedWithTheReason(t *testing.T) {
 	assert.Equal(t, 1, p.Stats().Lent)
 }
 
-func TestLoansEndWithThePool(t *testing.T) {
+func TestClosingAPoolEndsItsLoans(t *testing.T) {
 	p := newPool(t, Options{})
 	a, b := aligned(slotBytes), aligned(slotBytes)
 	require.NoError(t, p.Lend(unsafe.Pointer(&a[0]), slotBytes, 1))

@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func TestSlotsTakeNoDescriptors(t *testing.T) {
+func TestSlotsKeepNoDescriptorsOpen(t *testing.T) {
 	eachMemory(t, func(t *testing.T, o Options) {
 		p := newPool(t, o)
 		before := countDescriptors(t)
@@ -29,8 +29,8 @@ func TestSlotsTakeNoDescriptors(t *testing.T) {
 	})
 }
 
-// A child has a copy of the held slots, and nothing of memory that is still being written.
-func TestSlotsAreInForkedChildrenJustWhileTheyAreHeld(t *testing.T) {
+// A child has a copy of the held slots, and nothing of slots that are still being written.
+func TestForkedChildrenHaveTheHeldSlotsAndNoOthers(t *testing.T) {
 	p := newPool(t, Options{Keep: 2})
 	s, beside := acquire(t, p), hold(t, p)
 	for range 3 {
@@ -41,7 +41,7 @@ func TestSlotsAreInForkedChildrenJustWhileTheyAreHeld(t *testing.T) {
 		assert.False(t, isHidden(t, s), "held")
 		require.NoError(t, s.Release())
 		assert.True(t, isHidden(t, s), "free")
-		assert.False(t, isHidden(t, beside), "another one, held throughout")
+		assert.False(t, isHidden(t, beside), "another slot that stays held")
 		s = acquire(t, p)
 	}
 	require.NoError(t, s.Abandon())
@@ -51,7 +51,7 @@ func TestSlotsAreInForkedChildrenJustWhileTheyAreHeld(t *testing.T) {
 	require.NoError(t, errors.Join(warm.Abandon(), beside.Release()))
 }
 
-func TestSmallSlotsAreNotWorthHiding(t *testing.T) {
+func TestSmallSlotsAreNotHiddenFromForkedChildren(t *testing.T) {
 	s := acquire(t, newPool(t, Options{SlotBytes: largeSlot - 4096}))
 	assert.False(t, isHidden(t, s))
 	require.NoError(t, s.Abandon())
@@ -69,7 +69,7 @@ func isHidden(t *testing.T, s *Slot) bool {
 	return slices.Contains(strings.Fields(flags), "dc")
 }
 
-// No page of the first one is touched when the second is asked for.
+// No page of the first slot has been touched when the second one is asked for.
 func TestMemoryIsNotPromisedTwice(t *testing.T) {
 	eachMemory(t, func(t *testing.T, o Options) {
 		o.SlotBytes = availableBytes() * 6 / 10
@@ -89,7 +89,7 @@ func TestMemoryIsNotPromisedTwice(t *testing.T) {
 	})
 }
 
-func TestWhatIsPopulatedIsPromisedNoMore(t *testing.T) {
+func TestPopulatedPagesNoLongerCountAsPromised(t *testing.T) {
 	eachMemory(t, func(t *testing.T, o Options) {
 		before := promised.Load()
 		s := acquire(t, newPool(t, o))
@@ -104,7 +104,7 @@ func TestWhatIsPopulatedIsPromisedNoMore(t *testing.T) {
 	})
 }
 
-func TestSlotLargerThanTheMachineIsAnErrorThatSaysHowMuchWasNeeded(t *testing.T) {
+func TestASlotLargerThanTheMachineIsAnErrorThatNamesTheBytesNeeded(t *testing.T) {
 	eachMemory(t, func(t *testing.T, o Options) {
 		o.SlotBytes = 1 << 45
 		p := newPool(t, o)
@@ -116,12 +116,12 @@ func TestSlotLargerThanTheMachineIsAnErrorThatSaysHowMuchWasNeeded(t *testing.T)
 		assert.Positive(t, e.Available)
 		assert.ErrorContains(t, err, "a batch needs a slot of 35184372088832 bytes")
 		assert.Zero(t, p.Stats())
-		assert.ErrorIs(t, p.Check(), ErrMemory, "before any slot is asked for, too")
+		assert.ErrorIs(t, p.Check(), ErrMemory, "also before any slot is asked for")
 		assert.NoError(t, newPool(t, Options{SlotBytes: 8 << 20}).Check())
 	})
 }
 
-func TestAddressSpaceThatIsUsedUpIsAnErrorAndThenWorksAgain(t *testing.T) {
+func TestASlotWithoutAddressSpaceIsAnErrorAndLaterSlotsAreMade(t *testing.T) {
 	eachMemory(t, func(t *testing.T, o Options) {
 		o.SlotBytes = 300 << 20
 		p := newPool(t, o)
@@ -144,7 +144,7 @@ func addressSpace(t *testing.T) uint64 {
 	return uint64(readTable("/proc/self/status")["VmSize:"]) * 1024
 }
 
-func TestRefusalsOfTheKernelAreErrorsAndLeaveNothing(t *testing.T) {
+func TestAFailedSystemCallIsSurvivedOrAnErrorThatLeavesNothingBehind(t *testing.T) {
 	for _, c := range []struct{ faults, want string }{
 		{"path=/dev/zero;openat:error=ENOENT", "ok without a name"},
 		{"path=/dev/zero;openat:error=EACCES", "ok without a name"},
@@ -197,13 +197,13 @@ func TestFaultChild(t *testing.T) {
 	inject.Answer(err.Error() + "; " + strconv.Itoa(left))
 }
 
-// The size of /dev/shm is the classic bus error of loaders that share memory.
+// A small /dev/shm is the usual cause of bus errors in loaders that share memory.
 func TestSlotsDoNotDependOnTheSizeOfDevShm(t *testing.T) {
 	for name, prepare := range map[string]string{
-		"64 MB":                                "mount -t tmpfs -o size=64m tmpfs /dev/shm",
-		"1 MB":                                 "mount -t tmpfs -o size=1m tmpfs /dev/shm",
-		"absent, as /dev/zero is":              "mount -t tmpfs tmpfs /dev",
-		"and a file in the place of /dev/zero": "mount -t tmpfs tmpfs /dev && : >/dev/zero",
+		"64 MB":                       "mount -t tmpfs -o size=64m tmpfs /dev/shm",
+		"1 MB":                        "mount -t tmpfs -o size=1m tmpfs /dev/shm",
+		"absent, as /dev/zero is":     "mount -t tmpfs tmpfs /dev",
+		"a file instead of /dev/zero": "mount -t tmpfs tmpfs /dev && : >/dev/zero",
 	} {
 		t.Run(name, func(t *testing.T) {
 			if err := exec.Command("unshare", "-m", "true").Run(); err != nil {
@@ -241,7 +241,7 @@ func TestSmallShmChild(t *testing.T) {
 	}
 }
 
-func TestRoomIsTheLeastOfTheMachineAndEveryGroupAbove(t *testing.T) {
+func TestAvailableMemoryIsTheLeastOfTheMachineAndItsControlGroups(t *testing.T) {
 	root := t.TempDir()
 	put := func(path, text string) {
 		path = filepath.Join(root, path)
@@ -255,7 +255,7 @@ func TestRoomIsTheLeastOfTheMachineAndEveryGroupAbove(t *testing.T) {
 	assert.EqualValues(t, 1024_000+24*1024, room())
 	put("proc/meminfo", "MemAvailable:    1000000 kB\nSwapFree: 0 kB\n")
 
-	// Version 2: an ancestor is the tighter one; page cache counts as room, "max" is no limit.
+	// cgroup v2: the limit of an ancestor is the tighter one. Page cache counts as available, and "max" is no limit.
 	put("proc/self/cgroup", "0::/a/b\n")
 	put("cgroup/a/b/memory.max", "max\n")
 	put("cgroup/a/memory.max", "500000\n")
@@ -264,23 +264,23 @@ func TestRoomIsTheLeastOfTheMachineAndEveryGroupAbove(t *testing.T) {
 	assert.EqualValues(t, 133_000, room())
 	put("cgroup/a/b/memory.max", "50000\n")
 	put("cgroup/a/b/memory.current", "60000\n")
-	assert.Zero(t, room(), "a group over its limit has no room")
+	assert.Zero(t, room(), "a group over its limit has no memory left")
 	put("cgroup/a/b/memory.stat", "inactive_file 90000\n")
-	assert.EqualValues(t, 50_000, room(), "never more than the limit, though statistics lag behind")
+	assert.EqualValues(t, 50_000, room(), "never more than the limit, although statistics lag behind")
 
-	// Swap of the machine is room only as far as the groups may use it.
+	// The machine's swap counts only as far as the groups may use it.
 	put("proc/meminfo", "MemAvailable:    1000000 kB\nSwapFree: 100 kB\n")
 	assert.EqualValues(t, 50_000+102_400, room())
 	put("cgroup/a/b/memory.swap.max", "9000\n")
 	put("cgroup/a/b/memory.swap.current", "2000\n")
 	assert.EqualValues(t, 57_000, room())
 	put("cgroup/a/b/memory.max", "max\n")
-	assert.EqualValues(t, 140_000, room(), "what is above has no more swap for us")
+	assert.EqualValues(t, 140_000, room(), "the group above has no more swap for this one")
 	put("cgroup/a/b/memory.swap.max", "0\n")
 	assert.EqualValues(t, 133_000, room())
 	put("proc/meminfo", "MemAvailable:    1000000 kB\nSwapFree: 0 kB\n")
 
-	// Version 1, as a container sees it: the path in /proc/self/cgroup does not exist in it.
+	// cgroup v1, as a container sees it: the path in /proc/self/cgroup does not exist in it.
 	put("proc/self/cgroup", "5:memory:/docker/0123\n1:cpu:/x\n")
 	put("cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n")
 	put("cgroup/memory/memory.usage_in_bytes", "1\n")

@@ -193,7 +193,7 @@ func perform(p *Pool, slots *[]*Slot, o operation, lent []byte) error {
 	return map[string]func() error{"ready": s.Ready, "hold": s.Hold, "release": s.Release, "abandon": s.Abandon}[o.name]()
 }
 
-func TestEveryStepInEveryStateDoesWhatTheTableSays(t *testing.T) {
+func TestEveryOperationInEveryStateDoesWhatTheTableOfStatesSays(t *testing.T) {
 	mapped, descriptors := countSlotMaps(t), countDescriptors(t)
 	type node struct {
 		state model

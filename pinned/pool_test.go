@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestSlotIsWritableZeroedAndAsLargeAsAsked(t *testing.T) {
+func TestASlotIsWritableZeroedAndOfTheSizeAskedFor(t *testing.T) {
 	eachMemory(t, func(t *testing.T, o Options) {
 		s := acquire(t, newPool(t, o))
 		assert.EqualValues(t, slotBytes, s.Bytes())
@@ -26,7 +26,7 @@ func TestSlotIsWritableZeroedAndAsLargeAsAsked(t *testing.T) {
 	})
 }
 
-func TestHeldSlotIsNeverGivenOutAgain(t *testing.T) {
+func TestAHeldSlotIsNeverGivenOutAgain(t *testing.T) {
 	eachMemory(t, func(t *testing.T, o Options) {
 		p := newPool(t, o)
 		var held []*Slot
@@ -45,7 +45,7 @@ func TestHeldSlotIsNeverGivenOutAgain(t *testing.T) {
 	})
 }
 
-func TestReleasedSlotsAreReusedAndTheRestIsUnmapped(t *testing.T) {
+func TestReleasedSlotsAreReusedAndThoseBeyondKeepAreUnmapped(t *testing.T) {
 	p := newPool(t, Options{Keep: 3})
 	before := countSlotMaps(t)
 	var held []*Slot
@@ -64,7 +64,7 @@ func TestReleasedSlotsAreReusedAndTheRestIsUnmapped(t *testing.T) {
 	assert.EqualValues(t, 10, p.Stats().Made, "steady state makes no slot")
 }
 
-func TestStaleReleaseIsAnErrorAndLeavesTheNextTenantAlone(t *testing.T) {
+func TestReleasingASlotTwiceIsAnErrorAndLeavesTheNextSlotAlone(t *testing.T) {
 	p := newPool(t, Options{Keep: 1})
 	old := hold(t, p)
 	require.NoError(t, old.Release())
@@ -113,7 +113,7 @@ func TestCloseUnmapsFreeSlotsAtOnceAndHeldOnesAtTheirRelease(t *testing.T) {
 	})
 }
 
-func TestAcquireRacingWithCloseLeavesNothing(t *testing.T) {
+func TestAcquireRacingWithCloseLeavesNoSlotBehind(t *testing.T) {
 	for range 100 {
 		p := newPool(t, Options{Keep: 1})
 		var group sync.WaitGroup
@@ -132,7 +132,7 @@ func TestAcquireRacingWithCloseLeavesNothing(t *testing.T) {
 	}
 }
 
-func TestOptionsThatCannotBeAreRefused(t *testing.T) {
+func TestImpossibleOptionsAreRefused(t *testing.T) {
 	for _, o := range []Options{{}, {SlotBytes: -1}, {SlotBytes: math.MaxInt64}, {SlotBytes: 1, Keep: -1}} {
 		_, err := NewPool(o)
 		assert.Error(t, err, "%+v", o)

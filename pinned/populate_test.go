@@ -40,7 +40,7 @@ func TestPopulateMakesPagesResidentAndKeepsWhatIsWritten(t *testing.T) {
 	})
 }
 
-func TestTouchingByHandChangesNothingWhileOthersWrite(t *testing.T) {
+func TestTouchingPagesChangesNoByteWhileOthersWrite(t *testing.T) {
 	s := acquire(t, newPool(t, Options{}))
 	var group sync.WaitGroup
 	group.Go(func() { touch(s.memory.mapping) })
@@ -70,7 +70,7 @@ func TestPopulateOutsideTheSlotIsAnError(t *testing.T) {
 	require.NoError(t, s.Abandon())
 }
 
-func TestReserveMakesWarmSlotsUpToKeep(t *testing.T) {
+func TestReserveMakesPopulatedSlotsUpToKeep(t *testing.T) {
 	p := newPool(t, Options{Keep: 3})
 	first := acquire(t, p)
 	require.NoError(t, p.Reserve(3))

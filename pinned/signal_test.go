@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func TestStormOfSignalsDoesNotKeepASlotFromBeingMade(t *testing.T) {
+func TestASlotIsMadeDuringAStormOfSignals(t *testing.T) {
 	received := make(chan os.Signal, 1)
 	signal.Notify(received, unix.SIGUSR1)
 	defer signal.Stop(received)
@@ -43,7 +43,7 @@ func TestStormOfSignalsDoesNotKeepASlotFromBeingMade(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, s.Populate(0, s.Bytes()))
 	assert.Less(t, time.Since(begin), 10*time.Second)
-	assert.Greater(t, sent.Load(), before, "the storm went on meanwhile")
+	assert.Greater(t, sent.Load(), before, "signals were sent meanwhile")
 	close(stop)
 	<-stopped
 	require.NoError(t, s.Abandon())

@@ -46,8 +46,8 @@ func eachMemory(t *testing.T, test func(t *testing.T, o Options)) {
 	}
 }
 
-// countSlotMaps sees slots of /dev/zero; those without a name are seen by what is promised and by the
-// counts of their pool.
+// countSlotMaps counts slots of /dev/zero. Anonymous ones have no name; tests find them in the promised
+// bytes and in the counts of their pool.
 func countSlotMaps(t *testing.T) int {
 	t.Helper()
 	maps, err := os.ReadFile("/proc/self/maps")
@@ -55,7 +55,7 @@ func countSlotMaps(t *testing.T) int {
 	return strings.Count(string(maps), "/dev/zero\n")
 }
 
-// areMapped says of each slot's memory whether it is there.
+// areMapped says of each slot whether its memory is mapped.
 func areMapped(slots ...*Slot) (found []bool) {
 	for _, s := range slots {
 		// msync(2): ENOMEM where the memory, or part of it, was not mapped.
@@ -78,7 +78,7 @@ func acquire(t *testing.T, p *Pool) *Slot {
 	return s
 }
 
-// hold takes a slot through its life up to the consumer.
+// hold acquires a slot and takes it through its states until a consumer holds it.
 func hold(t *testing.T, p *Pool) *Slot {
 	t.Helper()
 	s := acquire(t, p)
