@@ -18,7 +18,8 @@ var builtC string
 // buildC compiles the C tests of ctest/ once; cgo is refused in a _test.go file, and what they test
 // is not part of the Go interface.
 var buildC = sync.OnceValues(func() (string, error) {
-	// The go command notes what a test reads, so that a changed C test is not taken for run.
+	// The go command records which files a test reads, so it runs a changed C test again instead of using
+	// the cached result.
 	sources, err := filepath.Glob("ctest/*.[ch]")
 	if err != nil {
 		return "", err
@@ -41,7 +42,7 @@ var buildC = sync.OnceValues(func() (string, error) {
 	return build, nil
 })
 
-// times is a number of random cases: so many, and as many times more as TIMES says (4 in tools/hostile.sh).
+// times is a number of random cases, multiplied by the variable TIMES if it is set (4 in tools/hostile.sh).
 func times(cases int) string {
 	if more, err := strconv.Atoi(os.Getenv("TIMES")); err == nil {
 		cases *= more
@@ -49,7 +50,7 @@ func times(cases int) string {
 	return strconv.Itoa(cases)
 }
 
-// runC runs one of them, through an emulator where HEADRACE_CTEST_RUN names one with its arguments.
+// runC runs one C test, through an emulator if HEADRACE_CTEST_RUN names one with its arguments.
 func runC(t *testing.T, name string, arguments ...string) {
 	if testing.Short() {
 		t.Skip("make asan runs it, with sanitizers")
@@ -77,18 +78,18 @@ func TestAWindowEqualsThatWindowOfTheWholeImageForEverySamplingAndCoding(t *test
 
 func TestEveryKindOfBadFileGetsItsVerdict(t *testing.T) { runC(t, "verdicts") }
 
-func TestWhatAJPEGMayCostIsRefusedFromItsHeadersThroughEveryDoor(t *testing.T) { runC(t, "costs") }
+func TestAJPEGThatCostsTooMuchIsRefusedFromItsHeadersByEveryCall(t *testing.T) { runC(t, "costs") }
 
-func TestAFileMadeBaselineHasItsPixelsAndAnEncodedOneIsGood(t *testing.T) {
+func TestAFileConvertedToBaselineKeepsItsPixelsAndAReencodedOneIsGood(t *testing.T) {
 	runC(t, "recode", "-n", times(750))
 }
 
-func TestDamagedImagesGiveAnAnswerAndTheSameFromAnyContext(t *testing.T) {
+func TestADamagedImageGetsTheSameVerdictFromANewAndAnOldContext(t *testing.T) {
 	runC(t, "mutate", "-n", times(2500), "ctest/testdata")
 	runC(t, "mutate", "-n", times(5000))
 }
 
-func TestWindowsFromSeekPointsAndWithoutAreLibjpegsPixelsForEverySampling(t *testing.T) {
+func TestWindowsWithAndWithoutSeekPointsHaveLibjpegsPixelsForEverySampling(t *testing.T) {
 	for _, simd := range []string{"", "scalar"} {
 		t.Setenv("HEADRACE_SIMD", simd)
 		runC(t, "seek_windows", "-n", times(250))
@@ -102,14 +103,14 @@ func TestCoefficientsOfAWindowAreThoseOfJpegReadCoefficients(t *testing.T) {
 	}
 }
 
-func TestEveryEntryOfAHuffmanTableIsWhatItsBitsSayAndPassingOverEndsWhereDecodingDoes(t *testing.T) {
+func TestHuffmanTablesMatchTheirCodesAndSkippingMCUsEndsWhereDecodingDoes(t *testing.T) {
 	for _, simd := range []string{"", "scalar"} {
 		t.Setenv("HEADRACE_SIMD", simd)
 		runC(t, "tables", "-n", "500")
 	}
 }
 
-func TestSeekPointsComeBackAsPackedAndImpossibleRecordsAreRefused(t *testing.T) {
+func TestSeekPointsAreUnpackedAsTheyWerePackedAndImpossibleRecordsAreRefused(t *testing.T) {
 	runC(t, "seek_records")
 }
 
@@ -126,20 +127,20 @@ func TestASeedGivesTheSamePixelsOnEveryMachine(t *testing.T) {
 
 func TestEachViewOfASampleHasTheBytesThatItHasAlone(t *testing.T) { runC(t, "views", "-n", times(250)) }
 
-func TestALibjpegThatTheHookDoesNotFitDecodesAloneAndSaysSo(t *testing.T) {
+func TestALibjpegThatTheHookDoesNotFitDecodesAloneAndIsReported(t *testing.T) {
 	runC(t, "unfit")
 	runC(t, "unfit", "planes")
 }
 
-func TestAPNGsFiltersAreUndoneAsThePlainLoopsUndoThem(t *testing.T) { runC(t, "filters") }
+func TestKernelsUndoPNGFiltersAsThePlainLoopsDo(t *testing.T) { runC(t, "filters") }
 
-func TestPixelsOfAnyCoefficientsAndColoursAreLibjpegs(t *testing.T) { runC(t, "planes") }
+func TestPixelsMadeOfAnyCoefficientsAndColoursEqualLibjpegs(t *testing.T) { runC(t, "planes") }
 
-func TestHostileSeekPointsGiveAnAnswerAndDoNoHarm(t *testing.T) {
+func TestHostileSeekPointsDoNoHarmAndDoNotKeepAGoodFileFromDecoding(t *testing.T) {
 	runC(t, "seek_fuzz", "-n", times(12500))
 }
 
-func TestJPEGsAndPNGsOfAnyGrammarHaveOneVerdictAndLibjpegsPixels(t *testing.T) {
+func TestJPEGsAndPNGsOfValidSyntaxGetOneVerdictAndLibjpegsPixels(t *testing.T) {
 	runC(t, "structured", "-n", times(5000))
 }
 
@@ -147,7 +148,7 @@ func TestRecipesOfAnyParametersStayInsideTheirImageAndAreTheSameInEveryLayout(t 
 	runC(t, "recipes")
 }
 
-func TestAMixedSampleIsMadeOfItsTwoFinishedOnesAndAloneItIsTheFinishedOne(t *testing.T) {
+func TestAMixedSampleIsTheMixOfTwoFinishedSamplesAndAnUnmixedOneIsUnchanged(t *testing.T) {
 	for _, simd := range []string{"", "scalar"} {
 		t.Setenv("HEADRACE_SIMD", simd)
 		runC(t, "mixing")

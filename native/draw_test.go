@@ -77,7 +77,7 @@ func TestRandomResizedCropIsDistributedAsTorchvisions(t *testing.T) {
 			for k, share := range bins.shares {
 				expected := share * ownDraws
 				difference := counts[name][k] - expected
-				// Both sides are samples: theirs adds its variance.
+				// Both sides are samples, so the variance of torchvision's is added.
 				chiSquare += difference * difference / (expected * (1 + float64(ownDraws)/theirDraws))
 			}
 			assert.Less(t, chiSquare, chiSquareLimit, "%s of %dx%d", name, reference.width, reference.height)
@@ -85,7 +85,7 @@ func TestRandomResizedCropIsDistributedAsTorchvisions(t *testing.T) {
 	}
 }
 
-func TestWhereNoTryFitsRandomResizedCropTakesTorchvisionsCentralCrop(t *testing.T) {
+func TestRandomResizedCropFallsBackToTorchvisionsCentralCrop(t *testing.T) {
 	for size, want := range map[[2]uint32][8]int32{
 		{60, 200}:   {60, 0, 80, 60},    // too tall: height 60 / 0.75
 		{200, 60}:   {0, 60, 60, 80},    // too wide: width 60 * 4/3
@@ -141,7 +141,7 @@ func TestACropLargerThanThePaddedImageIsAnErrorThatNamesBothSizes(t *testing.T) 
 		"op 0: required crop size 32x40 (height x width) is larger than the image with its padding, 26x14")
 }
 
-func TestTheSizeBehindPaddingsInAnyOrderIsThatOfAllOfThem(t *testing.T) {
+func TestTheDrawnSizeCountsAllPaddingsOfARandomOrderAndOneOfAChoice(t *testing.T) {
 	once := Padding{Left: 1, Top: 1, Right: 1, Bottom: 1}
 	group := func(kind, count int32) Group { return Group{Kind: kind, Count: count, Probability: 1, Weight: 1} }
 	paddings := []Op{group(OpApply, 1), Pad{Padding: once}, group(OpApply, 1), Pad{Padding: once}}

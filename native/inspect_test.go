@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// noise is an image that compresses badly, so that its file has entropy data to speak of.
+// noise is an image that compresses badly, so that its file has much entropy data.
 func noise(width, height int) image.Image {
 	r := rand.New(rand.NewPCG(uint64(width), uint64(height)))
 	m := image.NewRGBA(image.Rect(0, 0, width, height))
@@ -51,7 +51,7 @@ func inspect(c *Context, b []byte) (Facts, uint32, error) {
 	return c.Inspect(unsafe.Pointer(unsafe.SliceData(b)), int64(len(b)), true)
 }
 
-func TestFactsOfAJPEGAreThoseItWasMadeWith(t *testing.T) {
+func TestInspectionReportsTheFactsThatAJPEGWasMadeWith(t *testing.T) {
 	b := goJPEG(t, 61, 47)
 	facts, warnings, err := inspect(newContext(t, DefaultLimits()), b)
 	require.NoError(t, err)
@@ -62,7 +62,7 @@ func TestFactsOfAJPEGAreThoseItWasMadeWith(t *testing.T) {
 		Sampling: Sampling420, Process: ProcessBaseline, Channels: 3, Bits: 8}, facts)
 }
 
-func TestFactsOfAPNGAreThoseItWasMadeWith(t *testing.T) {
+func TestInspectionReportsTheFactsThatAPNGWasMadeWith(t *testing.T) {
 	b := goPNG(t, 33, 20)
 	facts, warnings, err := inspect(newContext(t, DefaultLimits()), b)
 	require.NoError(t, err)
@@ -71,7 +71,7 @@ func TestFactsOfAPNGAreThoseItWasMadeWith(t *testing.T) {
 		CRC32C: crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli)), Channels: 3, Bits: 8}, facts)
 }
 
-func TestAFileCutInItsImageDataIsTruncatedAndSaysWhere(t *testing.T) {
+func TestAFileCutInItsImageDataIsTruncatedAndTheErrorSaysWhere(t *testing.T) {
 	c := newContext(t, DefaultLimits())
 	for _, b := range [][]byte{goJPEG(t, 90, 90), goPNG(t, 90, 90)} {
 		_, _, err := inspect(c, b[:len(b)/2])
@@ -82,7 +82,7 @@ func TestAFileCutInItsImageDataIsTruncatedAndSaysWhere(t *testing.T) {
 	}
 }
 
-func TestATypeThatIsNotReadIsUnsupportedByName(t *testing.T) {
+func TestAnUnsupportedImageTypeIsNamedInTheError(t *testing.T) {
 	_, _, err := inspect(newContext(t, DefaultLimits()), []byte("\x00\x00\x00\x18ftypavif...."))
 	var failure *Error
 	require.ErrorAs(t, err, &failure)
@@ -106,7 +106,7 @@ func TestAnEmptyRecordIsTruncated(t *testing.T) {
 	assert.Zero(t, facts)
 }
 
-func TestEachLimitRefusesWithItsNameAndNumber(t *testing.T) {
+func TestARefusalByALimitNamesTheLimitAndItsValue(t *testing.T) {
 	b := goJPEG(t, 90, 90) // 36 MCUs of six blocks
 	for name, set := range map[string]func(*Limits){
 		"max_pixels":       func(l *Limits) { l.MaxPixels = 8099 },
@@ -127,7 +127,7 @@ func TestEachLimitRefusesWithItsNameAndNumber(t *testing.T) {
 	assert.NoError(t, err)
 }
 
-func TestCRC32CIsCastagnoliForEveryLengthAndInParts(t *testing.T) {
+func TestCRC32CEqualsGosForEveryLengthAndInParts(t *testing.T) {
 	table := crc32.MakeTable(crc32.Castagnoli)
 	r := rand.New(rand.NewPCG(1, 2))
 	b := make([]byte, 40000)
@@ -150,6 +150,6 @@ func TestInspectAllocatesNothingForAGoodFile(t *testing.T) {
 	assert.Zero(t, testing.AllocsPerRun(100, func() { _, _, _ = inspect(c, b) }))
 }
 
-func TestVersionsNameTheLibrariesAndTheHookFitsTheOneLinked(t *testing.T) {
+func TestVersionsListsTheLibrariesAndReportsNoMisfitOfTheHook(t *testing.T) {
 	assert.Regexp(t, `^libjpeg-turbo \d+\.\d+\.\d+, zlib \d+\.\d+[0-9.a-z-]*, libwebp \d+\.\d+\.\d+$`, Versions())
 }

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// learning is a sample made without points, and what was learned on the way.
+// learning makes a sample with the seek points given, and returns what was learned meanwhile.
 func learning(t testing.TB, c *Context, p *Plan, image []byte, seek Seek) (pixels, points []byte, crc uint32, err error) {
 	t.Helper()
 	held := mapped(t, image)
@@ -46,10 +46,10 @@ func inspected(t testing.TB, c *Context, image []byte) []byte {
 // rowsOf is how many rows of MCUs a record has points of (docs/format.md).
 func rowsOf(points []byte) int { return int(binary.LittleEndian.Uint16(points[10:])) }
 
-// enough rows count as all of them where points are learned.
+// enough is the number of rows that suffices where points are learned: all but the last twelfth.
 func enough(whole []byte) int { return rowsOf(whole) - rowsOf(whole)/12 }
 
-func TestWhateverTheCropPointsOfAllRowsButTheLastTwelfthAreLearned(t *testing.T) {
+func TestAnyCropLearnsTheSeekPointsOfAllRowsButAtMostTheLastTwelfth(t *testing.T) {
 	c := newContext(t, DefaultLimits())
 	grey := new(bytes.Buffer)
 	picture := image.NewGray(image.Rect(0, 0, 301, 203))
@@ -81,7 +81,7 @@ func TestWhateverTheCropPointsOfAllRowsButTheLastTwelfthAreLearned(t *testing.T)
 	}
 }
 
-func TestPointsOfOtherBytesArePassedOverAndLearnedAnew(t *testing.T) {
+func TestSeekPointsOfOtherBytesAreIgnoredAndLearnedAgain(t *testing.T) {
 	c := newContext(t, DefaultLimits())
 	p := cropPlan(t, 100, 150, 40, 40)
 	other, file := goJPEG(t, 300, 200), goJPEG(t, 300, 200)
@@ -100,7 +100,7 @@ func TestPointsOfOtherBytesArePassedOverAndLearnedAnew(t *testing.T) {
 	require.Equal(t, CRC32C(0, file), crc)
 }
 
-func TestNothingIsLearnedOfAFileThatIsNotCleanAsFarAsItIsRead(t *testing.T) {
+func TestNoSeekPointsAreLearnedFromAFileWithDamageInWhatIsRead(t *testing.T) {
 	c := newContext(t, DefaultLimits())
 	file := goJPEG(t, 300, 200)
 	top, whole := cropPlan(t, 0, 0, 8, 8), cropPlan(t, 0, 0, 200, 300)
@@ -126,14 +126,14 @@ func TestNothingIsLearnedOfAFileThatIsNotCleanAsFarAsItIsRead(t *testing.T) {
 	}
 }
 
-func TestRowsBelowThePointsThatAreThereAreLearnedOnceACropReachesThem(t *testing.T) {
+func TestACropBelowTheLearnedSeekPointsLearnsTheRowsThatAreMissing(t *testing.T) {
 	c := newContext(t, DefaultLimits())
 	file := goJPEG(t, 1600, 1600) // 10,000 MCUs, of which a new context may pass over 16,384
 	whole := inspected(t, c, file)
 	top, within, bottom := cropPlan(t, 200, 0, 200, 200), cropPlan(t, 100, 50, 200, 200), cropPlan(t, 1400, 0, 200, 200)
 	var points []byte
 	var crc uint32
-	for n := range 3 { // the first two use the allowance up
+	for n := range 3 { // the first two images use up the allowance
 		var err error
 		_, points, crc, err = learning(t, c, top, file, Seek{})
 		require.NoError(t, err)
@@ -141,7 +141,7 @@ func TestRowsBelowThePointsThatAreThereAreLearnedOnceACropReachesThem(t *testing
 	}
 	require.NotEmpty(t, points)
 
-	c = newContext(t, DefaultLimits()) // with an allowance for all of it
+	c = newContext(t, DefaultLimits()) // has an allowance for all rows
 	known := Seek{Data: unsafe.Pointer(unsafe.SliceData(points)), Length: int64(len(points)), Image: crc, HasImage: true}
 	_, more, _, err := learning(t, c, within, file, known)
 	require.NoError(t, err)
@@ -180,7 +180,7 @@ func flatJPEG(t testing.TB, width, height int) []byte {
 	return append(file, 0xFF, 0xD9)
 }
 
-func TestPointsOfMegabytesAreStillThereWhenTheSampleIsMade(t *testing.T) {
+func TestSeekPointsOfMoreThanTwoMegabytesAreLearned(t *testing.T) {
 	limits := DefaultLimits()
 	limits.MaxPixels = 1 << 31
 	c := newContext(t, limits)

@@ -55,7 +55,7 @@ func damaged(r *rand.Rand, good []byte) []byte {
 	return data[:len(data)-r.IntN(2)*r.IntN(len(data))]
 }
 
-func TestADamagedMaskIsAnErrorOrWhatGosDecoderReads(t *testing.T) {
+func TestADamagedMaskIsAnErrorOrReadAsGosDecoderReadsIt(t *testing.T) {
 	const width, height = 37, 21
 	r := rand.New(rand.NewPCG(1, 2))
 	grey, indexed := image.NewGray(image.Rect(0, 0, width, height)), image.NewPaletted(image.Rect(0, 0, width, height), color.Palette{color.Black, color.White})
@@ -83,7 +83,7 @@ func TestADamagedMaskIsAnErrorOrWhatGosDecoderReads(t *testing.T) {
 				require.Equal(t, found.Pix, classes)
 			case *image.Paletted:
 				require.Equal(t, found.Pix, classes)
-			default: // what stands behind the rows is not looked at here
+			default: // Headrace does not look at what comes after the rows
 				require.True(t, err != nil || found.Bounds().Dx() == width, "%T", found)
 			}
 			part, err := moveFile(c, file, width, height, 3, 5, 4, 6)
@@ -97,7 +97,7 @@ func TestADamagedMaskIsAnErrorOrWhatGosDecoderReads(t *testing.T) {
 	require.Greater(t, read, 10)
 }
 
-func TestAMaskOfAnotherSizeIsRefusedFromItsHeader(t *testing.T) {
+func TestAMaskOfAnotherSizeThanItsImageIsRefusedFromItsHeader(t *testing.T) {
 	file := encoded(t, image.NewGray(image.Rect(0, 0, 5, 4)))
 	binary.BigEndian.PutUint32(file[16:], 60000)
 	binary.BigEndian.PutUint32(file[20:], 60000)

@@ -35,8 +35,8 @@ func packages(t *testing.T) []string {
 }
 
 // A program that imports one package has the C code of that one and of those it imports, and no
-// other: a call of what stands above is an undefined reference.
-func TestEachPackageLinksWithWhatItImportsAlone(t *testing.T) {
+// other. A call of a function of any other package is an undefined reference.
+func TestAProgramThatImportsOnePackageOfNativeLinks(t *testing.T) {
 	for _, name := range packages(t) {
 		program := filepath.Join(t.TempDir(), "main.go")
 		text := fmt.Sprintf("package main\n\nimport _ %q\n\nfunc main() {}\n", filepath.Join(module, "native", name))
@@ -45,7 +45,7 @@ func TestEachPackageLinksWithWhatItImportsAlone(t *testing.T) {
 	}
 }
 
-// includers are the packages with a C file that the header reaches, by the compiler.
+// includers are the packages with a C file that includes the header, as the compiler says.
 func includers(t *testing.T, header string) []string {
 	var found []string
 	for _, name := range packages(t) {
@@ -62,10 +62,10 @@ func includers(t *testing.T, header string) []string {
 	return found
 }
 
-// What go build -n would compile: an overlay stands for the changed header. Neither constant is used by
-// the package whose header it stands in: its objects stay the same, and only what is embedded can tell
-// the others.
-func TestAChangedHeaderHasEveryPackageThatItReachesCompiledAnew(t *testing.T) {
+// go build -n lists what would be compiled, with an overlay as the changed header. Neither constant is used
+// by the package whose header defines it. So that package's objects stay the same, and the others can notice
+// the change only by the files that are embedded.
+func TestAChangedHeaderRecompilesEveryPackageThatIncludesIt(t *testing.T) {
 	stale := func(flags ...string) (names []string) {
 		for line := range strings.Lines(run(t, ".", "go", append(append([]string{"build", "-n"}, flags...), "./...")...)) {
 			if name, found := strings.CutPrefix(strings.TrimSpace(line), "# "+module); found {

@@ -21,7 +21,7 @@ func TestEveryInstructionSetGivesTheScalarLoopsBytesForOpsOnPixels(t *testing.T)
 	runC(t, "pixel_kernels")
 }
 
-func TestMeansOfBoxesArePillowsAlsoWhereItsNumbersOverflow(t *testing.T) { runC(t, "reduced") }
+func TestMeansOfBoxesEqualPillowsEvenWhereItsNumbersOverflow(t *testing.T) { runC(t, "reduced") }
 
 func TestAPlanGivesThePixelsItsOpsGiveOneByOne(t *testing.T) { runC(t, "folding") }
 
@@ -30,8 +30,8 @@ func TestAPlanGivesThePixelsItsOpsGiveOneByOneInPlainC(t *testing.T) {
 	runC(t, "folding", "-n", "1000")
 }
 
-// The choice is made once a process, so each wish needs a process of its own: this test, again.
-func TestTheInstructionSetCanBeForcedAndAnImpossibleWishIsRefused(t *testing.T) {
+// The choice is made once in a process, so each wish needs a process of its own, which runs this test again.
+func TestTheInstructionSetCanBeForcedAndAnUnknownOneGivesScalarAndAnError(t *testing.T) {
 	if os.Getenv("HEADRACE_SIMD_CHILD") != "" {
 		name, err := SIMD()
 		message := "none"
@@ -69,7 +69,7 @@ func newPlan(t *testing.T, ops []Op, output Output) *Plan {
 }
 
 // The values are part of the determinism promise: a change here changes every training run.
-func TestDrawsAreTheGoldenOnes(t *testing.T) {
+func TestDrawsEqualTheGoldenVectors(t *testing.T) {
 	plan := newPlan(t, append(crop224(), RandomCrop{Height: 200, Width: 190}), Output{})
 	golden := map[Key][3][8]int32{
 		{}:                                      {{185, 152, 156, 192}, {}, {19, 29, 200, 190}},
@@ -86,7 +86,7 @@ func TestDrawsAreTheGoldenOnes(t *testing.T) {
 	}
 }
 
-func TestDrawsDependOnEveryPartOfTheKeyAndOnTheOpsPlace(t *testing.T) {
+func TestDrawsDependOnEveryPartOfTheKeyAndOnTheOpsNumber(t *testing.T) {
 	ops := append(crop224(), crop224()...)
 	plan := newPlan(t, ops, Output{})
 	seen := map[[8]int32]Key{}
@@ -113,7 +113,7 @@ func TestASuccessfulSampleAllocatesNothing(t *testing.T) {
 	size, fixed := plan.FixedSize()
 	require.True(t, fixed)
 	destination := make([]byte, size.Bytes)
-	// Records and slots are not Go memory in earnest; pinned, cgo takes them for the same.
+	// Outside of tests records and slots are not Go memory. Pinned Go memory is passed to C in the same way.
 	var pinner runtime.Pinner
 	defer pinner.Unpin()
 	pinner.Pin(&record[0])
@@ -137,8 +137,8 @@ func TestASuccessfulSampleAllocatesNothing(t *testing.T) {
 	assert.EqualError(t, err, "a sample of 224x224 pixels takes 602112 bytes, the destination holds 602111")
 }
 
-// TestAJPEGOfAFixedQualityIsThatOfOneDrawnFromIt: NewPlan takes what Replay says of a drawn one.
-func TestAJPEGOfAFixedQualityIsThatOfOneDrawnFromIt(t *testing.T) {
+// A program gives NewPlan the fixed quality that Replay says was drawn.
+func TestAFixedJPEGQualityGivesThePixelsOfTheSameQualityDrawn(t *testing.T) {
 	record := encodedJPEG(t, 60, 40)
 	context, err := NewContext(DefaultLimits())
 	require.NoError(t, err)
@@ -170,7 +170,7 @@ func encodedJPEG(t *testing.T, width, height int) []byte {
 	return encoded.Bytes()
 }
 
-func TestImpossibleOpsAreRefusedByNumberAndParameter(t *testing.T) {
+func TestTheRefusalOfAnImpossibleOpNamesItsNumberAndParameter(t *testing.T) {
 	for want, op := range map[string]Op{
 		"op 0: unknown kind 99":                                        Group{Kind: 99},
 		"op 0: unknown op on pixels 99":                                Adjust{Kind: 99},

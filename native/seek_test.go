@@ -25,7 +25,7 @@ func cropped(t *testing.T, c *Context, p *Plan, image []byte, seek Seek) []byte 
 	return out
 }
 
-func TestSeekPointsOfAnotherChecksumArePassedOverAndOthersAreUsed(t *testing.T) {
+func TestSeekPointsAreUsedUnlessTheirChecksumIsWrong(t *testing.T) {
 	c := newContext(t, DefaultLimits())
 	p, err := NewPlan([]Op{Crop{Top: 100, Left: 150, Height: 40, Width: 40}}, Output{DType: Uint8, Layout: NHWC})
 	require.NoError(t, err)
@@ -49,7 +49,7 @@ func TestSeekPointsOfAnotherChecksumArePassedOverAndOthersAreUsed(t *testing.T) 
 			wrong++
 		}
 	}
-	// The proof that points are used at all, and that the checksum is what keeps pixels right.
+	// This shows that points are used at all, and that it is the checksum that keeps pixels right.
 	require.Positive(t, wrong)
-	t.Logf("of %d altered points %d would have shown", len(points), wrong)
+	t.Logf("of %d altered points %d would have changed pixels", len(points), wrong)
 }
