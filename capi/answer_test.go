@@ -10,7 +10,7 @@ import (
 	"github.com/headrace/headrace/internal/fault"
 )
 
-func TestPanicInAnExportIsACodeAndNotTheEndOfTheProcess(t *testing.T) {
+func TestAPanicInAnExportedFunctionReturnsACodeAndDoesNotEndTheProcess(t *testing.T) {
 	for _, work := range []func() error{
 		func() error { panic("odd") },
 		func() error { return []error{}[len(os.Args)] },
@@ -20,14 +20,14 @@ func TestPanicInAnExportIsACodeAndNotTheEndOfTheProcess(t *testing.T) {
 	}
 }
 
-func TestAnswerIsTheCodeOfTheError(t *testing.T) {
+func TestAnExportedFunctionReturnsTheCodeOfItsError(t *testing.T) {
 	assert.EqualValues(t, 0, answer(nil, func() error { return nil }))
 	assert.EqualValues(t, code(fault.KindArgument), answer(nil, func() error { return argument("x is 3") }))
 	assert.EqualValues(t, codeTimeout, answer(nil, func() error { return timedOut }))
 	assert.EqualValues(t, code(fault.KindInternal), answer(nil, func() error { return errors.New("odd") }))
 }
 
-func TestATextForCEndsBetweenCharactersAndHasNoNUL(t *testing.T) {
+func TestATextForCIsCutBetweenCharactersAndHasNoNUL(t *testing.T) {
 	assert.Equal(t, `\x00a\x00: no such argument`, fitting("\x00a\x00: no such argument", 1023))
 	assert.Equal(t, "añ", fitting("añb", 3))
 	assert.Equal(t, "a", fitting("añb", 2))

@@ -16,7 +16,7 @@ import (
 	"github.com/headrace/headrace/pinned"
 )
 
-func TestEveryErrorBelowHasItsCodeAndKeepsItsPlace(t *testing.T) {
+func TestAnErrorOfALowerPackageGetsItsCodeAndKeepsFileAndOffset(t *testing.T) {
 	indexed := func(kind fault.Kind, err error) error {
 		return &catalog.Error{Kind: kind, File: "a.tar", Record: 7, Offset: 512, Text: "x", Err: err}
 	}
@@ -49,7 +49,7 @@ func TestEveryErrorBelowHasItsCodeAndKeepsItsPlace(t *testing.T) {
 	}
 }
 
-func TestEveryCodeOfTheKernelHasOneHere(t *testing.T) {
+func TestEveryErrorCodeOfNativeHasACodeInTheABI(t *testing.T) {
 	for c := native.Bad; c <= native.Internal; c++ {
 		f := classify(&native.Error{Code: c, Offset: 33, Text: "x"})
 		assert.NotZero(t, f.code, "%v", c)
@@ -58,7 +58,7 @@ func TestEveryCodeOfTheKernelHasOneHere(t *testing.T) {
 	assert.Equal(t, code(fault.KindBadImage), classify(&native.Error{Code: native.Bad}).code)
 }
 
-func TestEveryKindOfTheCatalogHasACodeHere(t *testing.T) {
+func TestEveryKindOfErrorHasACodeInTheABI(t *testing.T) {
 	kinds := fault.Kinds()
 	assert.Greater(t, len(kinds), 10)
 	for _, kind := range kinds {
@@ -67,26 +67,26 @@ func TestEveryKindOfTheCatalogHasACodeHere(t *testing.T) {
 	}
 }
 
-func TestADecodersWordGetsItsFamilyAndAStrangersErrorIsInternal(t *testing.T) {
+func TestADecodersErrorGetsItsFamilyAndAnUnknownErrorIsInternal(t *testing.T) {
 	assert.Equal(t, "at byte 9: bad: x", classify(&native.Error{Code: native.Truncated, Offset: 9, Text: "x"}).text)
 	assert.Equal(t, "unsupported: x", classify(&native.Error{Code: native.Limit, Offset: -1, Text: "x"}).text)
 	assert.Equal(t, "x", classify(&native.Error{Code: native.Argument, Offset: -1, Text: "x"}).text)
 	assert.Equal(t, "internal: odd; please report this", classify(errors.New("odd")).text)
 }
 
-func TestMissingFileCarriesItsErrno(t *testing.T) {
+func TestTheErrorOfAMissingFileHasItsErrno(t *testing.T) {
 	err := catalog.IOError("gone", "cannot open", &fs.PathError{Op: "open", Path: "gone", Err: syscall.ENOENT})
 	f := classify(err)
 	assert.Equal(t, code(fault.KindIO), f.code)
 	assert.EqualValues(t, syscall.ENOENT, f.osError)
 }
 
-func TestShortMemoryIsNotAnErrorOfTheOperatingSystem(t *testing.T) {
+func TestAMemoryErrorIsNotAnErrorOfTheOperatingSystem(t *testing.T) {
 	f := classify(&pinned.MemoryError{Needed: 10, Available: -1, Err: syscall.ENOMEM})
 	assert.Equal(t, code(fault.KindMemory), f.code)
 	assert.Contains(t, f.text, "10 bytes")
 }
 
-func TestAnErrorNobodyMadeIsInternal(t *testing.T) {
+func TestAnErrorOfNoKnownTypeIsInternal(t *testing.T) {
 	assert.Equal(t, code(fault.KindInternal), classify(errors.New("odd")).code)
 }

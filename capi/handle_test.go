@@ -20,7 +20,7 @@ func emptyTable() *handleTable {
 	return &handleTable{next: firstHandle, objects: make(map[int64]object)}
 }
 
-func TestHandleIsFoundUntilItIsRemovedAndNeverAgain(t *testing.T) {
+func TestAHandleIsFoundUntilItIsRemovedAndIsNeverUsedAgain(t *testing.T) {
 	table, it := emptyTable(), &thing{}
 	h := table.add(it)
 	found, err := find[*thing](table, h, nil)
@@ -34,17 +34,17 @@ func TestHandleIsFoundUntilItIsRemovedAndNeverAgain(t *testing.T) {
 	assert.ErrorContains(t, err, "0x485200000001")
 	_, ok = table.remove(h)
 	assert.False(t, ok)
-	assert.NotEqual(t, h, table.add(it), "a handle names one object for ever")
+	assert.NotEqual(t, h, table.add(it), "a handle is never given to a second object")
 }
 
-func TestHandleOfAnotherKindIsRefused(t *testing.T) {
+func TestAHandleOfAnotherKindIsRefused(t *testing.T) {
 	table := emptyTable()
 	h := table.add(&otherThing{})
 	_, err := find[*thing](table, h, nil)
 	assert.Equal(t, code(fault.KindBadHandle), classify(err).code)
 }
 
-func TestStrayIntegersAreNoHandles(t *testing.T) {
+func TestIntegersThatAreNoHandlesAreRefused(t *testing.T) {
 	table := emptyTable()
 	table.add(&thing{})
 	for _, stray := range []int64{0, -1, 1, 3, 1 << 62, firstHandle + 1} {
@@ -53,7 +53,7 @@ func TestStrayIntegersAreNoHandles(t *testing.T) {
 	}
 }
 
-func TestOneOfManyClosersGetsTheObject(t *testing.T) {
+func TestOnlyOneOfManyThreadsThatRemoveAHandleGetsItsObject(t *testing.T) {
 	table := emptyTable()
 	h := table.add(&thing{})
 	var wait sync.WaitGroup
@@ -69,14 +69,14 @@ func TestOneOfManyClosersGetsTheObject(t *testing.T) {
 	assert.Len(t, got, 1)
 }
 
-func TestAHandleIsExchangedOnceAndOnlyForTheObjectThatItHad(t *testing.T) {
+func TestAHandlesObjectIsExchangedOnceAndOnlyIfItIsTheExpectedOne(t *testing.T) {
 	table, first, job := emptyTable(), &thing{}, &otherThing{}
 	h := table.add(first)
 	table.exchange(h, &thing{}, job)
 	_, err := find[*thing](table, h, nil)
-	require.NoError(t, err, "it stands for another object")
+	require.NoError(t, err, "an exchange that expects another object changes nothing")
 	table.exchange(h, first, job)
-	table.exchange(h, first, nil) // a second call that came later
+	table.exchange(h, first, nil) // a second call, which comes too late
 	found, err := find[*otherThing](table, h, nil)
 	require.NoError(t, err)
 	assert.Same(t, job, found)

@@ -14,7 +14,7 @@ import (
 	"github.com/headrace/headrace/internal/pack"
 )
 
-func TestWaitingForAJobEndsWithItsTimeoutOrItsEnd(t *testing.T) {
+func TestAWaitForAJobEndsAtItsTimeoutOrWhenTheJobEnds(t *testing.T) {
 	release := make(chan struct{})
 	j := startJob("", func(context.Context, *pack.Tracker) (any, error) {
 		<-release
@@ -30,7 +30,7 @@ func TestWaitingForAJobEndsWithItsTimeoutOrItsEnd(t *testing.T) {
 	require.NoError(t, j.close())
 }
 
-func TestAJobsPanicIsItsErrorAndInternal(t *testing.T) {
+func TestAPanicInAJobIsAnInternalErrorOfTheJob(t *testing.T) {
 	j := startJob("", func(context.Context, *pack.Tracker) (any, error) { panic("odd") })
 	f := classify(j.wait(time.Minute))
 	assert.Equal(t, code(fault.KindInternal), f.code)
@@ -48,7 +48,7 @@ func TestClosingAJobCancelsItAndWaitsUntilItHasEnded(t *testing.T) {
 	assert.True(t, ended)
 }
 
-func TestWhoWaitsForAJobThatIsClosedIsToldSo(t *testing.T) {
+func TestAWaitForAJobThatIsClosedReturnsTheErrorThatItWasClosed(t *testing.T) {
 	begun := make(chan struct{})
 	j := startJob("", func(ctx context.Context, _ *pack.Tracker) (any, error) {
 		close(begun)
@@ -64,17 +64,17 @@ func TestWhoWaitsForAJobThatIsClosedIsToldSo(t *testing.T) {
 	assert.Equal(t, "the job was closed before it had finished", f.text)
 }
 
-func TestClosingWaitsForWorkThatHangsNoLongerThanItsGrace(t *testing.T) {
+func TestClosingWaitsForHangingWorkNoLongerThanTheGracePeriod(t *testing.T) {
 	release, ended := make(chan struct{}), make(chan struct{})
 	began := time.Now()
 	within(50*time.Millisecond, func() { defer close(ended); <-release })
 	assert.GreaterOrEqual(t, time.Since(began), 50*time.Millisecond)
 	select {
 	case <-ended:
-		t.Fatal("the work had not been let go")
+		t.Fatal("the work ended although nothing had released it")
 	default:
 	}
 	close(release)
-	<-ended // the rest is done later, and is done
+	<-ended // the work still goes on to its end
 	within(time.Minute, func() { panic(errors.New("odd")) })
 }
