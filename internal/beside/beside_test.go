@@ -23,7 +23,7 @@ var names = []string{
 	"b/\u00e9.jpg", "b/\U0001F600.jpg", "b/\uffee.jpg",
 }
 
-// picture is a JPEG with seek points, another one for each number.
+// picture is a JPEG with seek points, a different one for each number.
 func picture(t testing.TB, number int) []byte {
 	grey := image.NewGray(image.Rect(0, 0, 200, 40+number))
 	for i := range grey.Pix {
@@ -34,7 +34,7 @@ func picture(t testing.TB, number int) []byte {
 	return b.Bytes()
 }
 
-// folder is an image folder of those files. The test must leave no descriptor.
+// folder makes an image folder of the files in names, and fails a test that leaves a descriptor open.
 func folder(t testing.TB) string {
 	count := func() int {
 		entries, err := os.ReadDir("/proc/self/fd")
@@ -64,7 +64,7 @@ func stampOf(t testing.TB, path string) mmap.Stamp {
 	return mmap.Stamp{Size: info.Size(), MTimeNs: info.ModTime().UnixNano()}
 }
 
-// found is the points of a file, by whatever path it is named.
+// found returns the seek points that are found for a file under a path, which may be another name of it.
 func found(t testing.TB, x *Indexes, path, file string) []byte {
 	var b mmap.Buffer
 	defer b.Free()
@@ -77,7 +77,7 @@ func opened(t testing.TB, current string) *Indexes {
 	return x
 }
 
-func TestEveryFileOfAnIndexedFolderHasThePointsOfItsRowByWhateverPathItIsNamed(t *testing.T) {
+func TestEveryFileOfAnIndexedFolderHasTheSeekPointsOfItsRowByAnyPath(t *testing.T) {
 	root := indexed(t, folder(t))
 	d, err := catalog.Open(root, catalog.Options{})
 	require.NoError(t, err)
@@ -113,7 +113,7 @@ func TestEveryFileOfAnIndexedFolderHasThePointsOfItsRowByWhateverPathItIsNamed(t
 	}
 }
 
-func TestAFileThatWasAddedOrChangedHasNone(t *testing.T) {
+func TestAFileThatWasAddedOrChangedHasNoSeekPoints(t *testing.T) {
 	root := indexed(t, folder(t))
 	x := opened(t, "/")
 	file := filepath.Join(root, "a/1.jpg")
@@ -129,7 +129,7 @@ func TestAFileThatWasAddedOrChangedHasNone(t *testing.T) {
 	require.Zero(t, x.Find("", stamp))
 }
 
-func TestAnIndexThatLiesElsewhereOrIsOfAnotherKindOrWithoutPointsIsNone(t *testing.T) {
+func TestAnIndexElsewhereOrOfAnotherKindOrWithoutSeekPointsIsNotUsed(t *testing.T) {
 	root := folder(t)
 	file := filepath.Join(root, "a/1.jpg")
 	stamp := stampOf(t, file)
@@ -149,7 +149,7 @@ func TestAnIndexThatLiesElsewhereOrIsOfAnotherKindOrWithoutPointsIsNone(t *testi
 	require.Zero(t, opened(t, "/").Find(filepath.Join(packed, "a/1.jpg"), stamp))
 }
 
-// alter changes a byte of the one file of a pattern, or cuts it where the byte is beyond its end.
+// alter changes a byte of the only file that matches a pattern, or cuts the file in half if at is negative.
 func alter(t testing.TB, pattern string, at int) {
 	files, err := filepath.Glob(pattern)
 	require.NoError(t, err)
@@ -164,7 +164,7 @@ func alter(t testing.TB, pattern string, at int) {
 	require.NoError(t, os.WriteFile(files[0], data, 0o600))
 }
 
-func TestOfADamagedIndexThereIsNothingOrWhatItSaysIsOfOtherBytes(t *testing.T) {
+func TestADamagedIndexGivesNoSeekPointsOrThoseWithTheRightChecksums(t *testing.T) {
 	root := indexed(t, folder(t))
 	file := filepath.Join(root, "b/9.jpg")
 	want := opened(t, "/").Find(file, stampOf(t, file))
@@ -189,7 +189,7 @@ func TestOfADamagedIndexThereIsNothingOrWhatItSaysIsOfOtherBytes(t *testing.T) {
 	}
 }
 
-func TestAnIndexThatIsCutWhileItIsOpenIsUsedNoMore(t *testing.T) {
+func TestAnIndexThatIsCutWhileItIsOpenIsNoLongerUsed(t *testing.T) {
 	root := indexed(t, folder(t))
 	file := filepath.Join(root, "b/9.jpg")
 	x := opened(t, "/")
@@ -201,10 +201,10 @@ func TestAnIndexThatIsCutWhileItIsOpenIsUsedNoMore(t *testing.T) {
 	require.True(t, x.roots[root].broken.Load())
 }
 
-func TestTheNearestIndexCountsAndADamagedOneIsPassedOver(t *testing.T) {
+func TestTheNearestIndexIsUsedAndADamagedOneIsSkipped(t *testing.T) {
 	outer := folder(t)
 	inner := filepath.Join(outer, "a")
-	require.NoError(t, os.Remove(filepath.Join(outer, "a-b/1.jpg"))) // classes of other names need not have a file
+	require.NoError(t, os.Remove(filepath.Join(outer, "a-b/1.jpg"))) // an image folder may have no empty class
 	require.NoError(t, os.Remove(filepath.Join(outer, "a-b")))
 	file := filepath.Join(inner, "c/1.jpg")
 	indexed(t, outer)
@@ -221,7 +221,7 @@ func TestTheNearestIndexCountsAndADamagedOneIsPassedOver(t *testing.T) {
 	require.NotNil(t, x.roots[outer])
 }
 
-func TestAnIndexInADirectoryLikeTmpIsNotTrusted(t *testing.T) {
+func TestAnIndexInADirectoryThatAnybodyMayWriteToIsNotTrusted(t *testing.T) {
 	root := indexed(t, folder(t))
 	file := filepath.Join(root, "a/1.jpg")
 	require.NoError(t, os.Chmod(root, 0o777|os.ModeSticky))
@@ -230,7 +230,7 @@ func TestAnIndexInADirectoryLikeTmpIsNotTrusted(t *testing.T) {
 	require.NotEmpty(t, found(t, opened(t, "/"), file, file))
 }
 
-func TestOfMoreDirectoriesThanAreRememberedNothingIsAsked(t *testing.T) {
+func TestDirectoriesBeyondTheBoundAreNotSearchedForAnIndex(t *testing.T) {
 	root := indexed(t, folder(t))
 	x := opened(t, "/")
 	x.most = 2
@@ -245,7 +245,7 @@ func TestOfMoreDirectoriesThanAreRememberedNothingIsAsked(t *testing.T) {
 	require.Len(t, slices.Compact(had), 2)
 }
 
-func TestARecordOfPointsThatIsTooLargeIsNotRead(t *testing.T) {
+func TestSeekPointsOverTheLimitAreNotRead(t *testing.T) {
 	root := indexed(t, folder(t))
 	file := filepath.Join(root, "a/1.jpg")
 	x := opened(t, "/")
@@ -257,12 +257,12 @@ func TestARecordOfPointsThatIsTooLargeIsNotRead(t *testing.T) {
 	require.Zero(t, x.Find(file, stampOf(t, file)))
 }
 
-func TestAFileIsLookedForOnceInEachDirectory(t *testing.T) {
+func TestAnIndexIsLookedForOnceInEachDirectory(t *testing.T) {
 	root := folder(t)
 	file := filepath.Join(root, "a/1.jpg")
 	x := opened(t, "/")
 	require.Zero(t, x.Find(file, stampOf(t, file)))
-	indexed(t, root) // made while the program runs, it is for the next one
+	indexed(t, root) // an index made while the program runs is used by the next one
 	require.Zero(t, x.Find(file, stampOf(t, file)))
 	require.NotEmpty(t, found(t, opened(t, "/"), file, file))
 }
