@@ -19,7 +19,7 @@ import (
 type object struct {
 	mu       sync.Mutex
 	requests [][2]int64
-	gate     chan struct{} // nil: answers at once
+	gate     chan struct{} // nil if answers come at once
 	fails    error
 	flying   atomic.Int64
 	most     atomic.Int64
@@ -52,7 +52,7 @@ func (o *object) seen() [][2]int64 {
 	return append([][2]int64{}, o.requests...)
 }
 
-// fetching makes a Fetcher whose Wants arrive in a channel; nothing of it is left after the test.
+// fetching makes a Fetcher whose Wants arrive in a channel, and closes it after the test, when no buffer may be left.
 func fetching(t *testing.T, o Options) (*Fetcher, chan *Want) {
 	before := mmap.BufferBytes()
 	arrived := make(chan *Want, 1<<16)
@@ -92,18 +92,18 @@ func holds(t *testing.T, w *Want) {
 
 type broken struct{}
 
-func (broken) ReadAt(context.Context, []byte, int64) error { panic("a mistake") }
+func (broken) ReadAt(context.Context, []byte, int64) error { panic("a bug") }
 
-func TestAMistakeInAReadIsTheErrorOfWhatWasWanted(t *testing.T) {
+func TestAPanicInAReadIsAnInternalErrorOfItsWant(t *testing.T) {
 	f, arrived := fetching(t, Options{Bytes: 1 << 20})
 	f.Add(&Want{Source: broken{}, Length: 10})
 	f.Request()
 	w := next(t, arrived)
-	require.ErrorContains(t, w.Err, "panic: a mistake")
+	require.ErrorContains(t, w.Err, "panic: a bug")
 	assert.Equal(t, fault.KindInternal, fault.KindOf(w.Err))
 }
 
-func TestNeighboursShareARequestAndTheGapIsNotKept(t *testing.T) {
+func TestNeighboursShareARequestAndTheGapBetweenThemIsNotKept(t *testing.T) {
 	from := new(object)
 	f, arrived := fetching(t, Options{Bytes: 1 << 20, Gap: 64, Request: 1 << 16})
 	for _, at := range []int64{1000, 5000, 0, 2050, 1500} {
@@ -123,10 +123,10 @@ func TestNeighboursShareARequestAndTheGapIsNotKept(t *testing.T) {
 	assert.EqualValues(t, 1<<20-5*500, free)
 }
 
-func TestWhatIsDueLaterIsReadWithNothingBeforeAsMuchHasCome(t *testing.T) {
+func TestNeighboursAreNotReadTogetherBeforeTheFirstRequestsAreAnswered(t *testing.T) {
 	from := &object{gate: make(chan struct{})}
 	f, arrived := fetching(t, Options{Bytes: 1 << 20, Request: 1 << 16, Requests: 2})
-	// The first two are due; their neighbours are behind as many as may be in flight.
+	// The first two fill the requests in flight; their neighbours come later in the order.
 	for _, at := range []int64{0, 5000, 9000, 500, 5500, 9500, 1000} {
 		f.Add(&Want{Source: from, Offset: at, Length: 500})
 	}
@@ -137,10 +137,10 @@ func TestWhatIsDueLaterIsReadWithNothingBeforeAsMuchHasCome(t *testing.T) {
 	for range 7 {
 		holds(t, next(t, arrived))
 	}
-	assert.Less(t, len(from.seen()), 7, "what has come lets neighbours share a request")
+	assert.Less(t, len(from.seen()), 7, "neighbours share requests once the first ones are answered")
 }
 
-func TestMemoryAndRequestsAreBoundedWhateverIsWanted(t *testing.T) {
+func TestMemoryAndConcurrentRequestsStayWithinTheirBounds(t *testing.T) {
 	from := new(object)
 	const most = 10_000
 	f, arrived := fetching(t, Options{Bytes: most, Requests: 3, Gap: 100, Request: 2000})
@@ -154,7 +154,7 @@ func TestMemoryAndRequestsAreBoundedWhateverIsWanted(t *testing.T) {
 	for range count {
 		w := next(t, arrived)
 		holds(t, w)
-		// Given back in another order than they came, some late.
+		// The wants are freed in another order than they arrived in, some of them late.
 		if held = append(held, w); len(held) > 2 {
 			i := draw.IntN(len(held))
 			f.Free(held[i])
@@ -175,21 +175,21 @@ func TestMemoryAndRequestsAreBoundedWhateverIsWanted(t *testing.T) {
 	assert.Zero(t, f.early)
 }
 
-func TestWhatIsDueIsReadThoughTheMemoryIsFullOfWhatIsNot(t *testing.T) {
+func TestARecordLargerThanTheMemoryIsReadAlone(t *testing.T) {
 	from := new(object)
 	f, arrived := fetching(t, Options{Bytes: 1000, Gap: 0, Request: 1 << 20})
-	// The record is larger than the memory: one may always be read.
+	// The first record is larger than the memory. One record may always be read.
 	f.Add(&Want{Source: from, Offset: 0, Length: 5000})
 	f.Add(&Want{Source: from, Offset: 9000, Length: 400})
 	f.Request()
-	for range 2 { // in whichever order they end
+	for range 2 { // in any order
 		w := next(t, arrived)
 		holds(t, w)
 		f.Free(w)
 	}
 }
 
-func TestWhatIsAddedFirstIsReadThoughAllMemoryIsHeldByWhatWasAddedBeforeAndTheFirstHaveNotCome(t *testing.T) {
+func TestUrgentWantsAreReadEvenIfEarlierWantsHoldAllMemory(t *testing.T) {
 	gated := &object{gate: make(chan struct{})}
 	f, arrived := fetching(t, Options{Bytes: 1000, First: 4, Gap: 0, Request: 1 << 20})
 	held := &Want{Source: new(object), Length: 800}
@@ -199,7 +199,7 @@ func TestWhatIsAddedFirstIsReadThoughAllMemoryIsHeldByWhatWasAddedBeforeAndTheFi
 		f.Add(w)
 	}
 	f.Request()
-	holds(t, next(t, arrived)) // and is not given back: whoever has it waits for what comes now
+	holds(t, next(t, arrived)) // and is not freed: its user waits for the urgent ones below
 	from := new(object)
 	beside := &Want{Source: from, Offset: 777, Length: 10} // which is not due yet
 	f.Add(beside)
@@ -209,13 +209,13 @@ func TestWhatIsAddedFirstIsReadThoughAllMemoryIsHeldByWhatWasAddedBeforeAndTheFi
 	f.Request()
 	for i, one := range urgent {
 		w := next(t, arrived)
-		require.True(t, w == one, "what is added first comes next, in its order")
+		require.True(t, w == one, "urgent wants come next, in the order of their AddFirst")
 		holds(t, w)
-		require.Len(t, arrived, 0, "one at a time has memory of its own")
+		require.Len(t, arrived, 0, "only one urgent want at a time has memory beyond the bound")
 		require.Equal(t, int64(700), f.own)
 		f.Free(urgent[i])
 	}
-	assert.Equal(t, [][2]int64{{77, 700}}, from.seen(), "what is not due comes with nothing")
+	assert.Equal(t, [][2]int64{{77, 700}}, from.seen(), "a want that is not due is not read with an urgent one")
 	assert.Zero(t, f.own)
 	close(gated.gate)
 	for range 3 {
@@ -228,7 +228,7 @@ func TestWhatIsAddedFirstIsReadThoughAllMemoryIsHeldByWhatWasAddedBeforeAndTheFi
 	assert.Zero(t, f.early)
 }
 
-func TestAWantThatIsUsedAgainWaitsForItsNewTurn(t *testing.T) {
+func TestAReusedWantIsReadInTheOrderOfItsSecondAdd(t *testing.T) {
 	f, arrived := fetching(t, Options{Bytes: 1000, Gap: 0, Request: 1 << 20})
 	first, second, fourth, last := new(object), new(object), new(object), new(object)
 	due := []*Want{{Source: first, Length: 600}, {Source: second, Length: 600}, {Source: first, Offset: 600, Length: 100}, {Source: fourth, Length: 800}}
@@ -236,7 +236,7 @@ func TestAWantThatIsUsedAgainWaitsForItsNewTurn(t *testing.T) {
 		f.Add(w)
 	}
 	f.Request()
-	for range 2 { // the first, and the third beside it; for the second there is no room
+	for range 2 { // the first, and the third with it; there is no memory for the second
 		holds(t, next(t, arrived))
 	}
 	early := due[2]
@@ -247,7 +247,7 @@ func TestAWantThatIsUsedAgainWaitsForItsNewTurn(t *testing.T) {
 	w := next(t, arrived)
 	require.True(t, w == due[1], "the second comes first")
 	f.Free(w)
-	// What is wanted last is not given back before this came: in its place it would be in the way.
+	// If the reused want had kept its old turn, it would hold memory that the fourth needs.
 	w = next(t, arrived)
 	require.True(t, w == due[3], "the fourth comes next")
 	holds(t, w)
@@ -260,7 +260,7 @@ func TestAWantThatIsUsedAgainWaitsForItsNewTurn(t *testing.T) {
 	assert.Zero(t, f.early)
 }
 
-func TestWhatWasDroppedIsNotRequestedAndWhatIsUnderWayEnds(t *testing.T) {
+func TestDropRemovesWaitingWantsAndCancelsRequestsUnderWay(t *testing.T) {
 	from := &object{gate: make(chan struct{})}
 	f, arrived := fetching(t, Options{Bytes: 1 << 20, Requests: 2})
 	for i := range int64(10) {
@@ -279,7 +279,7 @@ func TestWhatWasDroppedIsNotRequestedAndWhatIsUnderWayEnds(t *testing.T) {
 	holds(t, next(t, arrived))
 }
 
-func TestAnErrorIsThatOfEveryWantOfItsRequestAndOfNoOther(t *testing.T) {
+func TestAnErrorIsThatOfEveryWantInItsRequestAndOfNoOther(t *testing.T) {
 	bad, good := &object{fails: errors.New("gone")}, new(object)
 	f, arrived := fetching(t, Options{Bytes: 1 << 20, Gap: 10, Request: 1 << 16})
 	f.Add(&Want{Source: bad, Offset: 0, Length: 10})
@@ -295,7 +295,7 @@ func TestAnErrorIsThatOfEveryWantOfItsRequestAndOfNoOther(t *testing.T) {
 	}
 }
 
-func TestWhatFailedForWantOfMemoryIsNotReadWithANeighbourOnceThereIsSome(t *testing.T) {
+func TestAWantThatFailedWithoutMemoryIsNotReadAgainWithALaterNeighbour(t *testing.T) {
 	f, arrived := fetching(t, Options{Bytes: 1 << 60, Gap: 64, Request: 1 << 16})
 	o := &object{}
 	first, second := &Want{Source: o, Offset: 100, Length: 50}, &Want{Source: o, Offset: 150, Length: 50}
@@ -313,7 +313,7 @@ func TestWhatFailedForWantOfMemoryIsNotReadWithANeighbourOnceThereIsSome(t *test
 	require.Equal(t, [][2]int64{{150, 50}}, o.seen())
 }
 
-func TestMoreRequestsAreTriedWhileTheyBringMoreAndFewerWhereSomeAreRefused(t *testing.T) {
+func TestTheRequestLimitGrowsWhileTheRateDoesAndHalvesWhenTheStoreRefuses(t *testing.T) {
 	now := time.Unix(0, 0)
 	refused := int64(0)
 	l := link{limit: 4, most: 100, retries: func() int64 { return refused }}
@@ -339,7 +339,7 @@ func TestMoreRequestsAreTriedWhileTheyBringMoreAndFewerWhereSomeAreRefused(t *te
 	assert.Equal(t, 9, l.limit, "the store refuses")
 }
 
-func TestNeighboursWithAnotherBetweenThemShareNoRequest(t *testing.T) {
+func TestNeighboursWithAnotherSampleBetweenThemShareNoRequest(t *testing.T) {
 	from := new(object)
 	between := func(a, b *Want) bool { return b.Owner.(int)-a.Owner.(int) != 1 }
 	f, arrived := fetching(t, Options{Bytes: 1 << 20, Gap: 64, Request: 1 << 16, Between: between})
@@ -353,7 +353,7 @@ func TestNeighboursWithAnotherBetweenThemShareNoRequest(t *testing.T) {
 	assert.ElementsMatch(t, [][2]int64{{200, 140}, {50, 90}}, from.seen())
 }
 
-func TestTheFirstWantsHaveTheLinkForThemselvesUntilHalfOfThemHaveCome(t *testing.T) {
+func TestTheFirstWantsAreRequestedAloneUntilHalfOfThemHaveArrived(t *testing.T) {
 	var answers [20]chan struct{}
 	var asked [20]atomic.Bool
 	f, arrived := fetching(t, Options{Bytes: 1 << 20, Requests: 64, First: 4})
@@ -380,7 +380,7 @@ func TestTheFirstWantsHaveTheLinkForThemselvesUntilHalfOfThemHaveCome(t *testing
 			return n == count
 		}
 	}
-	for range 2 { // anew behind a Drop
+	for range 2 { // the second time after a Drop
 		add()
 		require.Eventually(t, are(4), 10*time.Second, time.Millisecond)
 		close(answers[2])
