@@ -34,8 +34,8 @@ func valueOf(i int) []byte {
 	return bytes.Repeat(key[:], 20+i%200)
 }
 
-// world is what a test must leave as it was: descriptors and buffers.
-func world(t testing.TB) {
+// checkNoLeaks fails a test that leaves a descriptor, a buffer or an open Cache behind.
+func checkNoLeaks(t testing.TB) {
 	count := func() int {
 		entries, err := os.ReadDir("/proc/self/fd")
 		require.NoError(t, err)
@@ -49,8 +49,8 @@ func world(t testing.TB) {
 	})
 }
 
-// alone opens a Cache that shares nothing with others of this process, as one of another process.
-func alone(t testing.TB, dir string, bound int64) *Cache {
+// openAlone opens a Cache that shares nothing with the others of this process, as another process would.
+func openAlone(t testing.TB, dir string, bound int64) *Cache {
 	registry.Lock()
 	others := registry.open
 	registry.open = nil
@@ -63,7 +63,7 @@ func alone(t testing.TB, dir string, bound int64) *Cache {
 	return c
 }
 
-// find is the value of a key; nil where there is none. That it is no other is checked.
+// find says whether a key has a value, and fails the test if it is not the right one.
 func find(t testing.TB, c *Cache, i int) bool {
 	t.Helper()
 	var b mmap.Buffer
@@ -85,7 +85,7 @@ func countFound(t testing.TB, c *Cache, from, to int) int {
 	return found
 }
 
-// sizeOf is what a directory holds, in bytes.
+// sizeOf is the total size of a directory's files in bytes.
 func sizeOf(t testing.TB, dir string) int64 {
 	total := int64(0)
 	entries, err := os.ReadDir(dir)
@@ -98,10 +98,10 @@ func sizeOf(t testing.TB, dir string) int64 {
 	return total
 }
 
-func TestAValueIsFoundAtOnceAndInEveryLaterProcess(t *testing.T) {
-	world(t)
+func TestAValueIsFoundAtOnceAndByEveryLaterProcess(t *testing.T) {
+	checkNoLeaks(t)
 	dir := filepath.Join(t.TempDir(), "a", "cache")
-	c := alone(t, dir, 64<<20)
+	c := openAlone(t, dir, 64<<20)
 	for i := range 1000 {
 		require.False(t, find(t, c, i))
 		c.Put(keyOf(i), valueOf(i))
@@ -109,10 +109,10 @@ func TestAValueIsFoundAtOnceAndInEveryLaterProcess(t *testing.T) {
 	}
 	c.Close()
 	for range 3 {
-		c = alone(t, dir, 64<<20)
+		c = openAlone(t, dir, 64<<20)
 		require.Equal(t, 1000, countFound(t, c, 0, 1000))
 		require.False(t, find(t, c, 1000))
-		c.Put(keyOf(0), valueOf(0)) // to the same segment
+		c.Put(keyOf(0), valueOf(0)) // goes to the same segment
 		c.Close()
 	}
 	names, err := filepath.Glob(filepath.Join(dir, "*.keys"))
@@ -120,37 +120,37 @@ func TestAValueIsFoundAtOnceAndInEveryLaterProcess(t *testing.T) {
 	require.Len(t, names, 1)
 }
 
-func TestOfTwoValuesOfAKeyTheLaterCounts(t *testing.T) {
-	world(t)
+func TestTheLaterOfTwoValuesOfAKeyIsFound(t *testing.T) {
+	checkNoLeaks(t)
 	dir := t.TempDir()
-	c := alone(t, dir, 64<<20)
+	c := openAlone(t, dir, 64<<20)
 	c.Put(keyOf(7), []byte("what was there"))
 	c.Put(keyOf(7), valueOf(7))
 	require.True(t, find(t, c, 7))
 	c.Close()
-	c = alone(t, dir, 64<<20)
+	c = openAlone(t, dir, 64<<20)
 	require.True(t, find(t, c, 7))
 	c.Close()
 }
 
-func TestAValueThatIsThereAlreadyIsKeptOnce(t *testing.T) {
-	world(t)
+func TestAValueThatIsAlreadyKeptIsNotWrittenAgain(t *testing.T) {
+	checkNoLeaks(t)
 	dir := t.TempDir()
-	c := alone(t, dir, 64<<20)
+	c := openAlone(t, dir, 64<<20)
 	require.True(t, c.Put(keyOf(7), valueOf(7)))
 	require.False(t, c.Put(keyOf(7), valueOf(7)))
 	require.True(t, c.Put(keyOf(7), []byte("another")))
-	require.True(t, c.Put(keyOf(7), valueOf(7)), "the later counts")
+	require.True(t, c.Put(keyOf(7), valueOf(7)), "the later value replaces the one before")
 	require.True(t, find(t, c, 7))
 	c.Close()
-	c = alone(t, dir, 64<<20)
+	c = openAlone(t, dir, 64<<20)
 	require.True(t, find(t, c, 7))
 	require.False(t, c.Put(keyOf(7), valueOf(7)), "an earlier process put it")
 	c.Close()
 }
 
-func TestAllWhoOpenADirectoryInAProcessShareItAndTheLastOneClosesIt(t *testing.T) {
-	world(t)
+func TestACacheOpenedTwiceInAProcessIsSharedUntilItsLastClose(t *testing.T) {
+	checkNoLeaks(t)
 	dir := t.TempDir()
 	first := Open(dir, 64<<20)
 	second := Open(dir, 64<<20)
@@ -171,18 +171,18 @@ func TestADirectoryThatOthersMayWriteToIsNotUsed(t *testing.T) {
 	require.Nil(t, Open(filepath.Join(file, "below"), 64<<20))
 }
 
-func TestADirectoryThatCannotBeWrittenIsReadAndNothingIsPut(t *testing.T) {
-	world(t)
+func TestACacheThatCannotBeWrittenIsOnlyRead(t *testing.T) {
+	checkNoLeaks(t)
 	dir := t.TempDir()
-	c := alone(t, dir, 64<<20)
+	c := openAlone(t, dir, 64<<20)
 	c.Put(keyOf(1), valueOf(1))
 	c.Close()
-	// Root may write anywhere, so it is the lock that cannot be had.
+	// Root may write anywhere, so the test puts a directory in the place of the lock file.
 	require.NoError(t, os.Remove(filepath.Join(dir, lockName)))
 	require.NoError(t, os.Mkdir(filepath.Join(dir, lockName), 0o700))
 	before := sizeOf(t, dir)
-	c = alone(t, dir, 64<<20)
-	require.False(t, c.Writable(), "before anything was put")
+	c = openAlone(t, dir, 64<<20)
+	require.False(t, c.Writable(), "known before anything is put")
 	require.True(t, find(t, c, 1))
 	require.False(t, c.Put(keyOf(2), valueOf(2)))
 	require.False(t, find(t, c, 2))
@@ -190,15 +190,15 @@ func TestADirectoryThatCannotBeWrittenIsReadAndNothingIsPut(t *testing.T) {
 	require.Equal(t, before, sizeOf(t, dir))
 }
 
-func TestAFullDiskLeavesWhatWasWritten(t *testing.T) {
-	world(t)
+func TestAFullDiskEndsWritingAndTheValuesWrittenBeforeStay(t *testing.T) {
+	checkNoLeaks(t)
 	dir := t.TempDir()
-	c := alone(t, dir, 64<<20)
+	c := openAlone(t, dir, 64<<20)
 	for i := range 100 {
 		c.Put(keyOf(i), valueOf(i))
 	}
 	c.Close()
-	// A file that may not grow is to a writer what a full disk is.
+	// A limit on the size of files looks to a writer like a full disk.
 	signal.Ignore(syscall.SIGXFSZ)
 	defer signal.Reset(syscall.SIGXFSZ)
 	var before unix.Rlimit
@@ -206,7 +206,7 @@ func TestAFullDiskLeavesWhatWasWritten(t *testing.T) {
 	low := before
 	low.Cur = 200 << 10
 	require.NoError(t, unix.Setrlimit(unix.RLIMIT_FSIZE, &low))
-	c = alone(t, dir, 64<<20)
+	c = openAlone(t, dir, 64<<20)
 	for i := range 3000 {
 		c.Put(keyOf(i), valueOf(i))
 	}
@@ -215,19 +215,19 @@ func TestAFullDiskLeavesWhatWasWritten(t *testing.T) {
 	require.False(t, c.Put(keyOf(4000), valueOf(4000)))
 	c.Close()
 	require.NoError(t, unix.Setrlimit(unix.RLIMIT_FSIZE, &before))
-	require.True(t, off, "the disk was to be full")
-	c = alone(t, dir, 64<<20)
+	require.True(t, off, "the test did not fill the disk")
+	c = openAlone(t, dir, 64<<20)
 	require.Equal(t, 100, countFound(t, c, 0, 100))
 	countFound(t, c, 100, 3000)
-	c.Put(keyOf(5000), valueOf(5000)) // there is room again
+	c.Put(keyOf(5000), valueOf(5000)) // there is space again
 	c.Close()
-	c = alone(t, dir, 64<<20)
+	c = openAlone(t, dir, 64<<20)
 	require.True(t, find(t, c, 5000))
 	c.Close()
 }
 
-// rest has all segments of a directory used hours ago, in the order in which they were.
-func rest(t testing.TB, dir string) {
+// makeOld changes the times of all segments of a directory to hours ago, and keeps their order.
+func makeOld(t testing.TB, dir string) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "*"+keysSuffix))
 	require.NoError(t, err)
@@ -239,33 +239,33 @@ func rest(t testing.TB, dir string) {
 	}
 }
 
-func TestTheBoundIsKeptAndWhatWasUsedLastStays(t *testing.T) {
-	world(t)
+func TestTheBoundIsKeptAndTheValuesUsedLastStay(t *testing.T) {
+	checkNoLeaks(t)
 	dir := t.TempDir()
 	const bound = LeastBound
 	for round := range 14 {
-		c := alone(t, dir, bound)
+		c := openAlone(t, dir, bound)
 		for i := range 100 {
 			c.Put(keyOf(1000*round+i), valueOf(1000*round+i))
 			require.LessOrEqual(t, sizeOf(t, dir), int64(bound))
 		}
 		c.Close()
-		rest(t, dir)
+		makeOld(t, dir)
 		require.LessOrEqual(t, sizeOf(t, dir), int64(bound))
 	}
-	c := alone(t, dir, bound)
+	c := openAlone(t, dir, bound)
 	require.Equal(t, 100, countFound(t, c, 13000, 13100))
 	require.Less(t, countFound(t, c, 0, 1000), 100)
 	c.Close()
 }
 
-func TestOfASetThatIsLargerThanTheBoundTheFirstPartStaysAndNoMoreIsPut(t *testing.T) {
-	world(t)
+func TestASetLargerThanTheBoundKeepsItsFirstPartAndNoMoreIsWritten(t *testing.T) {
+	checkNoLeaks(t)
 	dir := t.TempDir()
 	const set = 2000 // more than the bound holds
 	kept := -1
 	for epoch := range 4 {
-		c := alone(t, dir, LeastBound)
+		c := openAlone(t, dir, LeastBound)
 		found, put := 0, 0
 		for i := range set {
 			switch {
@@ -280,7 +280,7 @@ func TestOfASetThatIsLargerThanTheBoundTheFirstPartStaysAndNoMoreIsPut(t *testin
 			kept = put
 		} else {
 			require.GreaterOrEqual(t, found, kept*9/10)
-			require.LessOrEqual(t, put, kept/5, "what is left of the last segment")
+			require.LessOrEqual(t, put, kept/5, "only what still fits into the last segment")
 		}
 		if epoch == 3 {
 			require.Zero(t, put)
@@ -290,14 +290,14 @@ func TestOfASetThatIsLargerThanTheBoundTheFirstPartStaysAndNoMoreIsPut(t *testin
 		require.LessOrEqual(t, sizeOf(t, dir), int64(LeastBound))
 	}
 	require.Positive(t, kept)
-	rest(t, dir) // an hour after they were used last, they make room
-	c := alone(t, dir, LeastBound)
+	makeOld(t, dir) // segments that were not used for an hour may be removed
+	c := openAlone(t, dir, LeastBound)
 	require.True(t, c.Put(keyOf(-7), valueOf(7)))
 	c.Close()
 }
 
-func TestFilesThatAreNotTheCachesAreNeitherWrittenNorRemoved(t *testing.T) {
-	world(t)
+func TestFilesOfOthersInTheDirectoryAreNeitherWrittenNorRemoved(t *testing.T) {
+	checkNoLeaks(t)
 	dir := t.TempDir()
 	own := map[string]string{
 		"mnist.data": "a user's", "mnist.keys": "", "a.data": "alone", "b.keys": "HRCACHE",
@@ -309,16 +309,16 @@ func TestFilesThatAreNotTheCachesAreNeitherWrittenNorRemoved(t *testing.T) {
 	for name, text := range own {
 		path := filepath.Join(dir, name)
 		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
-		require.NoError(t, os.Chtimes(path, time.Unix(1, 0), time.Unix(1, 0))) // what is evicted first
+		require.NoError(t, os.Chtimes(path, time.Unix(1, 0), time.Unix(1, 0))) // so old that it would be evicted first
 	}
 	for round := range 14 {
-		c := alone(t, dir, LeastBound)
+		c := openAlone(t, dir, LeastBound)
 		for i := range 100 {
 			c.Put(keyOf(1000*round+i), valueOf(1000*round+i))
 		}
 		require.Equal(t, 100, countFound(t, c, 1000*round, 1000*round+100))
 		c.Close()
-		rest(t, dir)
+		makeOld(t, dir)
 	}
 	for name, text := range own {
 		found, err := os.ReadFile(filepath.Join(dir, name))
@@ -327,38 +327,38 @@ func TestFilesThatAreNotTheCachesAreNeitherWrittenNorRemoved(t *testing.T) {
 	}
 }
 
-func TestWhatAKilledProcessLeftOfASegmentIsUsedOrRemoved(t *testing.T) {
-	world(t)
+func TestASegmentOfAKilledProcessIsUsedAgainOrRemoved(t *testing.T) {
+	checkNoLeaks(t)
 	for _, left := range []string{"", magic[:3], magic + "\x01"} {
 		dir := t.TempDir()
 		name := filepath.Join(dir, "0123456789abcdef")
 		require.NoError(t, os.WriteFile(name+keysSuffix, []byte(left), 0o600))
 		require.NoError(t, os.WriteFile(name+dataSuffix, make([]byte, 2*LeastBound), 0o600))
-		rest(t, dir)
-		c := alone(t, dir, LeastBound)
+		makeOld(t, dir)
+		c := openAlone(t, dir, LeastBound)
 		c.Put(keyOf(1), valueOf(1))
 		c.Close()
-		require.Less(t, sizeOf(t, dir), int64(leastSegment), "too large to be used, it is removed")
+		require.Less(t, sizeOf(t, dir), int64(leastSegment), "a segment that is too large to be used is removed")
 
 		dir = t.TempDir()
 		name = filepath.Join(dir, "0123456789abcdef")
 		require.NoError(t, os.WriteFile(name+keysSuffix, []byte(left), 0o600))
 		require.NoError(t, os.WriteFile(name+dataSuffix, make([]byte, 100), 0o600))
-		c = alone(t, dir, LeastBound)
+		c = openAlone(t, dir, LeastBound)
 		c.Put(keyOf(1), valueOf(1))
 		c.Close()
 		files, err := os.ReadDir(dir)
 		require.NoError(t, err)
-		require.Len(t, files, 3, "the lock and this segment")
-		c = alone(t, dir, LeastBound)
+		require.Len(t, files, 3, "the lock, and the two files of this segment")
+		c = openAlone(t, dir, LeastBound)
 		require.True(t, find(t, c, 1))
 		c.Close()
 	}
 }
 
-func TestARecordThatIsTooLargeIsNotKept(t *testing.T) {
-	world(t)
-	c := alone(t, t.TempDir(), LeastBound)
+func TestAValueThatIsTooLargeIsNotKept(t *testing.T) {
+	checkNoLeaks(t)
+	c := openAlone(t, t.TempDir(), LeastBound)
 	require.False(t, c.Put(keyOf(1), make([]byte, c.MostValue()+1)))
 	require.False(t, find(t, c, 1))
 	require.True(t, c.Put(keyOf(2), make([]byte, c.MostValue())))
@@ -367,10 +367,10 @@ func TestARecordThatIsTooLargeIsNotKept(t *testing.T) {
 	c.Close()
 }
 
-func TestWhatAnotherProcessPutsIsFoundWithoutOpeningAnew(t *testing.T) {
-	world(t)
+func TestAValueOfAnotherProcessIsFoundWithoutOpeningTheCacheAgain(t *testing.T) {
+	checkNoLeaks(t)
 	dir := t.TempDir()
-	one, two := alone(t, dir, 64<<20), alone(t, dir, 64<<20)
+	one, two := openAlone(t, dir, 64<<20), openAlone(t, dir, 64<<20)
 	require.False(t, find(t, two, 3))
 	one.Put(keyOf(3), valueOf(3))
 	one.writer.mu.Lock()
@@ -378,7 +378,7 @@ func TestWhatAnotherProcessPutsIsFoundWithoutOpeningAnew(t *testing.T) {
 	one.writer.mu.Unlock()
 	two.looked.Store(monotonic() - int64(lookEvery))
 	require.True(t, find(t, two, 3))
-	two.Put(keyOf(4), valueOf(4)) // to a segment of its own, for the other's is locked
+	two.Put(keyOf(4), valueOf(4)) // goes to another segment, because the first one is locked
 	two.Close()
 	one.looked.Store(monotonic() - int64(lookEvery))
 	require.True(t, find(t, one, 4))
@@ -386,24 +386,24 @@ func TestWhatAnotherProcessPutsIsFoundWithoutOpeningAnew(t *testing.T) {
 }
 
 func TestSegmentsAreFoundAmongAnyNumberOfOtherFiles(t *testing.T) {
-	world(t)
+	checkNoLeaks(t)
 	dir := t.TempDir()
-	c := alone(t, dir, 64<<20)
+	c := openAlone(t, dir, 64<<20)
 	c.Put(keyOf(3), valueOf(3))
 	c.Close()
-	// So many that a system that lists names in no order is unlikely to have the segment among the first.
+	// There are so many that the segment is unlikely to be among the first if names are listed in no order.
 	for i := range 20 * mostSegments {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, strconv.Itoa(i)), nil, 0o600))
 	}
-	c = alone(t, dir, 64<<20)
+	c = openAlone(t, dir, 64<<20)
 	require.True(t, find(t, c, 3))
 	c.looked.Store(monotonic() - int64(lookEvery))
-	require.False(t, find(t, c, 4)) // looks again
-	require.True(t, find(t, c, 3), "what is there is not taken for evicted")
+	require.False(t, find(t, c, 4)) // lists the segments again
+	require.True(t, find(t, c, 3), "a segment that still exists is not taken for evicted")
 	c.Close()
 }
 
-func TestOfMoreSegmentsThanAreReadThoseUsedLastAre(t *testing.T) {
+func TestOfTooManySegmentsTheOnesUsedLastAreRead(t *testing.T) {
 	dir := t.TempDir()
 	for i := range mostSegments + 10 {
 		path := filepath.Join(dir, fmt.Sprintf("%016x", i)+keysSuffix)
@@ -417,8 +417,8 @@ func TestOfMoreSegmentsThanAreReadThoseUsedLastAre(t *testing.T) {
 	require.Equal(t, fmt.Sprintf("%016x", 0), names[len(names)-1])
 }
 
-func TestManyThreadsPutAndFindAtOnce(t *testing.T) {
-	world(t)
+func TestManyThreadsMayPutAndFindValuesAtOnce(t *testing.T) {
+	checkNoLeaks(t)
 	c := Open(t.TempDir(), LeastBound)
 	var group sync.WaitGroup
 	for g := range 8 {
@@ -439,8 +439,8 @@ func TestManyThreadsPutAndFindAtOnce(t *testing.T) {
 	c.Close()
 }
 
-// A child is this program again, as a process that puts values from one number on and never ends, or
-// up to another.
+// childOf makes this program a child process that puts values from one number on, without end or up to another
+// number.
 const childOf = "HEADRACE_TEST_CACHE"
 
 func TestMain(m *testing.M) {
@@ -481,8 +481,8 @@ func child(t *testing.T, from, to int, bound int64, dir string) *exec.Cmd {
 	return command
 }
 
-func TestAProcessThatIsKilledAtAnyMomentLeavesRightValuesAlone(t *testing.T) {
-	world(t)
+func TestAProcessThatIsKilledAtAnyMomentLeavesOnlyRightValues(t *testing.T) {
+	checkNoLeaks(t)
 	dir := t.TempDir()
 	most := 0
 	for round := range 12 {
@@ -490,18 +490,18 @@ func TestAProcessThatIsKilledAtAnyMomentLeavesRightValuesAlone(t *testing.T) {
 		time.Sleep(time.Duration(5+7*round) * time.Millisecond)
 		require.NoError(t, killed.Process.Kill())
 		_ = killed.Wait()
-		c := alone(t, dir, 8<<20)
+		c := openAlone(t, dir, 8<<20)
 		most = max(most, countFound(t, c, 0, 4000))
 		c.Close()
 	}
 	require.Positive(t, most)
-	c := alone(t, dir, 8<<20)
+	c := openAlone(t, dir, 8<<20)
 	c.Put(keyOf(-5), valueOf(5))
 	c.Close()
 }
 
 func TestFourProcessesAtOnceKeepAllTheirValuesAndTheBound(t *testing.T) {
-	world(t)
+	checkNoLeaks(t)
 	dir := t.TempDir()
 	var all []*exec.Cmd
 	for n := range 4 {
@@ -510,7 +510,7 @@ func TestFourProcessesAtOnceKeepAllTheirValuesAndTheBound(t *testing.T) {
 	for _, c := range all {
 		require.NoError(t, c.Wait())
 	}
-	c := alone(t, dir, 64<<20)
+	c := openAlone(t, dir, 64<<20)
 	require.Equal(t, 4000, countFound(t, c, 0, 4000))
 	c.Close()
 
@@ -523,7 +523,7 @@ func TestFourProcessesAtOnceKeepAllTheirValuesAndTheBound(t *testing.T) {
 		require.NoError(t, c.Wait())
 	}
 	require.LessOrEqual(t, sizeOf(t, dir), int64(LeastBound))
-	c = alone(t, dir, LeastBound)
+	c = openAlone(t, dir, LeastBound)
 	require.Positive(t, countFound(t, c, 0, 4000))
 	c.Close()
 }
@@ -531,7 +531,7 @@ func TestFourProcessesAtOnceKeepAllTheirValuesAndTheBound(t *testing.T) {
 // damaged writes a directory with 20 values whose files are altered, and reads it.
 func damaged(t testing.TB, alter func(keys, data []byte) (newKeys, newData []byte)) (found int) {
 	dir := t.TempDir()
-	c := alone(t, dir, 64<<20)
+	c := openAlone(t, dir, 64<<20)
 	for i := range 20 {
 		c.Put(keyOf(i), valueOf(i)[:64])
 	}
@@ -547,7 +547,7 @@ func damaged(t testing.TB, alter func(keys, data []byte) (newKeys, newData []byt
 	keys, data = alter(keys, data)
 	require.NoError(t, os.WriteFile(names[0], keys, 0o600))
 	require.NoError(t, os.WriteFile(dataName, data, 0o600))
-	c = alone(t, dir, 64<<20)
+	c = openAlone(t, dir, 64<<20)
 	defer c.Close()
 	var b mmap.Buffer
 	defer b.Free()
@@ -558,13 +558,13 @@ func damaged(t testing.TB, alter func(keys, data []byte) (newKeys, newData []byt
 			require.Equal(t, valueOf(i)[:64], bytes.Clone(view.Bytes()))
 		}
 	}
-	c.Put(keyOf(30), valueOf(30)) // behind whatever is there
+	c.Put(keyOf(30), valueOf(30)) // after whatever is there
 	require.True(t, find(t, c, 30))
 	return found
 }
 
-func TestADamagedByteCostsTheValuesThatItIsIn(t *testing.T) {
-	world(t)
+func TestADamagedByteLosesOnlyTheValueThatItBelongsTo(t *testing.T) {
+	checkNoLeaks(t)
 	for at := range headBytes + 2*entryBytes {
 		found := damaged(t, func(keys, data []byte) ([]byte, []byte) {
 			keys[at] ^= 0x40

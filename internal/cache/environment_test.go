@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestTheCacheIsWhereTheEnvironmentSays(t *testing.T) {
+func TestTheCachesDirectoryComesFromTheEnvironment(t *testing.T) {
 	for _, c := range []struct{ variable, xdg, home, want string }{
 		{"off", "/xdg", "/home/me", ""},
 		{"/own", "/xdg", "/home/me", "/own"},
@@ -23,7 +23,7 @@ func TestTheCacheIsWhereTheEnvironmentSays(t *testing.T) {
 	}
 }
 
-func TestABoundIsANumberOfBytesThatHoldsSomething(t *testing.T) {
+func TestTheBoundIsAWholeNumberOfBytesOfAtLeastOneMebibyte(t *testing.T) {
 	bound, err := boundOf("")
 	require.NoError(t, err)
 	require.EqualValues(t, defaultBound, bound)

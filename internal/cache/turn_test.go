@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestOneAtATimeHasTheTurnOfAKeyAndOtherKeysDoNotWait(t *testing.T) {
+func TestOneThreadAtATimeHasTheTurnOfAKeyAndOtherKeysDoNotWait(t *testing.T) {
 	c := Open(t.TempDir(), LeastBound)
 	defer c.Close()
 	var inside, most atomic.Int32
@@ -30,14 +30,14 @@ func TestOneAtATimeHasTheTurnOfAKeyAndOtherKeysDoNotWait(t *testing.T) {
 	all.Wait()
 	require.EqualValues(t, 1, most.Load())
 	end := c.Turn(Key{1})
-	c.Turn(Key{9, 9})() // a hang, if it waited
+	c.Turn(Key{9, 9})() // would hang if it waited
 	end()
 }
 
 // turnOf names the directory of a child that takes a turn and never ends.
 const turnOf = "HEADRACE_TEST_TURN"
 
-func TestAProcessThatIsKilledLeavesItsTurn(t *testing.T) {
+func TestTheTurnOfAKilledProcessIsFree(t *testing.T) {
 	dir := t.TempDir()
 	program, err := os.Executable()
 	require.NoError(t, err)
@@ -58,7 +58,7 @@ func TestAProcessThatIsKilledLeavesItsTurn(t *testing.T) {
 	}()
 	select {
 	case <-had:
-		t.Fatal("the turn was had by two")
+		t.Fatal("two processes had the turn")
 	case <-time.After(5 * turnPause):
 	}
 	require.NoError(t, command.Process.Kill())
@@ -66,7 +66,7 @@ func TestAProcessThatIsKilledLeavesItsTurn(t *testing.T) {
 	<-had
 }
 
-func TestWhereLocksCannotBeHadNobodyWaits(t *testing.T) {
+func TestNobodyWaitsForATurnWhereFilesCannotBeLocked(t *testing.T) {
 	c := Open(t.TempDir(), LeastBound)
 	defer c.Close()
 	require.NoError(t, os.Mkdir(c.path(turnsName), 0o700))
