@@ -10,25 +10,25 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestAVariableHasTheValueThatCHasNow(t *testing.T) {
+func TestAVariableHasItsCurrentValueInC(t *testing.T) {
 	t.Setenv("HEADRACE_TEST_ENVIRONMENT", "a value")
 	require.Equal(t, "a value", Get("HEADRACE_TEST_ENVIRONMENT"))
 	require.Empty(t, Get("HEADRACE_TEST_NO_SUCH"))
 }
 
-func TestWhatIsTheSameInCAndGoStays(t *testing.T) {
+func TestFollowChangesNothingWhereCAndGoAgree(t *testing.T) {
 	t.Setenv("HEADRACE_TEST_ENVIRONMENT", "a=b")
 	before := os.Environ()
 	require.False(t, Follow("HEADRACE_", "PATH"))
 	require.ElementsMatch(t, before, os.Environ())
-	// A child gets what C has, so nothing of it was lost either.
+	// A child process gets C's variables, so none of those was lost either.
 	out, err := exec.Command("env").Output()
 	require.NoError(t, err)
 	require.Contains(t, strings.Split(string(out), "\n"), "HEADRACE_TEST_ENVIRONMENT=a=b")
 }
 
 func TestNoVariableIsLostWhileAnotherThreadSetsAndUnsetsOthers(t *testing.T) {
-	// In front of the others, which move up and down with each.
+	// These stand before the others, which move when one of these is set or unset.
 	churn := make([]string, 300)
 	for i := range churn {
 		churn[i] = fmt.Sprintf("HEADRACE_CHURN_%d", i)
@@ -56,7 +56,7 @@ func TestNoVariableIsLostWhileAnotherThreadSetsAndUnsetsOthers(t *testing.T) {
 	for range 300 {
 		changed := Follow("HEADRACE_STEADY_")
 		if changed {
-			t.Error("a variable that stays was set or unset")
+			t.Error("a variable that did not change was set or unset")
 			break
 		}
 	}
