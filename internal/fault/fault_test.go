@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-func TestASentenceHasThePartsThatAreKnownInOneOrder(t *testing.T) {
+func TestASentenceHasItsKnownPartsInAFixedOrder(t *testing.T) {
 	all := Place{File: "d/shard-00001.tar", Record: 5, Key: "cat/5", Offset: 512}
 	for want, got := range map[string]string{
 		"d/shard-00001.tar: record 5 (cat/5) at byte 512: bad: it ends here (expected 9, found 3)": Sentence(all, Bad, Differs("it ends here", 9, 3)),
@@ -24,15 +24,15 @@ func TestASentenceHasThePartsThatAreKnownInOneOrder(t *testing.T) {
 	}
 }
 
-func TestASentenceIsOneLineOfUTF8WhateverIsInAName(t *testing.T) {
+func TestASentenceIsOneLineOfUTF8WhateverBytesANameHas(t *testing.T) {
 	for name, want := range map[string]string{
 		"a\nb":                 `a\nb`,
 		"\r\t\x1b[31m\x7f":     `\r\t\x1b[31m\x7f`,
 		"a\u0085\u2028\u2029":  `a\u0085\u2028\u2029`,
-		"it's \"ü\" \\n 雪":     "it's \"ü\" \\n 雪", // nothing that breaks a line
+		"it's \"ü\" \\n 雪":     "it's \"ü\" \\n 雪", // no character that breaks a line
 		"\xff\xfe \xc3 \uFFFD": `\xff\xfe \xc3 ` + "\uFFFD",
 	} {
 		assert.Equal(t, want+": record 1 ("+want+"): "+want, Sentence(Place{File: name, Record: 1, Key: name, Offset: None}, Unnamed, name))
-		assert.Equal(t, want, Line(Line(name)), "escaped once")
+		assert.Equal(t, want, Line(Line(name)), "escaping a second time changes nothing")
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/headrace/headrace/internal/fault"
 )
 
-func TestWhatIsGeneratedFromTheListOfKindsIsCurrent(t *testing.T) {
+func TestTheFilesGeneratedFromTheListOfKindsAreUpToDate(t *testing.T) {
 	python, err := exec.LookPath("python3")
 	if err != nil {
 		t.Skip("no python3 to run the generator with")
@@ -35,7 +35,7 @@ func (e *located) Unwrap() error           { return e.err }
 func (e *located) FaultKind() fault.Kind   { return e.kind }
 func (e *located) FaultPlace() fault.Place { return e.place }
 
-func TestTheOutermostErrorThatSaysMoreThanTheSystemOrInternalGivesTheKind(t *testing.T) {
+func TestTheOutermostKindThatIsNeitherIONorInternalIsTheErrorsKind(t *testing.T) {
 	at := func(kind fault.Kind, err error) error {
 		return &located{kind, fault.Place{Record: -1, Offset: -1}, err}
 	}
@@ -58,7 +58,7 @@ func TestTheOutermostErrorThatSaysMoreThanTheSystemOrInternalGivesTheKind(t *tes
 	}
 }
 
-func TestEachPartOfAPlaceIsThatOfTheOutermostErrorThatKnowsIt(t *testing.T) {
+func TestFileRecordAndOffsetComeFromTheOutermostErrorThatKnowsEach(t *testing.T) {
 	inner := &located{fault.KindBadImage, fault.Place{File: "inner", Record: 3, Key: "k", Offset: 9}, nil}
 	outer := &located{fault.KindBadImage, fault.Place{File: "outer", Record: -1, Offset: 512}, inner}
 	assert.Equal(t, fault.Place{File: "outer", Record: 3, Key: "k", Offset: 512}, fault.PlaceOf(fmt.Errorf("x: %w", outer)))

@@ -16,8 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// packages are the names of the module's, whose errors a user can see. "labels" is also an argument
-// of a loader, whose errors begin with its name.
+// packages returns the names of the module's packages whose errors a user can see. "labels" is left out: it is
+// also an argument of a loader, and errors about an argument begin with its name.
 func packages(t *testing.T) []string {
 	found := []string{"capi", "mmap", "native", "pinned"}
 	below, err := os.ReadDir("..")
@@ -31,7 +31,7 @@ func packages(t *testing.T) []string {
 	return found
 }
 
-func TestNoTextInTheSourceBeginsWithThePackageItComesFrom(t *testing.T) {
+func TestNoTextInTheSourceBeginsWithItsPackagesName(t *testing.T) {
 	prefix := regexp.MustCompile(`^(op %?d?|configuration|` + strings.Join(packages(t), "|") + `): `)
 	files, texts := 0, 0
 	for _, root := range []string{"../../internal", "../../mmap", "../../capi", "../../pinned"} {
