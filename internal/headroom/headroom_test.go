@@ -28,7 +28,7 @@ const (
 	v2Mount = "30 23 0:26 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate\n"
 )
 
-func TestTheClosestLimitOfAllGroupsAboveIsFound(t *testing.T) {
+func TestTheTightestLimitOfAllAncestorControlGroupsIsFound(t *testing.T) {
 	const pids = "sys/fs/cgroup/pids/"
 	for name, files := range map[string]map[string]string{
 		"version 1": {
@@ -59,7 +59,7 @@ func TestTheClosestLimitOfAllGroupsAboveIsFound(t *testing.T) {
 	}
 }
 
-func TestALimitThatStandsAboveAContainerIsSaidToBeHidden(t *testing.T) {
+func TestALimitAboveAContainerIsReportedAsHidden(t *testing.T) {
 	for name, files := range map[string]map[string]string{
 		"the mount's own root has a limit": {
 			"proc/self/cgroup": "0::/\n", "proc/self/mountinfo": v2Mount,
@@ -78,7 +78,7 @@ func TestALimitThatStandsAboveAContainerIsSaidToBeHidden(t *testing.T) {
 	}
 }
 
-func TestTheMachinesOwnLimitsCount(t *testing.T) {
+func TestTheMachinesLimitsOnThreadsCount(t *testing.T) {
 	root := tree(t, map[string]string{
 		"proc/loadavg": "0.1 0.2 0.3 2/700 12345\n", "proc/sys/kernel/threads-max": "1000\n", "proc/sys/kernel/pid_max": "900\n",
 	})
