@@ -19,7 +19,7 @@ func sizeAfter(t *testing.T, ops []native.Op, width, height uint32) native.Size 
 	return size
 }
 
-func TestAnImageThatFollowsComesOutScaledAsOften(t *testing.T) {
+func TestAFollowingImageIsAsManyTimesLargerAfterwardsAsBefore(t *testing.T) {
 	turn := func(angle float64) native.Op {
 		return native.Rotation{Degrees: [2]float64{angle, angle}, Expand: true}
 	}
@@ -47,8 +47,8 @@ func TestAnImageThatFollowsComesOutScaledAsOften(t *testing.T) {
 	}
 }
 
-func TestATurnBetweenPixelsIsNoTurnOfALargerImage(t *testing.T) {
-	// A quarter turn that keeps the size of an image of 5 x 4 pixels shows places between them.
+func TestAQuarterTurnThatFallsBetweenPixelsIsRefusedForALargerImage(t *testing.T) {
+	// A quarter turn that keeps the size of an image of 5 x 4 pixels samples positions between pixels.
 	plan, err := native.NewPlan([]native.Op{native.Rotation{Degrees: [2]float64{90, 90}}}, native.Output{})
 	require.NoError(t, err)
 	defer plan.Close()

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestOnlyFinitePlacesAreMoved(t *testing.T) {
+func TestOnlyFiniteCoordinatesAreMoved(t *testing.T) {
 	rule := Rule{Kind: Points}
 	for _, bad := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
 		_, _, err := rule.Move([]float32{1, 2, 3, float32(bad)}, nil, 9, 9)
@@ -18,7 +18,7 @@ func TestOnlyFinitePlacesAreMoved(t *testing.T) {
 	require.ErrorContains(t, err, "3 numbers (expected a multiple of 2)")
 }
 
-func TestAWarpWithoutAreaIsAnErrorAndHugePlacesAreLeftOut(t *testing.T) {
+func TestAWarpToNoAreaIsAnErrorAndBoxesThatOverflowAreRemoved(t *testing.T) {
 	flat := native.Drawn{Op: native.AffineMap{}, Width: 9, Height: 9}
 	rule := Rule{Kind: Boxes, Clamp: true, Sanitize: true, MinSize: 1, MinArea: 1}
 	_, _, err := rule.Move([]float32{1, 2, 3, 4}, []native.Drawn{flat}, 9, 9)
