@@ -10,7 +10,7 @@ import (
 	"github.com/headrace/headrace/mmap"
 )
 
-func TestAnotherPathSizeTimeOrContentIsAnotherName(t *testing.T) {
+func TestAnotherPathSizeTimeOrContentGivesAnotherKey(t *testing.T) {
 	x := &Index{cache: new(cache.Cache), beside: beside.New("/here"), current: "/here"}
 	one := x.File("/a/b", mmap.Stamp{Size: 5, MTimeNs: 6})
 	require.Equal(t, one, x.File("/a/b", mmap.Stamp{Size: 5, MTimeNs: 6}))
@@ -28,7 +28,7 @@ func TestAnotherPathSizeTimeOrContentIsAnotherName(t *testing.T) {
 	require.NotEqual(t, x.Bytes(nil, 0), x.Bytes([]byte{0}, 0))
 }
 
-func TestWithoutACacheNothingIsFoundNorLearned(t *testing.T) {
+func TestNothingIsFoundOrLearnedWithoutACache(t *testing.T) {
 	t.Setenv(cache.Variable, "off")
 	x, wrong := Open()
 	require.Empty(t, wrong)
