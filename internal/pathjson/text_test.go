@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestAPathOfAnyBytesGoesThroughJSONAndBack(t *testing.T) {
+func TestAPathOfAnyBytesIsTheSameAfterJSONAndBack(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	pieces := []string{"\xff", "\xfe", "\x80", "\xc3", "\xa9", "é", "/", "a", "\"", "\\", "\\udcff", "\n", "<", "\U0001F600", "\xed\xb3\xbf", "\uFFFD", "\x00"}
 	for range 20_000 {
@@ -32,7 +32,7 @@ func TestAPathIsReadAsPythonWritesIt(t *testing.T) {
 		`"a/b.jpg"`:                   "a/b.jpg",
 		`"\u00e9t\u00e9"`:             "été",
 		`"\udcff\udcfe.jpg"`:          "\xff\xfe.jpg", // os.fsdecode(b"\xff\xfe.jpg")
-		`"\uDCC3\uDCA9"`:              "é",            // as os.fsencode joins them
+		`"\uDCC3\uDCA9"`:              "é",            // two bytes that os.fsencode makes one character of
 		`"\ud83d\ude00\udcff"`:        "\U0001F600\xff",
 		`"\"\\\/\b\f\n\r\t\\udcff\""`: "\"\\/\b\f\n\r\t\\udcff\"",
 		`null`:                        "",
@@ -43,8 +43,8 @@ func TestAPathIsReadAsPythonWritesIt(t *testing.T) {
 	}
 }
 
-func TestALoneSurrogateThatIsNoByteIsRefused(t *testing.T) {
-	// Surrogates whose low byte is a slash, a NUL or a dot; and halves of characters.
+func TestALoneSurrogateThatStandsForNoByteIsRefused(t *testing.T) {
+	// Surrogates whose low byte is a slash, a NUL or a dot, and single halves of surrogate pairs.
 	for _, text := range []string{`"\udc2f"`, `"\udc00"`, `"a\udc2e"`, `"\udc7f"`, `"\udd00"`, `"\ud83d"`, `"\ud83d\n\ude00"`, `"\udcff\ud800"`, `"\ud800\ud800"`} {
 		var p Text
 		var wrong *SurrogateError
