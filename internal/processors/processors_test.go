@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// take is Take where there is nothing scarce.
+// take calls Take where threads are not scarce.
 func take(t *testing.T, n int) {
 	t.Helper()
 	got, short := Take(n, n)
@@ -15,13 +15,13 @@ func take(t *testing.T, n int) {
 	require.Equal(t, n, got)
 }
 
-func TestEachGoroutineInCHasAProcessorBesideThoseOfTheStart(t *testing.T) {
+func TestGOMAXPROCSIsRaisedByOneForEachGoroutineInC(t *testing.T) {
 	require.GreaterOrEqual(t, runtime.GOMAXPROCS(0), 2*Cores())
 	take(t, 7)
 	raised := runtime.GOMAXPROCS(0)
 	require.Equal(t, 2*Cores()+7, raised)
 	Return(7)
-	require.Equal(t, raised, runtime.GOMAXPROCS(0), "changing their number stops the world")
+	require.Equal(t, raised, runtime.GOMAXPROCS(0), "not lowered, because a change of GOMAXPROCS stops the world")
 	take(t, 3)
 	require.Equal(t, raised, runtime.GOMAXPROCS(0))
 	Return(3)
@@ -31,12 +31,12 @@ func TestEachGoroutineInCHasAProcessorBesideThoseOfTheStart(t *testing.T) {
 	Return(most + 100)
 }
 
-func TestThreadsThatCanBeHadGoToGoroutinesFirstAndThenToPs(t *testing.T) {
+func TestScarceThreadsGoToGoroutinesFirstAndThenToProcessors(t *testing.T) {
 	const leave, want, least, procs = 6, 16, 3, 20
 	require.Zero(t, busy)
 	for found, expected := range map[int][2]int{
 		10:  {0, 2},
-		13:  {3, 2}, // the least, and nothing left to others
+		13:  {3, 2}, // the least number, although nothing is left for others
 		16:  {3, 2},
 		20:  {5, 2},
 		40:  {16, 10},
