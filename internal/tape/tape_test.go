@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// stored is an object in memory that counts what is read of it.
+// stored is an object in memory that counts the requests for it.
 type stored struct {
 	content  []byte
 	requests atomic.Int64
@@ -42,7 +42,7 @@ func object(size int) *stored {
 	return &stored{content: content}
 }
 
-func TestSmallReadsInOrderFetchEachByteOnceWhoeverMakesThem(t *testing.T) {
+func TestSmallReadsInOrderByAnyReadersFetchEachByteOnce(t *testing.T) {
 	s := object(11*pieceBytes + 77)
 	tape := New(t.Context(), s)
 	defer tape.Close()
@@ -81,7 +81,7 @@ func TestAnObjectOfMorePiecesThanAreHeldIsFetchedOnce(t *testing.T) {
 	}
 }
 
-func TestAReadAcrossPiecesAndBehindTheEndIsThatOfAFile(t *testing.T) {
+func TestReadsAcrossPiecesAndBeyondTheEndAreAsThoseOfAFile(t *testing.T) {
 	s := object(2*pieceBytes + 5)
 	tape := New(t.Context(), s)
 	defer tape.Close()
@@ -101,7 +101,7 @@ func TestAReadAcrossPiecesAndBehindTheEndIsThatOfAFile(t *testing.T) {
 	}
 }
 
-func TestAPieceThatFailedIsAskedForAnewAndMemoryIsBounded(t *testing.T) {
+func TestAPieceThatFailedIsRequestedAgainAndMemoryIsBounded(t *testing.T) {
 	s := object(40 * pieceBytes)
 	tape := New(t.Context(), s)
 	defer tape.Close()
@@ -118,7 +118,7 @@ func TestAPieceThatFailedIsAskedForAnewAndMemoryIsBounded(t *testing.T) {
 	}
 }
 
-func TestAnEndedContextEndsAReadThatWaits(t *testing.T) {
+func TestACancelledContextEndsAReadThatWaits(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	tape := New(ctx, endless{})
 	defer tape.Close()
@@ -131,7 +131,7 @@ func TestAnEndedContextEndsAReadThatWaits(t *testing.T) {
 	require.ErrorIs(t, <-failed, context.Canceled)
 }
 
-// gated is an object whose answers come when they are let.
+// gated is an object that answers only once its gate is closed or receives.
 type gated struct {
 	*stored
 	gate chan struct{}
@@ -144,7 +144,7 @@ func (g *gated) ReadAt(ctx context.Context, to []byte, offset int64) error {
 	return g.stored.ReadAt(ctx, to, offset)
 }
 
-func TestATapeThatForgetsKeepsNothingOfWhatWasOnItsWay(t *testing.T) {
+func TestForgetDropsPiecesThatAreStillBeingFetched(t *testing.T) {
 	g := &gated{object(20 * pieceBytes), make(chan struct{})}
 	tape := New(t.Context(), g)
 	defer tape.Close()
@@ -169,10 +169,10 @@ func TestATapeThatForgetsKeepsNothingOfWhatWasOnItsWay(t *testing.T) {
 	assert.Zero(t, held())
 	_, err = tape.ReadAt(to, 2*pieceBytes)
 	require.NoError(t, err)
-	assert.Equal(t, 1, held(), "what is read on is kept")
+	assert.Equal(t, 1, held(), "the piece that is read next is kept")
 }
 
-func TestAPieceThatIsAskedForAgainBehindAForgettingIsKept(t *testing.T) {
+func TestAPieceThatIsRequestedAgainAfterForgetIsKept(t *testing.T) {
 	g := &gated{object(3 * pieceBytes), make(chan struct{})}
 	tape := New(t.Context(), g)
 	defer tape.Close()
