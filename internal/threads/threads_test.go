@@ -70,7 +70,7 @@ func TestCoresAreTheSmallestQuotaOfAllAncestors(t *testing.T) {
 	}
 }
 
-func TestThreadsAreSharedByRanksAndLeaveACoreFromFourUp(t *testing.T) {
+func TestRanksShareTheThreadsAndLeaveOneCoreIfThereAreFourOrMore(t *testing.T) {
 	for _, c := range []struct {
 		cores float64
 		ranks int
@@ -82,7 +82,7 @@ func TestThreadsAreSharedByRanksAndLeaveACoreFromFourUp(t *testing.T) {
 	require.Equal(t, 1, Default())
 }
 
-func TestALoweredThreadYieldsAndTheProcessesOthersDoNot(t *testing.T) {
+func TestLowerRaisesTheNicenessOfItsThreadAndOfNoOther(t *testing.T) {
 	niceness := func() int {
 		answer, err := unix.Getpriority(unix.PRIO_PROCESS, 0)
 		require.NoError(t, err)
@@ -91,7 +91,7 @@ func TestALoweredThreadYieldsAndTheProcessesOthersDoNot(t *testing.T) {
 	before := niceness()
 	inside := make(chan [3]int)
 	go func() {
-		runtime.LockOSThread() // for good: the thread ends with the goroutine
+		runtime.LockOSThread() // never unlocked, so the thread ends with the goroutine
 		Lower(0)
 		unchanged := niceness()
 		Lower(7)
