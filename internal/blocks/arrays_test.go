@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// chunks are those of testdata/make.py by their names, with the codec of each and what they hold.
+// chunks returns the chunks that testdata/make.py wrote, by their names, each with its codec and decoded data.
 func chunks(t testing.TB) map[string]struct {
 	codec        uint8
 	stored, data []byte
@@ -64,7 +64,7 @@ func TestChunksThatHDF5AndNumcodecsWroteDecodeToTheirValues(t *testing.T) {
 	}
 }
 
-func TestAByteOfAChunkWithASumThatDiffersIsAnError(t *testing.T) {
+func TestAChangedByteOfAChunkWithAChecksumIsAnError(t *testing.T) {
 	c := chunks(t)["plain-fletcher32.6000"]
 	to := make([]byte, len(c.data))
 	for i := range c.stored {
@@ -76,21 +76,21 @@ func TestAByteOfAChunkWithASumThatDiffersIsAnError(t *testing.T) {
 	stored := binary.LittleEndian.AppendUint32([]byte("123456789"), 0xE3069283)
 	require.NoError(t, Decode(Plain|CRC32C, data[16:], stored))
 	require.Equal(t, "123456789", string(data[16:]))
-	require.False(t, Known(Plain), "without a sum it is no block")
+	require.False(t, Known(Plain), "plain bytes without a checksum are no block")
 	require.False(t, Known(Zlib|CRC32C|Fletcher32))
 }
 
-func TestABloscFrameOfAnotherKindIsNotRead(t *testing.T) {
+func TestABloscFrameOfAnUnsupportedKindIsRefused(t *testing.T) {
 	good := chunks(t)["blosc-lz4-0.6000"]
-	for at, value := range map[int]byte{0: 3, 2: 0, 3: 4} { // the version, BloscLZ, the bytes of a value
+	for at, value := range map[int]byte{0: 3, 2: 0, 3: 4} { // the version, BloscLZ, the size of a value
 		stored := append([]byte(nil), good.stored...)
 		stored[at] = value
 		require.ErrorIs(t, Decode(Blosc, make([]byte, 6000), stored), ErrUnknown)
 	}
 }
 
-// Whatever a chunk's bytes are, it decodes or is an error, and takes no more memory than it may.
-func TestMutatedChunksDecodeOrAreErrors(t *testing.T) {
+// A chunk of any bytes decodes or is an error, and takes only as much memory as it may.
+func TestMutatedChunksDecodeOrAreErrorsInBoundedMemory(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	for name, c := range chunks(t) {
 		to := make([]byte, len(c.data))

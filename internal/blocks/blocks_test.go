@@ -47,13 +47,13 @@ func stored(t testing.TB, data []byte) map[uint8][]byte {
 	require.NoError(t, x.Close())
 	all := map[uint8][]byte{Snappy: snappy.Encode(nil, data), Gzip: b.Bytes(), Zstd: z.EncodeAll(data, nil), LZ4Frame: framed.Bytes(), Deflate: deflated.Bytes(),
 		Brotli: brotlied.Bytes()}
-	if n > 0 { // else it cannot be made smaller
+	if n > 0 { // 0 if the data cannot be compressed
 		all[LZ4] = packed[:n]
 	}
 	return all
 }
 
-func TestABlockDecodesToWhatWasCompressed(t *testing.T) {
+func TestABlockDecodesToTheBytesThatWereCompressed(t *testing.T) {
 	for _, data := range [][]byte{[]byte("a"), bytes.Repeat([]byte("four"), 100_000)} {
 		for codec, from := range stored(t, data) {
 			to := make([]byte, len(data))
@@ -65,7 +65,7 @@ func TestABlockDecodesToWhatWasCompressed(t *testing.T) {
 	require.Error(t, Decode(codecs, make([]byte, 1), []byte("a")))
 }
 
-func TestTheLengthOfABlockThatDoesNotSayItIsFoundByDecodingIt(t *testing.T) {
+func TestTheDecodedLengthOfABlockIsFoundIfItsFormatAllows(t *testing.T) {
 	data := bytes.Repeat([]byte("four"), 100_000)
 	for codec, from := range stored(t, data) {
 		if codec == LZ4 || codec == LZ4Frame || codec == Deflate {
@@ -83,7 +83,7 @@ func TestTheLengthOfABlockThatDoesNotSayItIsFoundByDecodingIt(t *testing.T) {
 	}
 }
 
-func TestABlockOfAnotherLengthThanItsContainerSaysIsAnError(t *testing.T) {
+func TestABlockOfAnotherDecodedLengthThanItsContainerSaysIsAnError(t *testing.T) {
 	data := bytes.Repeat([]byte("four"), 100)
 	for codec, from := range stored(t, data) {
 		for _, length := range []int{0, 1, len(data) - 1, len(data) + 1, 2 * len(data)} {
@@ -99,10 +99,10 @@ func TestABlockOfAnotherLengthThanItsContainerSaysIsAnError(t *testing.T) {
 	}
 }
 
-func TestADecompressionBombTakesNoMemory(t *testing.T) {
+func TestADecompressionBombIsAnErrorAndTakesLittleMemory(t *testing.T) {
 	size := 512 << 20
 	if testing.Short() {
-		size = 64 << 20 // still twice what may be taken
+		size = 64 << 20 // still twice the memory that may be taken
 	}
 	bombs := stored(t, make([]byte, size))
 	for codec, from := range bombs {
@@ -129,7 +129,7 @@ func FuzzAnyBytesAsABlock(f *testing.F) {
 	})
 }
 
-func TestABlockThatManyWantIsDecodedOnce(t *testing.T) {
+func TestABlockThatManyThreadsAskForIsDecodedOnce(t *testing.T) {
 	data := bytes.Repeat([]byte("0123456789"), 1000)
 	from := stored(t, data)[Zstd]
 	c := NewCache(Limits{Cached: 1 << 20})
@@ -151,7 +151,7 @@ func TestABlockThatManyWantIsDecodedOnce(t *testing.T) {
 	require.Equal(t, int64(1), fetched.Load())
 }
 
-func TestACacheHoldsNoMoreThanItsBoundAndTheBlocksUsedLast(t *testing.T) {
+func TestTheCacheStaysWithinItsBoundAndKeepsTheBlocksUsedLast(t *testing.T) {
 	data := make([]byte, 1000)
 	from := stored(t, data)[Snappy]
 	c := NewCache(Limits{Cached: 3000})
@@ -163,7 +163,7 @@ func TestACacheHoldsNoMoreThanItsBoundAndTheBlocksUsedLast(t *testing.T) {
 	for _, n := range []int{1, 2, 3, 1, 4, 1, 3} {
 		ask(n)
 	}
-	require.Equal(t, int64(4), c.Decoded(), "2 made room for 4")
+	require.Equal(t, int64(4), c.Decoded(), "block 2 was dropped for block 4")
 	ask(2)
 	require.Equal(t, int64(5), c.Decoded())
 	var all sync.WaitGroup
@@ -179,7 +179,7 @@ func TestACacheHoldsNoMoreThanItsBoundAndTheBlocksUsedLast(t *testing.T) {
 	require.Len(t, c.entries, c.recent.Len())
 }
 
-func TestABlockThatCannotBeHadIsAskedForAgain(t *testing.T) {
+func TestABlockThatCouldNotBeReadOrDecodedIsReadAgain(t *testing.T) {
 	data := []byte("data")
 	from := stored(t, data)[Snappy]
 	c := NewCache(Limits{Cached: 3})
@@ -198,12 +198,12 @@ func TestABlockThatCannotBeHadIsAskedForAgain(t *testing.T) {
 	require.NoError(t, c.Copy(make([]byte, 4), 0, b, func() ([]byte, error) { return from, nil }))
 	require.Empty(t, c.entries)
 	to := make([]byte, 4)
-	require.Error(t, c.Copy(to, 1, b, nil), "4 bytes from byte 1 of 4")
+	require.Error(t, c.Copy(to, 1, b, nil), "4 bytes from byte 1 are beyond the end of 4")
 	b.Size = MostBytes + 1
 	require.Error(t, c.Copy(to, 0, b, nil))
 }
 
-func TestAPanicOfWhoReadsABlockReachesHimAndOthersReadItAnew(t *testing.T) {
+func TestAPanicWhileReadingABlockReachesItsCallerAndOtherCallersReadItAgain(t *testing.T) {
 	data := []byte("data")
 	from := stored(t, data)[Snappy]
 	c := NewCache(Limits{Cached: 4})
@@ -240,10 +240,11 @@ func TestAPanicOfWhoReadsABlockReachesHimAndOthersReadItAnew(t *testing.T) {
 	require.Equal(t, int64(4), c.used)
 	other := b
 	other.Offset = 1
-	require.NoError(t, c.Copy(make([]byte, 3), 0, other, func() ([]byte, error) { return from, nil }), "the first one's place is free")
+	require.NoError(t, c.Copy(make([]byte, 3), 0, other, func() ([]byte, error) { return from, nil }),
+		"the first block can be dropped")
 }
 
-func TestABlockOverTheLimitIsRefusedUnread(t *testing.T) {
+func TestABlockOverTheLimitIsRefusedBeforeItIsRead(t *testing.T) {
 	data := make([]byte, 1000)
 	from := stored(t, data)[Snappy]
 	b := Block{Stored: uint32(len(from)), Size: 1000, Codec: Snappy}
@@ -264,7 +265,7 @@ func TestABlockOverTheLimitIsRefusedUnread(t *testing.T) {
 	require.EqualError(t, Limits{Cached: -1}.Check(), "max_cached_bytes is -1 (expected at least 1)")
 }
 
-func TestABlockIsPreparedOnceBeforeASampleOfItIsAskedFor(t *testing.T) {
+func TestAPreparedBlockIsDecodedOnceBeforeItsSamplesAreAskedFor(t *testing.T) {
 	data := bytes.Repeat([]byte("0123456789"), 100)
 	from := stored(t, data)[Snappy]
 	block := func(n int) Block {
@@ -273,21 +274,22 @@ func TestABlockIsPreparedOnceBeforeASampleOfItIsAskedFor(t *testing.T) {
 	fetch := func() ([]byte, error) { return from, nil }
 	c := NewCache(Limits{Cached: 2 * int64(len(data))})
 	require.True(t, c.Prepare(block(1), fetch))
-	require.False(t, c.Prepare(block(1), fetch), "it is there")
+	require.False(t, c.Prepare(block(1), fetch), "it is in the cache already")
 	to := make([]byte, 5)
 	require.NoError(t, c.Copy(to, 10, block(1), func() ([]byte, error) { return nil, errors.New("it is there") }))
 	require.Equal(t, "01234", string(to))
 	require.Equal(t, int64(1), c.Decoded())
 	broken := errors.New("the disk")
 	c.Prepare(block(2), func() ([]byte, error) { return nil, broken })
-	require.ErrorIs(t, c.Copy(to, 10, block(2), func() ([]byte, error) { return nil, broken }), broken, "who asks for it has the error")
+	require.ErrorIs(t, c.Copy(to, 10, block(2), func() ([]byte, error) { return nil, broken }), broken,
+		"the error is that of the caller who asks for the block")
 	require.NoError(t, c.Copy(to, 10, block(2), fetch))
 	require.False(t, c.Prepare(Block{Size: 1, Codec: codecs}, fetch))
 	require.LessOrEqual(t, c.used, c.limits.Cached)
 }
 
-// Blocks of several sizes come and go in memory of others.
-func TestABlockInTheMemoryOfAnotherHasItsOwnBytes(t *testing.T) {
+// Blocks of several sizes reuse each other's memory.
+func TestABlockDecodedIntoReusedMemoryHasItsOwnBytes(t *testing.T) {
 	c := NewCache(Limits{Cached: 8 << 20})
 	for n := range 60 {
 		data := bytes.Repeat([]byte{byte(n)}, 2<<20+(n*7919)%(1<<20))
@@ -301,6 +303,6 @@ func TestABlockInTheMemoryOfAnotherHasItsOwnBytes(t *testing.T) {
 		for _, e := range c.entries {
 			held += int64(cap(e.data))
 		}
-		require.Equal(t, held, c.used, "what is counted is what is held")
+		require.Equal(t, held, c.used, "the bytes counted are those that the cache holds")
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// interrupted are parts as each codec stores them.
+// interrupted returns the parts of a value as each codec stores them, with bytes of its own between them.
 func interrupted(parts ...[]byte) map[uint8][]byte {
 	var records, raw []byte
 	for i, part := range parts {
@@ -28,7 +28,7 @@ func interrupted(parts ...[]byte) map[uint8][]byte {
 	return map[uint8][]byte{RecordIO: records, ZstdRaw: raw}
 }
 
-func TestPartsAreJoinedFromAnyByteOn(t *testing.T) {
+func TestPartsAreJoinedInAnyRangeOfBytes(t *testing.T) {
 	parts := [][]byte{[]byte("one"), []byte("three"), nil, []byte("four")}
 	magic := string(binary.LittleEndian.AppendUint32(nil, RecordIOMagic))
 	whole := map[uint8]string{ZstdRaw: "onethreefour", RecordIO: "one" + magic + "three" + magic + magic + "four"}
@@ -51,7 +51,7 @@ func TestPartsAreJoinedFromAnyByteOn(t *testing.T) {
 	}
 }
 
-func TestPartsThatAreNoneOrOfAnotherLengthAreErrors(t *testing.T) {
+func TestMalformedPartsAndPartsOfAnotherTotalLengthAreErrors(t *testing.T) {
 	var malformed *MalformedError
 	for codec, from := range interrupted([]byte("one"), []byte("three")) {
 		for cut := range from {

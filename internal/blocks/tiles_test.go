@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A block of any shape that was cut into tiles, some of them never written, is assembled to every value.
-func TestTilesOfAnyShapeAreAssembledToEveryValue(t *testing.T) {
+// Each block of random shape is cut into tiles, of which some were never written and have the fill value.
+func TestTilesOfAnyShapeAreAssembledIntoTheirBlock(t *testing.T) {
 	random := rand.New(rand.NewPCG(5, 6))
 	for range 300 {
 		tiles := &Tiles{}
@@ -60,29 +60,29 @@ func TestTilesOfAnyShapeAreAssembledToEveryValue(t *testing.T) {
 	}
 }
 
-func TestNoNumbersOfTilesMakeABlockThatTheyDoNotFill(t *testing.T) {
+func TestTilesThatDoNotFillTheirBlockAreRefused(t *testing.T) {
 	good := func() *Tiles {
 		part := Block{Stored: 12, Size: 12, Codec: Plain}
 		return &Tiles{Shape: [4]int64{2, 4, 3, 1}, Chunk: [4]int64{2, 2, 3, 1}, Parts: []Block{part, part}}
 	}
 	require.NoError(t, good().Check())
 	for name, change := range map[string]func(*Tiles){
-		"one too many":              func(x *Tiles) { x.Parts = append(x.Parts, x.Parts[0]) },
-		"one too few":               func(x *Tiles) { x.Parts = x.Parts[:1] },
-		"more rows than tiles":      func(x *Tiles) { x.Shape[0] = 3 },
-		"nothing":                   func(x *Tiles) { x.Shape[2] = 0 },
-		"a negative step":           func(x *Tiles) { x.Chunk[1] = -2 },
-		"a size that overflows":     func(x *Tiles) { x.Chunk[0], x.Chunk[1], x.Chunk[2] = 1<<28, 1<<28, 1<<28 },
-		"a block over the limit":    func(x *Tiles) { x.Shape[3], x.Chunk[3] = MostBytes/10, MostBytes/10 },
-		"another size":              func(x *Tiles) { x.Parts[1].Size = 11 },
-		"tiles of tiles":            func(x *Tiles) { x.Parts[1].Codec = Tiled },
-		"tiles without number":      func(x *Tiles) { x.Shape[1], x.Shape[2], x.Chunk = 1<<28, 1<<28, [4]int64{2, 1, 1, 1} },
-		"a codec that nobody knows": func(x *Tiles) { x.Parts[0].Codec = codecs },
+		"one too many":           func(x *Tiles) { x.Parts = append(x.Parts, x.Parts[0]) },
+		"one too few":            func(x *Tiles) { x.Parts = x.Parts[:1] },
+		"more rows than tiles":   func(x *Tiles) { x.Shape[0] = 3 },
+		"nothing":                func(x *Tiles) { x.Shape[2] = 0 },
+		"a negative step":        func(x *Tiles) { x.Chunk[1] = -2 },
+		"a size that overflows":  func(x *Tiles) { x.Chunk[0], x.Chunk[1], x.Chunk[2] = 1<<28, 1<<28, 1<<28 },
+		"a block over the limit": func(x *Tiles) { x.Shape[3], x.Chunk[3] = MostBytes/10, MostBytes/10 },
+		"another size":           func(x *Tiles) { x.Parts[1].Size = 11 },
+		"tiles of tiles":         func(x *Tiles) { x.Parts[1].Codec = Tiled },
+		"too many tiles":         func(x *Tiles) { x.Shape[1], x.Shape[2], x.Chunk = 1<<28, 1<<28, [4]int64{2, 1, 1, 1} },
+		"an unknown codec":       func(x *Tiles) { x.Parts[0].Codec = codecs },
 	} {
 		tiles := good()
 		change(tiles)
 		require.Error(t, tiles.Check(), name)
 	}
-	require.False(t, Known(Tiled), "no index may have one")
+	require.False(t, Known(Tiled), "no index may have tiles of tiles")
 	require.False(t, Known(Fill))
 }
