@@ -53,9 +53,9 @@ func TestAnArrayThatEndsBeforeItsLastImageIsTruncated(t *testing.T) {
 	}
 }
 
-// No number of a configuration leads to an image outside of its file, whichever it is: each is tried
-// where sums and products overflow.
-func TestNoNumberLeadsOutsideOfTheFile(t *testing.T) {
+// Each number of a configuration is set to values where sums and products overflow. None leads to an
+// image outside the file.
+func TestNoNumberOfAnArraysDescriptionLeadsOutsideItsFile(t *testing.T) {
 	extremes := []int64{math.MinInt64, math.MinInt64 + 1, -1 << 62, -1 << 32, -607, -60, -1, 0, 1, 2, 3, 4, 60, 546,
 		547, 548, 607, 1 << 24, 1<<24 + 1, 1 << 31, 1 << 32, 1 << 62, math.MaxInt64 - 1, math.MaxInt64}
 	random := rand.New(rand.NewPCG(1, 2))

@@ -49,7 +49,7 @@ func TestAChunkOverTheLimitForBlocksIsRefused(t *testing.T) {
 	}
 }
 
-func TestNoNumberOfAChunkLeadsOutsideOfItsFileOrOfWhatItDecodesTo(t *testing.T) {
+func TestNoNumberOfAChunkLeadsOutsideItsFileOrItsDecodedBytes(t *testing.T) {
 	extremes := []int64{math.MinInt64, -1, 0, 1, 59, 60, 61, 200, 300, 301, 359, 360, 361, 500, 1 << 28, 1<<28 + 1, 1 << 32, 1 << 62, math.MaxInt64}
 	random := rand.New(rand.NewPCG(5, 6))
 	base, opened := chunked(t), 0

@@ -23,7 +23,7 @@ func tiled(t *testing.T) *ArrayConfig {
 	return c
 }
 
-func TestImagesInPiecesLieInTheBlockThatTheirChunksMake(t *testing.T) {
+func TestImagesSplitIntoTilesLieInTheBlockThatTheTilesMake(t *testing.T) {
 	d, err := FromArrays(tiled(t), nil, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -53,12 +53,12 @@ func TestImagesInPiecesLieInTheBlockThatTheirChunksMake(t *testing.T) {
 		t.Errorf("%d blocks of %d bytes and %d images", count, bytes, rows)
 	}
 	if tiles, _ := d.Tiles(10); tiles != nil {
-		t.Error("there are tiles of a sample that is none")
+		t.Error("a sample outside the dataset has tiles")
 	}
 }
 
-// Whichever number of tiles is wrong, no chunk lies outside of its file, and no image outside of its block.
-func TestNoNumberOfTilesLeadsOutside(t *testing.T) {
+// Whatever number of the tiles is wrong, no chunk lies outside its file, and no image outside its block.
+func TestNoNumberOfTilesLeadsOutsideTheFileOrTheBlock(t *testing.T) {
 	extremes := []int64{math.MinInt64, -1 << 32, -60, -1, 0, 1, 2, 3, 4, 5, 6, 60, 70, 108, 530, 531, 600, 1 << 24, 1 << 28, 1<<28 + 1, 1 << 32, math.MaxInt64}
 	random := rand.New(rand.NewPCG(3, 4))
 	opened := 0

@@ -39,7 +39,7 @@ func indexed(t *testing.T, s Sample) (Sample, error) {
 	return d.Sample(0)
 }
 
-func TestASampleInABlockIsWhatTheIndexSays(t *testing.T) {
+func TestASampleInABlockIsReadBackFromTheIndex(t *testing.T) {
 	b := BlockPlace{Stored: 900, Size: 5000, Inner: 4990, Codec: blocks.Zstd}
 	s, err := inBlocks(t, 100, 10, b)
 	require.NoError(t, err)
@@ -53,19 +53,19 @@ func TestImpossibleBlocksOfAnIndexAreErrors(t *testing.T) {
 		offset, length int64
 		b              BlockPlace
 	}{
-		"behind the container":  {101, 10, BlockPlace{Stored: 900, Size: 5000, Codec: blocks.Zstd}},
-		"behind the block":      {100, 11, BlockPlace{Stored: 900, Size: 5000, Inner: 4990, Codec: blocks.Zstd}},
-		"it begins behind it":   {100, 0, BlockPlace{Stored: 900, Size: 5000, Inner: 5001, Codec: blocks.Zstd}},
-		"sums that wrap around": {100, 1, BlockPlace{Stored: 900, Size: 1<<32 - 1, Inner: 1<<32 - 1, Codec: blocks.Zstd}},
-		"a bomb":                {100, 1, BlockPlace{Stored: 900, Size: blocks.MostBytes + 1, Codec: blocks.Zstd}},
-		"an unknown codec":      {100, 1, BlockPlace{Stored: 900, Size: 1, Codec: 99}},
+		"behind the container":    {101, 10, BlockPlace{Stored: 900, Size: 5000, Codec: blocks.Zstd}},
+		"behind the block":        {100, 11, BlockPlace{Stored: 900, Size: 5000, Inner: 4990, Codec: blocks.Zstd}},
+		"begins behind the block": {100, 0, BlockPlace{Stored: 900, Size: 5000, Inner: 5001, Codec: blocks.Zstd}},
+		"sums that wrap around":   {100, 1, BlockPlace{Stored: 900, Size: 1<<32 - 1, Inner: 1<<32 - 1, Codec: blocks.Zstd}},
+		"a bomb":                  {100, 1, BlockPlace{Stored: 900, Size: blocks.MostBytes + 1, Codec: blocks.Zstd}},
+		"an unknown codec":        {100, 1, BlockPlace{Stored: 900, Size: 1, Codec: 99}},
 	} {
 		_, err := inBlocks(t, of.offset, of.length, of.b)
 		require.Error(t, err, what)
 	}
 }
 
-func TestAnImageWithoutAHeaderHasTheBytesOfItsPixels(t *testing.T) {
+func TestAnImageWithoutAHeaderHasExactlyTheBytesOfItsSize(t *testing.T) {
 	raw := func(size RawSize, length int64, b BlockPlace) (Sample, error) {
 		s := Sample{Offset: 10, Length: length, Verdict: Good, Block: b}
 		s.MakeRaw(size)
@@ -98,14 +98,14 @@ func TestAnImageWithoutAHeaderHasTheBytesOfItsPixels(t *testing.T) {
 		size   RawSize
 		length int64
 	}{
-		"fewer bytes":               {RawSize{5, 4, 3, false, false}, 59},
-		"more":                      {RawSize{5, 4, 3, false, false}, 61},
-		"a product that wraps":      {RawSize{1<<32 - 1, 1<<32 - 1, 3, false, false}, 3},
-		"five channels":             {RawSize{5, 4, 5, false, false}, 100},
-		"planes of grey and alpha":  {RawSize{5, 4, 2, true, false}, 40},
-		"planes with alpha of BGR":  {RawSize{5, 4, 4, true, false}, 80},
-		"a plane that is red alone": {RawSize{5, 4, 1, true, true}, 20},
-		"grey that is not a plane":  {RawSize{5, 4, 1, false, false}, 20},
+		"fewer bytes":              {RawSize{5, 4, 3, false, false}, 59},
+		"more":                     {RawSize{5, 4, 3, false, false}, 61},
+		"a product that wraps":     {RawSize{1<<32 - 1, 1<<32 - 1, 3, false, false}, 3},
+		"five channels":            {RawSize{5, 4, 5, false, false}, 100},
+		"planes of grey and alpha": {RawSize{5, 4, 2, true, false}, 40},
+		"planes with alpha of BGR": {RawSize{5, 4, 4, true, false}, 80},
+		"a single plane as BGR":    {RawSize{5, 4, 1, true, true}, 20},
+		"grey that is not a plane": {RawSize{5, 4, 1, false, false}, 20},
 	} {
 		_, err := raw(of.size, of.length, BlockPlace{})
 		require.ErrorContains(t, err, "pixels without a header", what)

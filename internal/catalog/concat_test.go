@@ -25,7 +25,7 @@ func concatenated(t *testing.T, list ...*Dataset) *Dataset {
 	return d
 }
 
-func TestRowsOfAConcatenationAreThoseOfItsPartsWithNumbersOfItsOwn(t *testing.T) {
+func TestAConcatenationHasTheRowsOfItsPartsNumberedAnew(t *testing.T) {
 	first, second := opened(t, writeDataset(t, 2*RowsPerBatch+3)), opened(t, writeDataset(t, 20))
 	files, err := FromFiles([]string{"x.jpg", "y.jpg"}, []int64{7, 8}, nil)
 	require.NoError(t, err)
@@ -40,7 +40,8 @@ func TestRowsOfAConcatenationAreThoseOfItsPartsWithNumbersOfItsOwn(t *testing.T)
 			want, errWant := part.Sample(row)
 			want.Index, want.Shard = i, want.Shard+uint32(shards)
 			found, err := d.Sample(i)
-			if errWant != nil || err != nil || want != found || d.Holder(i) != part { // not require, of which each takes longer
+			// Not with require, which is slower.
+			if errWant != nil || err != nil || want != found || d.Holder(i) != part {
 				t.Fatalf("row %d: %+v (%v), in the concatenation %+v (%v)", i, want, errWant, found, err)
 			}
 			for _, ask := range []func(*Dataset, int64) (string, error){(*Dataset).Key, (*Dataset).Path} {
@@ -67,7 +68,7 @@ func TestRowsOfAConcatenationAreThoseOfItsPartsWithNumbersOfItsOwn(t *testing.T)
 	}
 }
 
-func TestErrorOfAPartsIndexNamesItsFileAndTheRecordOfTheConcatenation(t *testing.T) {
+func TestAnErrorInAPartsIndexNamesThePartsFileAndTheConcatenationsRecord(t *testing.T) {
 	dir := writeDataset(t, 3*RowsPerBatch)
 	m, err := ReadManifest(filepath.Join(dir, ManifestName))
 	require.NoError(t, err)

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestSixtyFourReadersTouchingFirstSeeTheSameRows(t *testing.T) {
+func TestSixtyFourThreadsThatReadAnIndexFirstSeeTheSameRows(t *testing.T) {
 	const rows = 3*RowsPerBatch + 11
 	dir := writeDataset(t, rows)
 	d, err := Open(dir, Options{})

@@ -15,7 +15,7 @@ func TestFilesByRelativeAndAbsolutePathsAreFoundFromOneRoot(t *testing.T) {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), nil, 0o644))
 	}
 	t.Chdir(filepath.Join(dir, "here"))
-	absolute := filepath.Join(dir, "there", "c.tar") // and below the working directory stands another file of this path
+	absolute := filepath.Join(dir, "there", "c.tar") // below the working directory there is another file of this path
 	for _, files := range [][]string{
 		{"a.tar"}, {"a.tar", "sub/b.tar"}, {absolute}, {absolute, filepath.Join(dir, "here", "a.tar")},
 		{"a.tar", absolute}, {absolute, "sub/b.tar"}, {"../there/c.tar", "a.tar"}, {"a.tar", "../there/c.tar"}, {"../there/c.tar", absolute + "x"},

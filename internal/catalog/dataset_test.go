@@ -36,7 +36,7 @@ func TestListedFolderGivesPathsKeysAndLabelsInTorchvisionsOrder(t *testing.T) {
 	require.Equal(t, []int64{0, 0, 0, 1, 1}, labels)
 }
 
-func TestKeysAndClassesOfListedFilesAreTextAndTheirOwn(t *testing.T) {
+func TestKeysAndClassesOfListedFilesAreTextAndAllDifferent(t *testing.T) {
 	root := t.TempDir()
 	for _, name := range []string{"c/\xfe.jpg", "c/\xff.jpg", "c/%FF.jpg", "d%FF/x.jpg", "d\xff/x.jpg"} {
 		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(root, name)), 0o755))

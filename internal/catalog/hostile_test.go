@@ -43,7 +43,7 @@ func load(t testing.TB, dir string) (*Manifest, []byte) {
 	return m, data
 }
 
-// forge writes an index made of rows that no honest writer appends, and opens it.
+// forge writes an index with rows as no correct writer appends them, and opens it.
 func forge(t *testing.T, edit func(rows []Row), shards ...ShardInfo) error {
 	dir := t.TempDir()
 	w, err := NewWriter(filepath.Join(dir, IndexFileName(0)), Packed, nil)
@@ -111,7 +111,7 @@ func TestImpossibleRowsAreErrorsThatNameTheRecord(t *testing.T) {
 	}
 }
 
-func TestManifestThatPromisesTooMuchIsRefused(t *testing.T) {
+func TestAManifestWithImpossibleValuesIsRefused(t *testing.T) {
 	dir := writeDataset(t, 100)
 	for want, edit := range map[string]func(m *Manifest){
 		"format is":                     func(m *Manifest) { m.Format = "x" },
@@ -161,7 +161,7 @@ func mustCopy(t *testing.T, m *Manifest) *Manifest {
 	return c
 }
 
-// restore is the honest manifest of the dataset that writeDataset(100) makes.
+// restore is the original manifest of the dataset that writeDataset(100) makes.
 func restore(t *testing.T, _ *Manifest, _ string) *Manifest {
 	m, _ := load(t, writeDataset(t, 100))
 	return m
@@ -175,7 +175,7 @@ func TestAManifestThatIsAFIFOIsRefusedAndNotWaitedFor(t *testing.T) {
 	require.EqualError(t, err, file+": cannot open the manifest: not a regular file")
 }
 
-func TestManifestOfALaterVersionIsUnsupportedNotBad(t *testing.T) {
+func TestAManifestOfALaterVersionIsUnsupportedAndNotBad(t *testing.T) {
 	_, err := DecodeManifest("m", fmt.Appendf(nil, `{"format": "headrace", "min_reader": %d}`, readerVersion+1))
 	var e *Error
 	require.ErrorAs(t, err, &e)
@@ -212,7 +212,7 @@ func TestEveryFlippedBitOfManifestAndIndexIsAnError(t *testing.T) {
 	}
 }
 
-func TestBatchThatIsWrongIsAnErrorAgainAndAgainAndOthersStillServe(t *testing.T) {
+func TestADamagedRecordBatchIsAnErrorEachTimeAndOtherBatchesAreRead(t *testing.T) {
 	dir := writeDataset(t, 2*RowsPerBatch)
 	m, data := load(t, dir)
 	b := m.Index.Batches[1]
@@ -258,11 +258,11 @@ func FuzzManifest(f *testing.F) {
 			t.Fatal(err)
 		}
 		if third, err := n.Encode(); err != nil || !bytes.Equal(third, again) {
-			t.Fatalf("what was accepted does not come back: %v", err)
+			t.Fatalf("a manifest that was accepted does not read back: %v", err)
 		}
 		for _, s := range m.Shards {
 			if strings.ContainsAny(s.Name, "/\\") || !filepath.IsLocal(s.Name) {
-				t.Fatalf("the shard name %q leads out", s.Name)
+				t.Fatalf("the shard name %q leads out of the folder", s.Name)
 			}
 		}
 	})
@@ -298,7 +298,7 @@ func FuzzIndex(f *testing.F) {
 
 // serve reads everything of an index that was accepted. What it gives has to lie inside the files.
 func serve(t *testing.T, m *Manifest, data []byte) {
-	// Mapped as in use: pages are populated, and access after the last one faults.
+	// The file is mapped as in use: its pages are populated, and an access after the last one faults.
 	file, err := unix.MemfdCreate("index", unix.MFD_CLOEXEC)
 	if err != nil {
 		t.Fatal(err)
@@ -333,7 +333,7 @@ func serve(t *testing.T, m *Manifest, data []byte) {
 		}
 		size := m.Shards[row.Shard].Size
 		if row.Offset < 512 || row.Length < 0 || row.Offset+row.Length > size {
-			t.Fatalf("row %d lies at %d with %d bytes in a shard of %d", i, row.Offset, row.Length, size)
+			t.Fatalf("row %d is at %d with %d bytes in a shard of %d", i, row.Offset, row.Length, size)
 		}
 	}
 }

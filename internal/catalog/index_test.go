@@ -43,7 +43,7 @@ func testRow(i int64) Row {
 	}
 }
 
-// writeDataset makes a packed dataset without shards' bytes: the index is what is tested here.
+// writeDataset makes a packed dataset without the shards' bytes, because only the index is tested here.
 func writeDataset(t testing.TB, rows int64) string {
 	dir := t.TempDir()
 	w, err := NewWriter(filepath.Join(dir, IndexFileName(0)), Packed, testFields)
@@ -70,7 +70,7 @@ func writeManifest(t testing.TB, dir string, m *Manifest) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, ManifestName), data, 0o644))
 }
 
-func TestEveryRowAndFieldComesBackAsItWasWritten(t *testing.T) {
+func TestEveryRowAndFieldIsReadBackAsItWasWritten(t *testing.T) {
 	for _, rows := range []int64{1, 100, RowsPerBatch, RowsPerBatch + 1, 2*RowsPerBatch + 77} {
 		d, err := Open(writeDataset(t, rows), Options{})
 		require.NoError(t, err)

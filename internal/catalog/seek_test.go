@@ -19,7 +19,7 @@ func openFails(t *testing.T, dir string) *Error {
 	return e
 }
 
-func TestSeekFileThatIsMissingCutLongerOrOfAnotherKindIsAnErrorAtOpen(t *testing.T) {
+func TestASeekFileThatIsMissingOrHasAnotherLengthOrHeaderIsAnErrorAtOpen(t *testing.T) {
 	dir := writeDataset(t, 10)
 	path := filepath.Join(dir, SeekFileName(0))
 	whole, err := os.ReadFile(path)
@@ -55,7 +55,7 @@ func TestSeekPointsWithoutASeekFileAreAnErrorThatNamesTheRecord(t *testing.T) {
 	require.ErrorContains(t, err, "no seek file")
 }
 
-func TestSeekFileStaysOpenWhenItsNameIsGone(t *testing.T) {
+func TestAnOpenSeekFileIsStillReadAfterItWasRemoved(t *testing.T) {
 	dir := writeDataset(t, 10)
 	d, err := Open(dir, Options{})
 	require.NoError(t, err)

@@ -11,7 +11,7 @@ import (
 	"github.com/headrace/headrace/internal/fault"
 )
 
-// writeLong writes an index in which a column holds no more than so many bytes in a batch.
+// writeLong writes an index in which a column holds at most so many bytes in a batch.
 func writeLong(t *testing.T, kind Kind, most int, fields []Field, rows int64, row func(i int64) Row) (string, *Manifest) {
 	dir := t.TempDir()
 	w, err := NewWriter(filepath.Join(dir, IndexFileName(0)), kind, fields)
@@ -46,7 +46,7 @@ func batchRows(m *Manifest) (rows []int64) {
 // textOfRow has 10 bytes for most rows, and 100 for every seventh.
 func textOfRow(i int64) string { return strings.Repeat(fmt.Sprintf("%d", i%10), 10+90*int(i%7/6)) }
 
-func TestRecordBatchesThatAreFullOfBytesHaveFewerRows(t *testing.T) {
+func TestRecordBatchesHaveFewerRowsWhereValuesAreLong(t *testing.T) {
 	fields := append(append([]Field{}, testFields...), Field{Name: "long", Type: Str}, Field{Name: "grid", Type: ArrayType, DType: "uint8", Shape: []int64{30}})
 	row := func(i int64) Row {
 		r := testRow(i)
@@ -60,7 +60,7 @@ func TestRecordBatchesThatAreFullOfBytesHaveFewerRows(t *testing.T) {
 	require.GreaterOrEqual(t, len(m.Index.Batches), 10)
 	all := int64(0)
 	for _, n := range batchRows(m) {
-		require.LessOrEqual(t, n, int64(10), "an array of 30 bytes in 300")
+		require.LessOrEqual(t, n, int64(10), "ten arrays of 30 bytes fill 300")
 		all += n
 	}
 	require.Equal(t, int64(rows), all)
@@ -88,7 +88,7 @@ func TestRecordBatchesThatAreFullOfBytesHaveFewerRows(t *testing.T) {
 	require.Equal(t, int64(100), most)
 
 	_, one := writeLong(t, Packed, 300*rows, fields, rows, row)
-	require.Equal(t, 2, one.Version, "whoever needs no short batch keeps the version that all readers know")
+	require.Equal(t, 2, one.Version, "an index without short batches keeps the version that all readers know")
 	require.Equal(t, []int64{0}, batchRows(one))
 	require.Equal(t, one.Fingerprint, m.Fingerprint)
 }
@@ -99,7 +99,7 @@ func TestFilesAreFoundInAnIndexOfShortRecordBatches(t *testing.T) {
 		r.Length, r.Verdict, r.Width, r.Height = 1, Good, 1, 1
 		return r
 	}
-	dir, m := writeLong(t, Indexed, 40, nil, 100, row) // of 9 bytes a path
+	dir, m := writeLong(t, Indexed, 40, nil, 100, row) // a path has 9 bytes
 	require.Equal(t, int64(4), m.Index.Batches[0].Rows)
 	d, err := OpenIndexed(dir)
 	require.NoError(t, err)
@@ -117,7 +117,7 @@ func TestFilesAreFoundInAnIndexOfShortRecordBatches(t *testing.T) {
 	}
 }
 
-func TestAValueThatNoRecordBatchHasRoomForIsAnErrorThatNamesItsField(t *testing.T) {
+func TestAValueTooLongForARecordBatchIsAnErrorThatNamesItsField(t *testing.T) {
 	w, err := NewWriter(filepath.Join(t.TempDir(), "index"), Packed, []Field{{Name: "caption", Type: Str}})
 	require.NoError(t, err)
 	defer w.Abort()
@@ -134,7 +134,7 @@ func TestAValueThatNoRecordBatchHasRoomForIsAnErrorThatNamesItsField(t *testing.
 	require.ErrorContains(t, err, `field "caption": a value of 51 bytes (expected at most 50); keep it in a file of its own`)
 }
 
-func TestRowsOfRecordBatchesThatAreNotThoseOfTheDatasetAreAnError(t *testing.T) {
+func TestRowCountsOfRecordBatchesThatDoNotFitTheDatasetAreAnError(t *testing.T) {
 	for text, change := range map[string]func(m *Manifest){
 		"index.batches say their rows, in an index with min_reader 1": func(m *Manifest) { m.MinReader = 1 },
 		"index.batches[0] has -1 rows (expected 1 to 20)":             func(m *Manifest) { m.Index.Batches[0].Rows = -1 },

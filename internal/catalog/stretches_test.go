@@ -27,13 +27,13 @@ func tableOf(t *testing.T, inBlocks bool, offsets ...int64) *Dataset {
 	return d
 }
 
-func TestSamplesOfOneBlockAreOfOneStretchWhereverTheyStand(t *testing.T) {
+func TestSamplesOfOneBlockBelongToOneStretchWhateverTheirIndices(t *testing.T) {
 	s, err := tableOf(t, true, 1, 1, 2, 1, 0, 0, 3, 2, 0).Stretches()
 	require.NoError(t, err)
 	require.Equal(t, &Stretches{Of: []uint32{0, 0, 1, 0, 2, 2, 3, 1, 4}, Bytes: []int64{1000, 2000, 0, 3000, 0}}, s)
 	s, err = tableOf(t, true, make([]int64, looseNeighbours+1)...).Stretches()
 	require.NoError(t, err)
-	require.Equal(t, []int64{0, 0}, s.Bytes, "so many neighbours without a block are together")
+	require.Equal(t, []int64{0, 0}, s.Bytes, "a stretch has at most looseNeighbours samples without a block")
 }
 
 func TestOnlyDatasetsInBlocksHaveStretches(t *testing.T) {
@@ -46,10 +46,10 @@ func TestOnlyDatasetsInBlocksHaveStretches(t *testing.T) {
 	defer both.Release()
 	s, err = both.Stretches()
 	require.NoError(t, err)
-	require.Equal(t, []uint32{0, 1, 2, 3, 4, 5}, s.Of, "containers of several datasets are not one")
+	require.Equal(t, []uint32{0, 1, 2, 3, 4, 5}, s.Of, "containers of several datasets do not share stretches")
 }
 
-func TestBlocksThatSeveralSamplesShareAreCountedUntilTheyAreEnough(t *testing.T) {
+func TestBlocksThatSamplesShareAreCountedUpToAGivenSize(t *testing.T) {
 	d := tableOf(t, true, 1, 1, 2, 1, 0, 3, 2, 4)
 	for _, c := range []struct {
 		enough int64
@@ -67,7 +67,7 @@ func TestBlocksThatSeveralSamplesShareAreCountedUntilTheyAreEnough(t *testing.T)
 	require.Equal(t, SharedBlocks{8, 20000, 14, false}, s)
 }
 
-func TestABlockOfOneSampleOrOfPartsThatAreJoinedIsNotShared(t *testing.T) {
+func TestABlockOfOneSampleOrOfJoinedPartsIsNotShared(t *testing.T) {
 	alone, joined := tableOf(t, true, 1, 2), tableOf(t, true, 1, 1)
 	whole := tableOf(t, true, 1, 1)
 	for i := range 2 {

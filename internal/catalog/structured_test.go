@@ -18,8 +18,8 @@ import (
 	"github.com/headrace/headrace/internal/flat"
 )
 
-// An edit is made of four bytes of the fuzzer: what kind of value to change, which of that kind, and
-// to what. Checksums are corrected afterwards, so that each edit reaches the reader's other checks.
+// An edit is four bytes of the fuzzer: which kind of value to change, which value of that kind, and the
+// new value. Checksums are corrected afterwards, so that each edit reaches the reader's other checks.
 const editBytes = 4
 
 // hostileNumber is an extreme value for a length, count or offset, or one near the present value.
@@ -38,7 +38,7 @@ func hostileNumber(choice byte, was uint64) uint64 {
 type forgery struct {
 	m    *Manifest
 	data []byte
-	// Where the numbers of the first batch's metadata stand: lengths of arrays, places of buffers.
+	// The offsets of numbers in the first batch's metadata: lengths of arrays, and places of buffers.
 	nodes, buffers []int
 	words          []int // of the metadata of schema and batch, four bytes each
 	body           int   // where the batch's buffers are counted from
@@ -160,7 +160,7 @@ func folderDataset(t testing.TB, rows int64) string {
 	return dir
 }
 
-// forger holds an honest dataset of each kind to start from.
+// forger holds a correct dataset of each kind to start from.
 type forger struct {
 	manifests [2][]byte
 	indices   [2][]byte
@@ -197,7 +197,7 @@ func (f *forger) forge(t *testing.T, indexed bool, edits []byte) {
 	serve(t, m, forged.data)
 }
 
-// cases is so many, or a fifth of them where tests are to be short, as under the race detector.
+// cases is n, or a fifth of it in short tests, such as those under the race detector.
 func cases(n int) int {
 	if testing.Short() {
 		return n / 5
@@ -205,7 +205,7 @@ func cases(n int) int {
 	return n
 }
 
-func TestForgedIndicesWithRightChecksumsAreRefusedOrServeWhatLiesInTheirFiles(t *testing.T) {
+func TestForgedIndicesWithRightChecksumsAreRefusedOrGiveOnlyBytesOfTheirFiles(t *testing.T) {
 	f, r := newForger(t), rand.New(rand.NewSource(1))
 	for n := range cases(3_000) {
 		edits := make([]byte, editBytes*(1+r.Intn(4)))
@@ -228,7 +228,7 @@ func FuzzIndexByFields(f *testing.F) {
 
 // ---- the manifest by its values ----
 
-// leaves are the places in a JSON document, in one order.
+// leaves visits all places in a JSON document, in a fixed order.
 func leaves(at string, v any, visit func(path string, set func(any))) {
 	switch v := v.(type) {
 	case map[string]any:
@@ -307,7 +307,7 @@ func accept(t *testing.T, data, index []byte) {
 	serve(t, m, index)
 }
 
-func TestManifestsOfAnyValuesAreRefusedOrComeBackAndServeTheirIndex(t *testing.T) {
+func TestManifestsOfAnyValuesAreRefusedOrReadBackTheSame(t *testing.T) {
 	f, r := newForger(t), rand.New(rand.NewSource(2))
 	for n := range cases(1_500) {
 		edits := make([]byte, editBytes*(1+r.Intn(3)))

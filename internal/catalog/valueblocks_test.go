@@ -42,7 +42,7 @@ func openWritten(t testing.TB, dir string, m *Manifest) (*Dataset, error) {
 	return d, err
 }
 
-func TestAFieldInBlocksIsWhereTheIndexSays(t *testing.T) {
+func TestThePlaceOfAFieldInABlockIsReadBackFromTheIndex(t *testing.T) {
 	in := BlockExtent{Extent{100, 10}, ValuePlace{BlockPlace{Stored: 900, Size: 5000, Inner: 4990, Codec: blocks.Zstd}, 77}}
 	none, outside := BlockExtent{}, BlockExtent{Extent: Extent{990, 10}}
 	dir, m := withValues(t, captions, in, none, outside)
@@ -61,7 +61,7 @@ func TestAFieldInBlocksIsWhereTheIndexSays(t *testing.T) {
 	require.Equal(t, int64(10), most)
 }
 
-func TestAValueInABlockIsReadAndAnotherThatStandsThereIsNoText(t *testing.T) {
+func TestAValueIsReadFromItsPlaceAndABlockThatCannotBeDecodedIsAnError(t *testing.T) {
 	container := make([]byte, 1000)
 	copy(container[100:], "caption")
 	dir, m := withValues(t, captions, BlockExtent{Extent: Extent{100, 7}}, BlockExtent{Extent{0, 7}, ValuePlace{BlockPlace{Stored: 1000, Size: 9000, Codec: blocks.Zstd}, 0}})
@@ -82,12 +82,12 @@ func TestImpossiblePlacesOfFieldsInBlocksAreErrorsThatNameRecordAndField(t *test
 	for what, value := range map[string]BlockExtent{
 		"behind the container":      place(101, 10, BlockPlace{Stored: 900, Size: 5000, Codec: blocks.Zstd}),
 		"behind the block":          place(100, 11, BlockPlace{Stored: 900, Size: 5000, Inner: 4990, Codec: blocks.Zstd}),
-		"it begins behind it":       place(100, 0, BlockPlace{Stored: 900, Size: 5000, Inner: 5001, Codec: blocks.Zstd}),
+		"begins behind the block":   place(100, 0, BlockPlace{Stored: 900, Size: 5000, Inner: 5001, Codec: blocks.Zstd}),
 		"sums that wrap around":     place(100, 1, BlockPlace{Stored: 900, Size: 1<<32 - 1, Inner: 1<<32 - 1, Codec: blocks.Zstd}),
 		"a bomb":                    place(100, 1, BlockPlace{Stored: 900, Size: blocks.MostBytes + 1, Codec: blocks.Zstd}),
-		"a block of all there is":   place(0, 1, BlockPlace{Stored: blocks.MostBytes + 1, Size: 5, Codec: blocks.Zstd}),
+		"a block over the limit":    place(0, 1, BlockPlace{Stored: blocks.MostBytes + 1, Size: 5, Codec: blocks.Zstd}),
 		"an unknown codec":          place(100, 1, BlockPlace{Stored: 900, Size: 1, Codec: 99}),
-		"a codec of arrays alone":   place(100, 1, BlockPlace{Stored: 900, Size: 1, Codec: blocks.Tiled}),
+		"a codec only of arrays":    place(100, 1, BlockPlace{Stored: 900, Size: 1, Codec: blocks.Tiled}),
 		"a length of 2^63":          place(100, -1<<63, BlockPlace{Stored: 900, Size: 5000, Codec: blocks.Zstd}),
 		"an offset of 2^63":         place(-1<<63, 1, BlockPlace{Stored: 900, Size: 5000, Codec: blocks.Zstd}),
 		"in no block, behind it":    place(991, 10, BlockPlace{}),
@@ -107,7 +107,7 @@ func TestImpossiblePlacesOfFieldsInBlocksAreErrorsThatNameRecordAndField(t *test
 	}
 }
 
-func TestOnlyAnIndexWithFieldsInBlocksNeedsItsReader(t *testing.T) {
+func TestOnlyAnIndexWithFieldsInBlocksNeedsANewerReader(t *testing.T) {
 	for _, of := range []struct {
 		field           Field
 		value           any
@@ -136,7 +136,7 @@ func TestOnlyAnIndexWithFieldsInBlocksNeedsItsReader(t *testing.T) {
 		},
 	} {
 		dir, m := withValues(t, captions, BlockExtent{})
-		if edit == nil { // the index of a field that lies in no block
+		if edit == nil { // the index of a field outside of blocks
 			dir, m = withValues(t, Field{Name: "caption", Type: Str, Located: true}, Extent{})
 			m.Fields[0].Blocks, m.Version, m.MinReader = true, 6, 5
 		} else {
@@ -147,7 +147,7 @@ func TestOnlyAnIndexWithFieldsInBlocksNeedsItsReader(t *testing.T) {
 	}
 }
 
-func TestAPlaceAndAValueOfAFieldAreNotTheSame(t *testing.T) {
+func TestTheWriterRefusesAPlaceForAFieldOfValuesAndAValueForAFieldOfPlaces(t *testing.T) {
 	for _, of := range []struct {
 		field Field
 		value any
@@ -159,8 +159,8 @@ func TestAPlaceAndAValueOfAFieldAreNotTheSame(t *testing.T) {
 	}
 }
 
-// FuzzIndexWithFieldsInBlocks changes bytes of an index of containers and then corrects its checksums. What it then says of
-// a value lies in its block, and that in the container.
+// FuzzIndexWithFieldsInBlocks changes bytes of an index of containers and then corrects its checksums. Every
+// value that it then names lies in its block, and every block in the container.
 func FuzzIndexWithFieldsInBlocks(f *testing.F) {
 	var values []any
 	for i := range 20 {
