@@ -53,7 +53,7 @@ func TestTasksOfOneImageAreReadOnceAndEachHasItsOwnResult(t *testing.T) {
 	for i := range 100 {
 		view := uint32(i)
 		if i >= 70 {
-			view = uint32(200 - i) // counts down: each is made alone
+			view = uint32(200 - i) // counts down, so each view is made alone
 		}
 		task := inFile(path, native.Key{Sample: 9, View: view}, room[i*size:(i+1)*size])
 		task.SameImage = i > 0
@@ -80,7 +80,7 @@ func TestTasksOfOneImageAreReadOnceAndEachHasItsOwnResult(t *testing.T) {
 	}
 }
 
-func TestTheTasksOfAnImageThatIsNoneAllSayWhy(t *testing.T) {
+func TestEveryTaskOfADamagedImageHasItsError(t *testing.T) {
 	d := open(t, 2, 0)
 	cut := photographs()[2][:300]
 	room := memory(t, 3*size)
@@ -96,7 +96,7 @@ func TestTheTasksOfAnImageThatIsNoneAllSayWhy(t *testing.T) {
 	assert.NoError(t, results[2].Err)
 }
 
-func TestAPanicIsTheErrorOfItsTasksAndTheThreadGoesOn(t *testing.T) {
+func TestAPanicIsTheErrorOfItsTaskAndTheThreadGoesOn(t *testing.T) {
 	d := open(t, 1, 0)
 	room := memory(t, size)
 	list := make([]Task, 6)
@@ -115,7 +115,7 @@ func TestAPanicIsTheErrorOfItsTasksAndTheThreadGoesOn(t *testing.T) {
 	}
 }
 
-func TestClosingAtAnyMomentEndsAWorkAndLeavesItsMemoryAlone(t *testing.T) {
+func TestAWorkClosedAtAnyMomentEndsAndNoLongerUsesItsMemory(t *testing.T) {
 	d := open(t, 3, 0)
 	paths := []string{writeFile(t, photographs()[0]), writeFile(t, photographs()[3])}
 	for round := range 80 {
@@ -132,7 +132,7 @@ func TestClosingAtAnyMomentEndsAWorkAndLeavesItsMemoryAlone(t *testing.T) {
 		time.Sleep(time.Duration(round) * 20 * time.Microsecond)
 		w.Close()
 		w.Close()
-		// Under -race, and where another thread still wrote, these would be seen.
+		// If another thread still used this memory, -race or a wrong byte would show it.
 		clear(room)
 		clear(from)
 		copy(from, photographs()[4])
@@ -162,7 +162,7 @@ func TestClosingDoesNotWaitForAReadThatHangs(t *testing.T) {
 	require.Equal(t, make([]byte, size), room)
 }
 
-func TestClosingADecoderEndsItsWorksAndWhoWaitsForThem(t *testing.T) {
+func TestClosingADecoderEndsItsWorksAndTheWaitsForThem(t *testing.T) {
 	d := open(t, 1, 200*time.Millisecond)
 	room, path := memory(t, size), writeFile(t, photographs()[0])
 	done := submit(t, d, inFile(path, native.Key{}, room))
@@ -175,12 +175,12 @@ func TestClosingADecoderEndsItsWorksAndWhoWaitsForThem(t *testing.T) {
 	time.Sleep(10 * time.Millisecond)
 	d.Close()
 	group.Wait()
-	finished(t, done) // stays what it is
+	finished(t, done) // results that were there stay
 	_, err := d.Submit(nil)
 	require.ErrorIs(t, err, ErrClosed)
 }
 
-func TestWorksAndTasksThatMayWaitAreBounded(t *testing.T) {
+func TestTheWorksAndTasksOfADecoderAreBounded(t *testing.T) {
 	d := open(t, 1, 0)
 	release := make(chan struct{})
 	d.config.Compile = func(text string, epoch uint64) (*Recipe, error) {
@@ -212,7 +212,7 @@ func TestWorksAndTasksThatMayWaitAreBounded(t *testing.T) {
 	require.NoError(t, finished(t, last)[0].Err)
 }
 
-func TestAListThatCannotBeIsRefusedByTheTasksNumber(t *testing.T) {
+func TestAnImpossibleTaskIsRefusedWithItsNumberInTheList(t *testing.T) {
 	d := open(t, 1, 0)
 	room := memory(t, size)
 	good := inMemory(stored(t, photographs()[0]), native.Key{}, room)
@@ -234,7 +234,7 @@ func TestAListThatCannotBeIsRefusedByTheTasksNumber(t *testing.T) {
 	}
 }
 
-func TestRecipesAreKeptByTextAndEpochAndOnlySoMany(t *testing.T) {
+func TestRecipesAreKeptByTextAndEpochUpToABound(t *testing.T) {
 	compiled := map[recipeKey]int{}
 	var mu sync.Mutex
 	d := open(t, 2, 0)
@@ -257,7 +257,7 @@ func TestRecipesAreKeptByTextAndEpochAndOnlySoMany(t *testing.T) {
 	for _, result := range finished(t, w) {
 		require.NoError(t, result.Err)
 	}
-	require.Len(t, compiled, 3*mostRecipes+3, "of the one text one an epoch")
+	require.Len(t, compiled, 3*mostRecipes+3, "one text is compiled once in each epoch")
 	for _, times := range compiled {
 		require.Equal(t, 1, times)
 	}
@@ -268,12 +268,12 @@ func TestRecipesAreKeptByTextAndEpochAndOnlySoMany(t *testing.T) {
 		if d.recipes.known[recipe.key] == recipe {
 			require.EqualValues(t, 1, recipe.holders.Load())
 		} else {
-			require.Zero(t, recipe.holders.Load(), "let go of, and its plan is closed")
+			require.Zero(t, recipe.holders.Load(), "nobody holds it, and its plan is closed")
 		}
 	}
 }
 
-func TestAFileOverTheLimitSaysWhatAnImageInMemorySays(t *testing.T) {
+func TestAFileOverTheRecordLimitHasTheErrorOfAnImageInMemory(t *testing.T) {
 	path := writeFile(t, photographs()[0])
 	require.NoError(t, os.Truncate(path, int64(native.DefaultLimits().MaxRecordBytes)+1))
 	d := open(t, 1, 0)

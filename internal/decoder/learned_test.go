@@ -18,7 +18,7 @@ import (
 // Tests keep nothing in the user's cache, nor find anything there.
 func init() { os.Setenv(cache.Variable, "off") }
 
-// decodedTwice makes each task in a decoder of its own and then again, and says what was found and kept.
+// decodedTwice makes a task in two decoders, one after the other, and counts the seek points found and kept.
 func decodedTwice(t *testing.T, make func(into []byte) Task) (first, second []byte, found, kept int64) {
 	t.Helper()
 	into := memory(t, size)
@@ -40,10 +40,10 @@ func decodedTwice(t *testing.T, make func(into []byte) Task) (first, second []by
 	return first, second, found, kept
 }
 
-func TestAnImageIsMadeByThePointsThatWereLearnedOfItsFileOrItsBytes(t *testing.T) {
+func TestAnImageIsDecodedWithTheSeekPointsLearnedOfItsFileOrItsBytes(t *testing.T) {
 	key := native.Key{Seed: 4, Sample: 9}
 	for i, encoded := range photographs() {
-		encoded = append(bytes.Clone(encoded), make([]byte, 5000)...) // small ones are not worth it
+		encoded = append(bytes.Clone(encoded), make([]byte, 5000)...) // nothing is learned of small files
 		want := alone(t, encoded, key)
 		t.Setenv(cache.Variable, filepath.Join(t.TempDir(), "cache"))
 		path := writeFile(t, encoded)
@@ -60,11 +60,11 @@ func TestAnImageIsMadeByThePointsThatWereLearnedOfItsFileOrItsBytes(t *testing.T
 	}
 }
 
-func TestAFileThatAProgramOpensIsMadeByTheIndexThatLiesBesideIt(t *testing.T) {
+func TestAFileThatAProgramOpensIsDecodedWithTheIndexBesideIt(t *testing.T) {
 	t.Setenv(cache.Variable, filepath.Join(t.TempDir(), "cache"))
 	key := native.Key{Seed: 4, Sample: 9}
 	root := t.TempDir()
-	encoded := append(bytes.Clone(photographs()[3]), make([]byte, 5000)...) // small ones are not worth it
+	encoded := append(bytes.Clone(photographs()[3]), make([]byte, 5000)...) // nothing is learned of small files
 	path := filepath.Join(root, "class", "one.jpg")
 	require.NoError(t, os.Mkdir(filepath.Dir(path), 0o755))
 	require.NoError(t, os.WriteFile(path, encoded, 0o600))
@@ -78,12 +78,12 @@ func TestAFileThatAProgramOpensIsMadeByTheIndexThatLiesBesideIt(t *testing.T) {
 	require.NoError(t, os.Chtimes(path, time.Unix(1e9, 0), time.Unix(1e9, 0)))
 	first, second, found, kept = decodedTwice(t, func(into []byte) Task { return inFile(path, key, into) })
 	require.Equal(t, [2][]byte{want, want}, [2][]byte{first, second})
-	require.EqualValues(t, []int64{1, 1}, []int64{found, kept}, "another version of the file than the index's")
+	require.EqualValues(t, []int64{1, 1}, []int64{found, kept}, "the file is another version than the indexed one")
 }
 
 func TestAFileThatWasReplacedWithItsSizeAndTimeKeptGivesItsOwnPixels(t *testing.T) {
 	key := native.Key{Seed: 4, Sample: 9}
-	padded := func(i int) []byte { // to one size
+	padded := func(i int) []byte { // all to the same size
 		return append(bytes.Clone(photographs()[i]), make([]byte, 20000-len(photographs()[i]))...)
 	}
 	for _, indexed := range []bool{false, true} {
@@ -108,11 +108,11 @@ func TestAFileThatWasReplacedWithItsSizeAndTimeKeptGivesItsOwnPixels(t *testing.
 		want = alone(t, padded(4), key)
 		first, second, _, kept := decodedTwice(t, task)
 		require.Equal(t, [2][]byte{want, want}, [2][]byte{first, second})
-		require.EqualValues(t, 1, kept, "learned anew, once")
+		require.EqualValues(t, 1, kept, "learned again, once")
 	}
 }
 
-func TestOtherImagesOfTheSameBytesUseWhatTheFirstOneLearned(t *testing.T) {
+func TestTasksOfTheSameBytesLearnTheirSeekPointsOnce(t *testing.T) {
 	t.Setenv(cache.Variable, filepath.Join(t.TempDir(), "cache"))
 	encoded := append(bytes.Clone(photographs()[3]), make([]byte, 5000)...)
 	held := stored(t, encoded)
@@ -139,7 +139,7 @@ func TestOtherImagesOfTheSameBytesUseWhatTheFirstOneLearned(t *testing.T) {
 	require.EqualValues(t, 1, d.learned.Counts().Kept)
 }
 
-func TestOfPNGsAndSmallImagesNothingIsAskedNorKept(t *testing.T) {
+func TestNothingIsLearnedOfSmallImagesAndOfImagesThatAreNoJPEG(t *testing.T) {
 	t.Setenv(cache.Variable, filepath.Join(t.TempDir(), "cache"))
 	key := native.Key{Seed: 4, Sample: 9}
 	raw := append([]byte("P6 64 64 255\n"), make([]byte, 3*64*64)...)

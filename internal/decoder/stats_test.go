@@ -35,7 +35,7 @@ func TestStatsCountTheImagesThatWereMadeAndTheirBytes(t *testing.T) {
 	w.Close()
 	w.Close()
 	assert.Zero(t, d.Stats().Finished)
-	// A thread that has just finished something may take the next task before it waits for one.
+	// A thread that has just finished a task may take the next one without waiting.
 	for deadline := time.Now().Add(10 * time.Second); d.Stats().Idle == 0 && time.Now().Before(deadline); {
 		last := submit(t, d, inFile(path, native.Key{}, room[:size]))
 		finished(t, last)
@@ -47,7 +47,7 @@ func TestStatsCountTheImagesThatWereMadeAndTheirBytes(t *testing.T) {
 	assert.Equal(t, [3]int{}, [3]int{s.Works, s.Tasks, s.Finished})
 }
 
-func TestATraceHasEachImageOfEachWorkAndIsWholeAfterClose(t *testing.T) {
+func TestATraceHasEachImageOfEachWorkAndIsCompleteAfterClose(t *testing.T) {
 	d := open(t, 2, 0)
 	name, err := d.Trace(filepath.Join(t.TempDir(), "run.json"))
 	require.NoError(t, err)

@@ -29,8 +29,8 @@ const (
 	size = side * side * 3
 )
 
-// compile knows three texts: a crop, one that cannot be, and one that is our mistake. What stands behind a
-// colon makes another text of the same.
+// compile knows three texts: a crop, the whole image, and one that panics. A colon and more text after it make
+// a different text with the same meaning.
 func compile(text string, epoch uint64) (*Recipe, error) {
 	name, _, _ := strings.Cut(text, ":")
 	switch name {
@@ -66,19 +66,19 @@ var photographs = sync.OnceValue(func() [][]byte {
 	return found
 })
 
-// memory is the program's: outside of Go's heap.
+// memory is memory of the calling program, outside of Go's heap.
 func memory(t testing.TB, size int) []byte {
 	t.Helper()
 	m, err := unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
 	require.NoError(t, err)
 	t.Cleanup(func() {
-		closeAll(t) // also of a test that failed while images of it were being made
+		closeAll(t) // also in a test that failed while its images were being made
 		require.NoError(t, unix.Munmap(m))
 	})
 	return m
 }
 
-// decoders are those of each test, which must not use its memory any more when that is given back.
+// decoders holds the decoders of each test. They must be closed before the test's memory is unmapped.
 var decoders sync.Map
 
 func closeAll(t testing.TB) {
@@ -93,7 +93,7 @@ func closeAll(t testing.TB) {
 
 func pointer(m []byte) unsafe.Pointer { return unsafe.Pointer(unsafe.SliceData(m)) }
 
-// stored is encoded bytes in the program's memory.
+// stored copies encoded bytes into the program's memory.
 func stored(t testing.TB, encoded []byte) []byte {
 	t.Helper()
 	m := memory(t, len(encoded))
@@ -117,7 +117,7 @@ func writeFile(t testing.TB, data []byte) string {
 	return path
 }
 
-// alone is what one call makes of an image.
+// alone returns what a single call of native makes of an image.
 func alone(t testing.TB, encoded []byte, key native.Key) []byte {
 	t.Helper()
 	recipe, err := compile("crop", 0)
@@ -133,10 +133,10 @@ func alone(t testing.TB, encoded []byte, key native.Key) []byte {
 	return bytes.Clone(into)
 }
 
-// open makes a Decoder, which is closed at the test's end at the latest; then the world is as it was.
+// open makes a Decoder. It is closed at the end of the test at the latest, and may leave nothing open then.
 func open(t testing.TB, threads int, delay time.Duration) *Decoder {
 	t.Helper()
-	before := world(t)
+	before := usage(t)
 	d, err := Open(Config{Threads: threads, Compile: compile, Store: mmap.Options{ReadDelay: delay}})
 	require.NoError(t, err)
 	decoders.Store(d, t)
@@ -149,13 +149,13 @@ func open(t testing.TB, threads int, delay time.Duration) *Decoder {
 		assert.Empty(t, d.queue)
 		assert.Zero(t, d.waiting)
 		assert.Empty(t, d.recipes.known)
-		// What an earlier test let go of may be counted until a moment later; fewer than before is
-		// nothing left.
-		for deadline := time.Now().Add(10 * time.Second); world(t).more(before) && time.Now().Before(deadline); {
+		// What an earlier test closed may still be counted at the beginning, so fewer than before are right,
+		// too.
+		for deadline := time.Now().Add(10 * time.Second); usage(t).more(before) && time.Now().Before(deadline); {
 			time.Sleep(time.Millisecond)
 		}
-		if now := world(t); now.more(before) {
-			assert.Equal(t, before, now, "the world is not as it was")
+		if now := usage(t); now.more(before) {
+			assert.Equal(t, before, now, "the test left descriptors, goroutines or buffers")
 		}
 	})
 	return d
@@ -170,7 +170,7 @@ func (c counts) more(than counts) bool {
 	return c.descriptors > than.descriptors || c.goroutines > than.goroutines || c.buffers > than.buffers
 }
 
-func world(t testing.TB) counts {
+func usage(t testing.TB) counts {
 	t.Helper()
 	entries, err := os.ReadDir("/proc/self/fd")
 	require.NoError(t, err)
@@ -190,7 +190,7 @@ func finished(t testing.TB, w *Work) []Result {
 			failed--
 		}
 	}
-	require.Zero(t, failed, "how many have failed")
+	require.Zero(t, failed, "the count of failed tasks is wrong")
 	return results
 }
 
