@@ -14,10 +14,10 @@ import (
 	"github.com/headrace/headrace/internal/flat"
 )
 
-// flatBuffer is one that is written by hand, from its root on: writers do not let parts of it overlap.
+// flatBuffer is a FlatBuffer that is written by hand, because no writer lets its parts overlap.
 type flatBuffer []byte
 
-// table has so many fields of 8 bytes, which are 0.
+// table appends a table with so many fields, each of 8 bytes that are 0.
 func (b *flatBuffer) table(fields int) (at int) {
 	vtable := len(*b)
 	*b = binary.LittleEndian.AppendUint16(*b, uint16(4+2*fields))
@@ -31,7 +31,7 @@ func (b *flatBuffer) table(fields int) (at int) {
 	return at
 }
 
-// vector has so many elements, which begin as data.
+// vector appends a vector of count elements. Its bytes are data, and zeros after it.
 func (b *flatBuffer) vector(count, size int, data string) (at int) {
 	at = len(*b)
 	*b = binary.LittleEndian.AppendUint32(*b, uint32(count))
@@ -52,8 +52,8 @@ func (b flatBuffer) repeat(vector, table int) {
 	}
 }
 
-// arrowFile has one record batch without rows, of padded metadata, which the footer names so many times. The
-// schema is one field and one pair of texts, each so many times.
+// arrowFile has one record batch without rows, with padding in its metadata. The footer names it as often as batches
+// says. The schema names one field, and one pair of texts, as often as fields and pairs say.
 func arrowFile(fields int, name string, pairs int, value string, padding, batches int) []byte {
 	message := flatBuffer{4, 0, 0, 0}
 	message[0] = byte(message.table(4))
@@ -119,7 +119,7 @@ func allocated(call func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-func TestNamesAndTextsOfAnArrowSchemaThatOverlapTakeNoMoreMemoryThanTheFile(t *testing.T) {
+func TestOverlappingTextsOfAnArrowSchemaAreRefusedInLittleMemory(t *testing.T) {
 	a, _, err := rowsOfArrow(arrowFile(1, "image", 1, "{}", 0, 1))
 	require.ErrorIs(t, err, io.EOF)
 	require.Equal(t, []string{"image"}, a.Leaves[0].Path)
@@ -140,7 +140,7 @@ func TestNamesAndTextsOfAnArrowSchemaThatOverlapTakeNoMoreMemoryThanTheFile(t *t
 	require.ErrorContains(t, err, "texts of the schema's metadata that overlap")
 }
 
-func TestRecordBatchesThatAFooterNamesAgainAreAnErrorWithItsPlace(t *testing.T) {
+func TestARecordBatchThatAnArrowFooterNamesTwiceIsAnErrorWithItsOffset(t *testing.T) {
 	_, rows, err := rowsOfArrow(arrowFile(1, "image", 0, "", 10_000, 1))
 	require.ErrorIs(t, err, io.EOF)
 	require.Zero(t, rows)

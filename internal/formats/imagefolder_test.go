@@ -24,7 +24,7 @@ func paths(l *Listing) (all []string) {
 	return all
 }
 
-func TestFilesOfAnyListedExtensionInAnyCaseAndNoOthers(t *testing.T) {
+func TestAnImageFolderListsFilesWithImageExtensionsInAnyCaseAndNoOthers(t *testing.T) {
 	root := t.TempDir()
 	touch(t, root, "c/a.jpg", "c/b.JPEG", "c/c.PnG", "c/d.ppm", "c/e.bmp", "c/f.pgm", "c/g.tif", "c/h.TIFF", "c/i.webp",
 		"c/j.gif", "c/k.jpgx", "c/l", "c/.jpg", "c/m.jpg.txt", "top.jpg")
@@ -33,7 +33,7 @@ func TestFilesOfAnyListedExtensionInAnyCaseAndNoOthers(t *testing.T) {
 	require.Equal(t, []string{"c/.jpg", "c/a.jpg", "c/b.JPEG", "c/c.PnG", "c/d.ppm", "c/e.bmp", "c/f.pgm", "c/g.tif", "c/h.TIFF", "c/i.webp"}, paths(l))
 }
 
-func TestLinksAreFollowedAndLoopsEnd(t *testing.T) {
+func TestSymbolicLinksAreFollowedAndLoopsOfThemEnd(t *testing.T) {
 	root, other := t.TempDir(), t.TempDir()
 	touch(t, root, "a/1.jpg", "a/deep/2.jpg")
 	touch(t, other, "3.jpg")
@@ -49,15 +49,15 @@ func TestLinksAreFollowedAndLoopsEnd(t *testing.T) {
 	require.EqualValues(t, 1, l.Label(5))
 }
 
-func TestALinkToWhatItLiesInIsNotFollowedWhereverThatIs(t *testing.T) {
+func TestALinkToAFolderThatContainsItIsNotFollowed(t *testing.T) {
 	for name, links := range map[string]map[string]string{
-		"the root, from inside a class":      {"root/a/up": ".."},
-		"the root, by its whole path":        {"root/a/up": "ROOT/root"},
-		"what the root lies in":              {"root/a/deep/up": "../../.."},
-		"the root, through another folder":   {"root/b": "../other", "other/back": "../root"},
-		"above the root, through another":    {"root/b": "../other", "other/back": ".."},
-		"where the other folder really lies": {"root/b": "../other/inner", "other/inner/up": ".."},
-		"above a folder on the way":          {"root/b": "../other/inner", "other/inner/next": "../../third", "third/back": "../other"},
+		"the root, from inside a class":              {"root/a/up": ".."},
+		"the root, by its whole path":                {"root/a/up": "ROOT/root"},
+		"the folder that contains the root":          {"root/a/deep/up": "../../.."},
+		"the root, through another folder":           {"root/b": "../other", "other/back": "../root"},
+		"a folder above the root, through another":   {"root/b": "../other", "other/back": ".."},
+		"the folder that contains the link's target": {"root/b": "../other/inner", "other/inner/up": ".."},
+		"a folder above one on the way":              {"root/b": "../other/inner", "other/inner/next": "../../third", "third/back": "../other"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			top := t.TempDir()
@@ -79,7 +79,7 @@ func TestALinkToWhatItLiesInIsNotFollowedWhereverThatIs(t *testing.T) {
 	}
 }
 
-func TestALinkToTheRootIsAClassWithoutFilesSoThatClassesHaveTorchvisionsNumbers(t *testing.T) {
+func TestALinkToTheRootIsAnEmptyClassSoLabelsAreTorchvisions(t *testing.T) {
 	for _, target := range []string{".", "..", "../../.."} {
 		root := filepath.Join(t.TempDir(), "root")
 		touch(t, root, "a/1.jpg", "c/2.jpg")
@@ -97,7 +97,7 @@ func TestALinkToTheRootIsAClassWithoutFilesSoThatClassesHaveTorchvisionsNumbers(
 	require.ErrorContains(t, err, "classes c.")
 }
 
-func TestLinksToOneFolderThatDoesNotHoldThemAreAllFollowed(t *testing.T) {
+func TestSeveralLinksToAFolderElsewhereAreAllFollowed(t *testing.T) {
 	root, other := t.TempDir(), t.TempDir()
 	touch(t, other, "1.jpg")
 	for _, link := range []string{"a", "b"} {
@@ -108,7 +108,7 @@ func TestLinksToOneFolderThatDoesNotHoldThemAreAllFollowed(t *testing.T) {
 	require.Equal(t, []string{"a/1.jpg", "b/1.jpg"}, paths(l))
 }
 
-func TestClassWithoutImagesIsAnErrorUnlessAllowed(t *testing.T) {
+func TestAClassWithoutImagesIsAnErrorUnlessAllowed(t *testing.T) {
 	root := t.TempDir()
 	touch(t, root, "a/1.jpg", "b/none.txt")
 	_, err := ListImageFolder(root, false)
@@ -121,8 +121,8 @@ func TestClassWithoutImagesIsAnErrorUnlessAllowed(t *testing.T) {
 	require.ErrorIs(t, err, ErrEmpty)
 }
 
-func TestNamesThatAreNoUTF8SortAsPythonSortsThem(t *testing.T) {
-	// Python reads byte 0xFF as U+DCFF: behind every BMP letter below it, before U+E000 and emoji.
+func TestNamesThatAreNotUTF8SortAsPythonSortsThem(t *testing.T) {
+	// Python reads byte 0xFF as U+DCFF, which sorts after all lower code points and before U+E000 and emoji.
 	require.Negative(t, compareNames("a\xff", "a\U0001F600"))
 	require.Positive(t, compareNames("a\xff", "aü"))
 	require.Negative(t, compareNames("a\x80", "a\xff"))

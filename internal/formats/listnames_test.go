@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestNamesOfAStoreAreListedAsTheFilesOfTheSameFolder(t *testing.T) {
+func TestObjectNamesAreListedAsTheSameFilesInAFolder(t *testing.T) {
 	root := t.TempDir()
 	for _, name := range []string{
 		"b/2.jpg", "b/10.jpg", "b/deep/x.PNG", "b/deep/a.txt", "b/dee/p.jpg", "b/deep-/p.jpg", "a/1.jpeg", "a/\u00e9.webp", "a/.jpg",
@@ -43,7 +43,7 @@ func TestNamesOfAStoreAreListedAsTheFilesOfTheSameFolder(t *testing.T) {
 	}
 }
 
-func TestNamesWithoutAClassFolderOrTooLongAreErrors(t *testing.T) {
+func TestObjectNamesWithoutAClassFolderOrTooLongAreErrors(t *testing.T) {
 	_, err := ListNames("s3://bucket/folder", []string{"a.jpg", "b.txt", "/c.jpg"}, true, nil)
 	require.ErrorIs(t, err, ErrEmpty)
 	_, err = ListNames("s3://bucket/folder", []string{"a/" + strings.Repeat("b", MaxNameBytes) + ".jpg"}, true, nil)

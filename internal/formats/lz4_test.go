@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestAFrameOfLZ4ThatCannotBeReadSaysWhatTheDiskSaid(t *testing.T) {
+func TestAnLZ4FrameThatCannotBeReadHasTheErrorOfItsFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "frame")
 	require.NoError(t, os.WriteFile(file, []byte(lz4Magic), 0o644))
 	f, err := os.Open(file)

@@ -19,7 +19,7 @@ func pairsOf(t *testing.T, first, second string, rule PairRule) (all [][2]string
 	return all
 }
 
-func TestPairsAreFilesOfOnePathAsideFromSuffixAndExtension(t *testing.T) {
+func TestPairsAreFilesWhosePathsDifferOnlyInSuffixAndExtension(t *testing.T) {
 	first, second, other := t.TempDir(), t.TempDir(), t.TempDir()
 	touch(t, first, "b-x.png", "a/z-x.JPG", "a/y-x.jpg", "a/y-other.jpg", "a-b/q-x.png", "notes.txt", "c/.jpg")
 	touch(t, second, "b-y.jpg", "a/z-y.png", "a/y-y.png", "linked.png")
@@ -31,7 +31,7 @@ func TestPairsAreFilesOfOnePathAsideFromSuffixAndExtension(t *testing.T) {
 	}, pairsOf(t, first, second, PairRule{Suffixes: [2]string{"-x", "-y"}}))
 }
 
-func TestFilesInTwoFoldersOfOneNameAreNoPairOfAnother(t *testing.T) {
+func TestFilesOfOneNameInDifferentFoldersAreNoPair(t *testing.T) {
 	first, second := t.TempDir(), t.TempDir()
 	touch(t, first, "a/1.png", "b/1.png")
 	touch(t, second, "b/1.png", "c/1.png")

@@ -14,8 +14,8 @@ import (
 	"github.com/headrace/headrace/internal/blocks"
 )
 
-// Metadata in Thrift's compact protocol is written by hand: writers let nothing overlap. A field begins with
-// its distance from the one before, and its type.
+// Metadata in Thrift's compact protocol is written by hand, because no writer lets its parts overlap. A field
+// begins with the distance of its number from that of the field before, and its type.
 
 func thriftNumber(distance byte, n int) []byte {
 	return binary.AppendVarint([]byte{distance<<4 | thriftI64}, int64(n))
@@ -36,7 +36,7 @@ func thriftStructs(distance byte, all ...[]byte) []byte {
 
 func together(parts ...[]byte) []byte { return bytes.Join(parts, nil) }
 
-// chunkOf is a column of so many bytes from a place on, in a row group of so many rows.
+// chunkOf describes a column of size bytes at an offset, in a row group of so many rows.
 func chunkOf(at, size, rows int, codec format.CompressionCodec) []byte {
 	return together([]byte{3<<4 | thriftStruct}, thriftNumber32(4, int(codec)), thriftNumber(1, rows), thriftNumber(2, size), thriftNumber(2, at), []byte{0, 0})
 }
@@ -55,7 +55,7 @@ func parquetFile(body []byte, columns []string, groups ...[]byte) []byte {
 	return together([]byte(parquetMagic), body, footer, binary.LittleEndian.AppendUint32(nil, uint32(len(footer))), []byte(parquetMagic))
 }
 
-// pageOf is a page with its header, in which other is what nobody reads.
+// pageOf is a page with its header, in which other is a text that no reader uses.
 func pageOf(typ format.PageType, values, size int, body []byte, other string) []byte {
 	detail := byte(2) // data_page_header
 	if typ == format.DictionaryPage {
@@ -80,7 +80,7 @@ func rowsOfParquet(file []byte) (p *Parquet, rows int, err error) {
 	}
 }
 
-func TestColumnsOfRowGroupsThatOverlapAreAnError(t *testing.T) {
+func TestOverlappingColumnsOfParquetRowGroupsAreAnError(t *testing.T) {
 	page := pageOf(format.DataPage, 1, 5, []byte("\x01\x00\x00\x00a"), strings.Repeat("o", 300))
 	two := together(page, page)
 	group := func(n int) []byte { return groupOf(1, chunkOf(4+n*len(page), len(page), 1, format.Uncompressed)) }
@@ -94,10 +94,10 @@ func TestColumnsOfRowGroupsThatOverlapAreAnError(t *testing.T) {
 	require.ErrorContains(t, err, "columns that overlap: up to row group")
 	var place *WalkError
 	require.ErrorAs(t, err, &place)
-	require.Equal(t, int64(4+len(two)), place.Offset, "of the footer")
+	require.Equal(t, int64(4+len(two)), place.Offset, "the offset of the footer")
 }
 
-func TestRowGroupsWithoutColumnsTakeNoMemoryForThem(t *testing.T) {
+func TestParquetRowGroupsThatLackTheirColumnsAreAnErrorInLittleMemory(t *testing.T) {
 	columns := make([]string, maxTableLeaves)
 	groups := make([][]byte, 3000)
 	for i := range groups {
@@ -110,7 +110,7 @@ func TestRowGroupsWithoutColumnsTakeNoMemoryForThem(t *testing.T) {
 	require.ErrorContains(t, err, "row group 0 has -1 rows and 0 columns (expected 1024)")
 }
 
-func TestPagesWithoutValuesCostNoMoreThanTheirHeaders(t *testing.T) {
+func TestParquetPagesWithoutValuesTakeLittleMemory(t *testing.T) {
 	encoder, err := zstd.NewWriter(nil)
 	require.NoError(t, err)
 	const size = 8 << 20
@@ -126,7 +126,7 @@ func TestPagesWithoutValuesCostNoMoreThanTheirHeaders(t *testing.T) {
 	}
 }
 
-func TestASecondDictionaryInARowGroupIsAnError(t *testing.T) {
+func TestASecondDictionaryInAParquetRowGroupIsAnError(t *testing.T) {
 	page := pageOf(format.DictionaryPage, 1, 5, []byte("\x01\x00\x00\x00a"), "")
 	body := together(page, page)
 	_, _, err := rowsOfParquet(parquetFile(body, []string{"image"}, groupOf(1, chunkOf(4, len(body), 1, format.Uncompressed))))
@@ -134,7 +134,7 @@ func TestASecondDictionaryInARowGroupIsAnError(t *testing.T) {
 	require.ErrorContains(t, err, "a second dictionary in a row group")
 }
 
-func TestANameOfAParquetColumnThatIsTooLongIsALimit(t *testing.T) {
+func TestATooLongNameOfAParquetColumnIsALimitError(t *testing.T) {
 	p, _, err := rowsOfParquet(parquetFile(nil, []string{strings.Repeat("n", MaxNameBytes)}))
 	require.ErrorIs(t, err, io.EOF)
 	require.Len(t, p.Leaves[0].Path[0], MaxNameBytes)
@@ -143,7 +143,7 @@ func TestANameOfAParquetColumnThatIsTooLongIsALimit(t *testing.T) {
 	require.ErrorContains(t, err, "a column's name of 4097 bytes (expected at most 4096)")
 }
 
-func TestACodecThatIsNotReadIsUnsupportedByName(t *testing.T) {
+func TestAnUnsupportedParquetCodecIsAnErrorThatNamesTheSupportedOnes(t *testing.T) {
 	page := pageOf(format.DataPage, 1, 5, []byte("\x01\x00\x00\x00a"), "")
 	for _, codec := range []format.CompressionCodec{format.Lz4, format.LZO, 99} {
 		_, _, err := rowsOfParquet(parquetFile(page, []string{"image"}, groupOf(1, chunkOf(4, len(page), 1, codec))))
@@ -152,19 +152,19 @@ func TestACodecThatIsNotReadIsUnsupportedByName(t *testing.T) {
 	}
 }
 
-// indexPage is a data page of numbers of a dictionary's entries.
+// indexPage is a data page of indices into a dictionary.
 func indexPage(values int, width byte, runs []byte) []byte {
 	body := append([]byte{width}, runs...)
 	return together(thriftNumber32(1, int(format.DataPage)), thriftNumber32(1, len(body)), thriftNumber32(1, len(body)),
 		[]byte{2<<4 | thriftStruct}, thriftNumber32(1, values), thriftNumber32(1, int(format.RLEDictionary)), thriftNumber32(1, int(format.RLE)), []byte{0, 0}, body)
 }
 
-func TestNumbersOfADictionaryThatItDoesNotHaveAreErrors(t *testing.T) {
+func TestParquetIndicesOutsideTheirDictionaryAreErrors(t *testing.T) {
 	two := pageOf(format.DictionaryPage, 2, 11, []byte("\x01\x00\x00\x00a\x02\x00\x00\x00bc"), "")
 	for text, pages := range map[string][]byte{
 		"entry 2 of a dictionary of 2":                     together(two, indexPage(1, 2, runOf(1, 2))),
 		"entry 4294967295 of a dictionary of 2":            together(two, indexPage(1, 32, []byte{2, 0xff, 0xff, 0xff, 0xff})),
-		"entry 0 of a dictionary of 0":                     indexPage(1, 1, runOf(1, 0)), // there is none
+		"entry 0 of a dictionary of 0":                     indexPage(1, 1, runOf(1, 0)), // there is no dictionary
 		"indices of 33 bits":                               together(two, indexPage(1, 33, runOf(1, 0))),
 		"fewer levels or indices than values":              together(two, indexPage(1, 1, nil)),
 		"a dictionary of 3 values in 11 bytes":             pageOf(format.DictionaryPage, 3, 11, []byte("\x01\x00\x00\x00a\x02\x00\x00\x00bc"), ""),
@@ -184,10 +184,10 @@ func TestNumbersOfADictionaryThatItDoesNotHaveAreErrors(t *testing.T) {
 	require.Equal(t, 2, rows)
 }
 
-func TestLevelsInMemoryCountAgainstWhatTheColumnsMayHold(t *testing.T) {
+func TestParquetLevelsCountTowardsTheMemoryLimitOfTheColumns(t *testing.T) {
 	page := listPage(2, runOf(2, 0), runOf(2, 3), 1, 2)
 	file := listFile(page, groupOf(2, chunkOf(4, len(page), 2, format.Uncompressed)))
-	const levels = 4 // a run of each kind
+	const levels = 4 // bytes of a run of each kind
 	for before, wrong := range map[int64]error{maxTableHeld - levels: nil, maxTableHeld - levels + 1: ErrLimit} {
 		p, err := NewParquet(bytes.NewReader(file), int64(len(file)), blocks.MostBytes)
 		require.NoError(t, err)

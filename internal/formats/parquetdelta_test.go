@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// deltaNumbers are all that are left.
+// deltaNumbers reads all numbers that are left.
 func deltaNumbers(d *delta) (all []int64, err error) {
 	for d.left > 0 {
 		n, err := d.next()
@@ -22,7 +22,7 @@ func deltaNumbers(d *delta) (all []int64, err error) {
 	return all, nil
 }
 
-func TestNumbersByTheirDifferencesAreWhatTheirWriterEncoded(t *testing.T) {
+func TestDeltaEncodedNumbersDecodeToWhatTheWriterEncoded(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	for _, count := range []int{0, 1, 2, 32, 33, 128, 129, 1000} {
 		for bits := 0; bits <= 64; bits++ {
@@ -50,14 +50,15 @@ func TestNumbersByTheirDifferencesAreWhatTheirWriterEncoded(t *testing.T) {
 	}
 }
 
-func TestNumbersByTheirDifferencesThatAreCutAreAnErrorBeforeAnyIsRead(t *testing.T) {
+func TestTruncatedDeltaEncodedNumbersAreAnErrorBeforeAnyIsRead(t *testing.T) {
 	data, err := new(oracle.BinaryPackedEncoding).EncodeInt64(nil, []int64{1, 1 << 40, 3, 4, 5})
 	require.NoError(t, err)
 	for end := range data {
 		_, _, err := newDelta(data[:end], 5, false)
 		require.ErrorIs(t, err, ErrBad, end)
 	}
-	cut := data[:len(data)-20] // of what fills the miniblock, which some writers leave out where nothing stands behind it
+	// Without the last miniblock's padding, which some writers leave out at the end of a page.
+	cut := data[:len(data)-20]
 	d, _, err := newDelta(cut, 5, true)
 	require.NoError(t, err)
 	found, err := deltaNumbers(d)
@@ -65,11 +66,11 @@ func TestNumbersByTheirDifferencesThatAreCutAreAnErrorBeforeAnyIsRead(t *testing
 	require.Equal(t, []int64{1, 1 << 40, 3, 4, 5}, found)
 }
 
-func TestHeadersOfDifferencesThatCannotBeAreErrors(t *testing.T) {
+func TestImpossibleHeadersOfDeltaEncodedNumbersAreErrors(t *testing.T) {
 	for name, head := range map[string][4]uint64{
 		"more numbers than the page has values": {128, 4, 11, 0},
 		"no miniblock":                          {128, 0, 5, 0},
-		"a miniblock that no block is made of":  {128, 3, 5, 0},
+		"a block of no whole miniblocks":        {128, 3, 5, 0},
 		"no number in a block":                  {0, 4, 5, 0},
 		"a block of 2^63":                       {1 << 63, 1 << 62, 5, 0},
 		"as many miniblocks as numbers":         {1 << 30, 1 << 30, 5, 0},

@@ -31,7 +31,7 @@ func runOf(count, value int) []byte {
 	return append(binary.AppendUvarint(nil, uint64(count)<<1), byte(value))
 }
 
-// listPage has levels behind their lengths, and numbers.
+// listPage is a page of levels, each kind after its length, and of numbers.
 func listPage(values int, repeats, depths []byte, numbers ...int32) []byte {
 	le := binary.LittleEndian
 	body := append(le.AppendUint32(nil, uint32(len(repeats))), repeats...)
@@ -73,7 +73,7 @@ func listsOf(t *testing.T, file []byte) (lists [][]int32, held []bool, err error
 	}
 }
 
-func TestAListThatGoesOnInTheNextPageIsHeldAndTheOthersStayInTheFile(t *testing.T) {
+func TestAParquetListAcrossTwoPagesIsHeldInMemoryAndOthersStayInTheFile(t *testing.T) {
 	body := together(
 		listPage(5, together(runOf(1, 0), runOf(1, 1), runOf(3, 0)), together(runOf(2, 3), runOf(1, 0), runOf(1, 1), runOf(1, 3)), 1, 2, 3),
 		listPage(2, runOf(2, 1), runOf(2, 3), 4, 5),
@@ -85,7 +85,7 @@ func TestAListThatGoesOnInTheNextPageIsHeldAndTheOthersStayInTheFile(t *testing.
 	require.Equal(t, []bool{false, false, false, true, false, false}, held)
 }
 
-func TestLevelsThatMakeNoListsAreErrors(t *testing.T) {
+func TestParquetLevelsThatFormNoListsAreErrors(t *testing.T) {
 	for text, x := range map[string]struct {
 		values int
 		page   []byte
@@ -102,7 +102,7 @@ func TestLevelsThatMakeNoListsAreErrors(t *testing.T) {
 	}
 }
 
-func TestLengthsOfLevelsThatOverflowTogetherAreAnErrorAndNoPanic(t *testing.T) {
+func TestLengthsOfParquetLevelsWhoseSumOverflowsAreAnErrorAndNoPanic(t *testing.T) {
 	const much = 1 << 62 // twice as much is negative
 	body := make([]byte, 8)
 	page := together(thriftNumber32(1, int(format.DataPageV2)), thriftNumber32(1, len(body)), thriftNumber32(1, len(body)), []byte{5<<4 | thriftStruct},
@@ -114,7 +114,7 @@ func TestLengthsOfLevelsThatOverflowTogetherAreAnErrorAndNoPanic(t *testing.T) {
 	}
 }
 
-func TestListsOfMoreNumbersThanAFileMayHaveAreALimit(t *testing.T) {
+func TestParquetListsOfTooManyNumbersAreALimitError(t *testing.T) {
 	const many = leastListed + 1
 	page := listPage(many, together(runOf(1, 0), runOf(many-1, 1)), runOf(many, 2))
 	_, _, err := listsOf(t, listFile(page, groupOf(1, chunkOf(4, len(page), many, format.Uncompressed))))
@@ -123,5 +123,5 @@ func TestListsOfMoreNumbersThanAFileMayHaveAreALimit(t *testing.T) {
 	page = listPage(many-1, together(runOf(1, 0), runOf(many-2, 1)), runOf(many-1, 2))
 	lists, _, err := listsOf(t, listFile(page, groupOf(1, chunkOf(4, len(page), many-1, format.Uncompressed))))
 	require.NoError(t, err)
-	require.Equal(t, [][]int32{nil}, lists, "numbers that are null")
+	require.Equal(t, [][]int32{nil}, lists, "a list that has a null is read as null")
 }

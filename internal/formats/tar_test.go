@@ -27,7 +27,7 @@ func walk(data []byte) (members []TarMember, err error) {
 	}
 }
 
-func TestWhatIsWrittenIsWhatWalkerAndStandardLibraryRead(t *testing.T) {
+func TestAWrittenTarIsReadAlikeByTheWalkerAndTheStandardLibrary(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	var b bytes.Buffer
 	w := NewTarWriter(&b)
@@ -62,7 +62,7 @@ func TestWhatIsWrittenIsWhatWalkerAndStandardLibraryRead(t *testing.T) {
 	}
 }
 
-func TestWalkerReadsTheNamesOfPaxAndGNUHeaders(t *testing.T) {
+func TestTheTarWalkerReadsTheNamesOfPaxAndGNUHeaders(t *testing.T) {
 	for _, format := range []tar.Format{tar.FormatPAX, tar.FormatGNU} {
 		var b bytes.Buffer
 		w := tar.NewWriter(&b)
@@ -98,7 +98,7 @@ func header(name string, size int64, edit func([]byte)) []byte {
 	return block[:]
 }
 
-func TestHostileHeadersAreErrorsOfTheirKind(t *testing.T) {
+func TestHostileTarHeadersAreErrorsOfTheRightKind(t *testing.T) {
 	content := make([]byte, 4*TarBlock)
 	pax := func(records string) []byte {
 		b := header("pax", int64(len(records)), func(b []byte) { b[tarType] = 'x' })
@@ -173,7 +173,7 @@ func TestMemberNamesAreSafeShortAndUnique(t *testing.T) {
 	require.Equal(t, "n01440764/n01440764_10026", MemberName("n01440764/n01440764_10026", 4))
 }
 
-func TestContentShorterThanItsHeaderEndsTheArchive(t *testing.T) {
+func TestATarWriterFailsForGoodAfterAMemberShorterThanItsHeaderSays(t *testing.T) {
 	w := NewTarWriter(io.Discard)
 	_, err := w.Member("a", 10, strings.NewReader("12345"))
 	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
@@ -223,7 +223,7 @@ func FuzzTar(f *testing.F) {
 				t.Fatalf("a member outside the archive: %+v of %d", m, len(data))
 			}
 			if stdErr != nil {
-				return // stricter about fields that no walker needs
+				return // archive/tar is stricter about fields that no walker needs
 			}
 			got, readErr := io.ReadAll(std)
 			// Where GNU's times are no numbers, archive/tar takes them for a POSIX prefix, as a

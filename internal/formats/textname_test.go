@@ -28,14 +28,14 @@ func nameOf(text string) string {
 	return name.String()
 }
 
-func TestTextOfANameEscapesWhatIsNoUTF8AndWhatReadsAsAnEscape(t *testing.T) {
+func TestTextNameEscapesBytesThatAreNotUTF8AndTextThatLooksEscaped(t *testing.T) {
 	for name, want := range map[string]string{
 		"c/é 雪\U0001F600": "c/é 雪\U0001F600",
 		"\xff\xfe":        "%FF%FE",
 		"%FF%FE":          "%25FF%25FE",
 		"%25FF":           "%2525FF",
 		"é\xe9é":          "é%E9é",
-		"\xed\xb3\xbf":    "%ED%B3%BF", // a surrogate in UTF-8's form is no UTF-8, to Python neither
+		"\xed\xb3\xbf":    "%ED%B3%BF", // a surrogate encoded as UTF-8 is not valid UTF-8, in Python neither
 		// Text that is not an escape stays: web addresses, percentages, lower case.
 		"a%20b%2Fc": "a%20b%2Fc",
 		"100% %":    "100% %",
@@ -51,7 +51,7 @@ func TestTextOfANameEscapesWhatIsNoUTF8AndWhatReadsAsAnEscape(t *testing.T) {
 	}
 }
 
-func TestNoTwoNamesMakeOneText(t *testing.T) {
+func TestDifferentNamesHaveDifferentTexts(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 5))
 	pieces := []string{"\xff", "\xe9", "\xc3", "\xa9", "%", "%", "%25", "F", "2", "5", "8", "f", "é", "/"}
 	seen := map[string]string{}

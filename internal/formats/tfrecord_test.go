@@ -22,7 +22,7 @@ func exampleOf(names ...string) []byte {
 	return field(1, features)
 }
 
-func TestOfFeaturesOfOneNameTheLastCountsHoweverManyThereAre(t *testing.T) {
+func TestTheLastOfTwoFeaturesOfOneNameIsUsedHoweverManyThereAre(t *testing.T) {
 	for _, count := range []int{2, fewFeatures, fewFeatures + 1, 3 * fewFeatures} {
 		var names []string
 		for i := range count {

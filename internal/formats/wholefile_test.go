@@ -11,8 +11,8 @@ import (
 	"github.com/headrace/headrace/internal/blocks"
 )
 
-// zstdFrame is a frame of zstd (RFC 8878, 3.1.1) of blocks of these types: raw ones of their bytes, RLE ones of so many
-// of their first byte.
+// zstdFrame is a zstd frame (RFC 8878, 3.1.1) of blocks of the given types. A raw block has the bytes of its content,
+// and an RLE block repeats the content's first byte to the content's length.
 func zstdFrame(size int, kinds []byte, contents [][]byte) []byte {
 	out := []byte{0x28, 0xb5, 0x2f, 0xfd, 0xa0} // one segment, and 4 bytes of size
 	out = binary.LittleEndian.AppendUint32(out, uint32(size))
@@ -30,7 +30,7 @@ func zstdFrame(size int, kinds []byte, contents [][]byte) []byte {
 	return out
 }
 
-func TestFramesOneBehindTheOtherAreOneFile(t *testing.T) {
+func TestConcatenatedZstdFramesAreReadAsOneFile(t *testing.T) {
 	for _, checksum := range []bool{false, true} {
 		encoder, err := zstd.NewWriter(nil, zstd.WithEncoderCRC(checksum))
 		require.NoError(t, err)
@@ -48,7 +48,7 @@ func TestFramesOneBehindTheOtherAreOneFile(t *testing.T) {
 	}
 }
 
-func TestStretchesOfRawBlocksArePlacesInTheFile(t *testing.T) {
+func TestRangesWithinRawZstdBlocksArePlacesInTheFile(t *testing.T) {
 	long := func(c byte) []byte { return bytes.Repeat([]byte{c, c + 1}, 50) }
 	contents := [][]byte{long('a'), bytes.Repeat([]byte("z"), 300), long('c'), long('e'), long('g')}
 	whole := bytes.Join(contents, nil)
@@ -70,7 +70,7 @@ func TestStretchesOfRawBlocksArePlacesInTheFile(t *testing.T) {
 				require.Equal(t, int64(at), offset)
 				continue
 			}
-			require.GreaterOrEqual(t, at, 400, "behind the block that is compressed")
+			require.GreaterOrEqual(t, at, 400, "behind the compressed block")
 			require.Equal(t, block.Size, int64(len(whole))-(int64(at)-offset)-trailing(z, at+int(length)))
 		}
 	}
@@ -78,7 +78,7 @@ func TestStretchesOfRawBlocksArePlacesInTheFile(t *testing.T) {
 	require.Positive(t, count[false])
 }
 
-// trailing is how many bytes stand behind the raw block that a stretch ends in.
+// trailing is how many bytes come after the raw block that a range ends in.
 func trailing(z *WholeFile, end int) int64 {
 	for _, p := range z.raw {
 		if int64(end) <= p.at+p.length {
@@ -88,7 +88,7 @@ func trailing(z *WholeFile, end int) int64 {
 	return 0
 }
 
-func TestFramesThatAreNoneAreErrorsAndThoseThatDoNotSayTheirLengthAreDecoded(t *testing.T) {
+func TestMalformedZstdFramesAreErrorsAndFramesWithoutALengthAreDecoded(t *testing.T) {
 	content := bytes.Repeat([]byte("ab"), 50)
 	stored := zstdFrame(len(content), []byte{0}, [][]byte{content})
 	for cut := range stored {
@@ -106,8 +106,8 @@ func TestFramesThatAreNoneAreErrorsAndThoseThatDoNotSayTheirLengthAreDecoded(t *
 	require.Equal(t, content, z.Data)
 }
 
-// Each raw block looks like what the zeros before it are, up to its last byte.
-func TestRawBlocksThatStandNowhereAreSoonGivenUp(t *testing.T) {
+// Each raw block equals the zeros of the data up to its last byte, so each comparison takes long.
+func TestTheSearchForRawZstdBlocksStopsAtItsBudget(t *testing.T) {
 	data, part := make([]byte, 8<<20), append(make([]byte, 1000), 1)
 	budget := 4 * int64(len(data))
 	for range 10_000 {
