@@ -9,7 +9,7 @@ import (
 	"github.com/headrace/headrace/internal/labels"
 )
 
-func TestALabelIsRefusedBesideAnOpThatWouldLeaveItWhereItWas(t *testing.T) {
+func TestALabelIsRefusedBesideAnOpThatMovesTheImageAlone(t *testing.T) {
 	for _, step := range []string{
 		`{"name": "Displace", "displacement": 4096, "size": [3, 4]}`,
 		`{"name": "TensorAffine", "coefficients": [1, 0, 2, 0, 1, 0]}`,

@@ -10,7 +10,7 @@ import (
 	"github.com/headrace/headrace/native"
 )
 
-// goldenMixes: what they draw for a seed is a promise, as goldenRecipes are.
+// goldenMixes are mixes whose draws for a seed must not change, like those of goldenRecipes.
 const goldenMixes = `[
   [{"name": "CenterCrop", "size": [20, 30]}, {"name": "MixUp", "alpha": 0.2, "num_classes": 10}],
   [{"name": "CenterCrop", "size": [20, 30]}, {"name": "RandomErasing"}, {"name": "CutMix", "labels": "pair"}],
@@ -21,7 +21,7 @@ const goldenMixes = `[
   [{"name": "CenterCrop", "size": [20, 30]}, {"name": "Mixup", "cutmix_minmax": [0.1, 0.9], "switch_prob": 0.8, "mode": "pair"}]
 ]`
 
-func TestMixesDrawTheSameInEveryVersion(t *testing.T) {
+func TestMixesOfASeedDrawTheSameInEveryVersion(t *testing.T) {
 	var lists [][]json.RawMessage
 	require.NoError(t, json.Unmarshal([]byte(goldenMixes), &lists))
 	var found []any
@@ -44,7 +44,7 @@ func TestMixesDrawTheSameInEveryVersion(t *testing.T) {
 	require.JSONEq(t, string(golden), string(text))
 }
 
-func TestAMixOutsideOfItsRangeIsRefusedByTheEngineToo(t *testing.T) {
+func TestAMixWithAValueOutsideItsRangeIsRefusedByNativeToo(t *testing.T) {
 	good := native.MixOp{Form: native.MixTimm, Weight: 1, Alpha: [2]float64{1, 1}, Probability: 1}
 	plan, err := native.NewPlan([]native.Op{native.CenterCrop{Height: 8, Width: 9}}, native.Output{DType: native.Float32, Unmixed: true})
 	require.NoError(t, err)

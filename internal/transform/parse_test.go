@@ -28,7 +28,7 @@ func parse(t *testing.T, list string, options Options) (*native.Plan, error) {
 	return plan, err
 }
 
-func TestEveryTransformOfTheTableParsesWithItsRequiredArgumentsAlone(t *testing.T) {
+func TestEveryTransformOfTheTableParsesWithOnlyItsRequiredArguments(t *testing.T) {
 	required := map[string]string{
 		"RandomResizedCrop": `"size": 224`, "Resize": `"size": [256]`, "CenterCrop": `"size": [224, 200]`, "FiveCrop": `"size": 64`, "TenCrop": `"size": [64, 32]`,
 		"RandomCrop": `"size": 32`, "RandomHorizontalFlip": `"p": 0.5`, "RandomVerticalFlip": `"p": 1`,
@@ -69,7 +69,7 @@ func TestEveryTransformOfTheTableParsesWithItsRequiredArgumentsAlone(t *testing.
 	}
 }
 
-// refusals are lists that cannot be, and the sentence that each is refused with.
+// refusals are impossible lists of transforms, each with the error that it is refused with.
 var refusals = map[string]string{
 	`[{"size": 3}]`:                   `transform 0: it has no name`,
 	`[7]`:                             `transform 0: it is 7 (expected an object with a name)`,
@@ -158,13 +158,13 @@ func TestARefusalNamesTransformAndArgument(t *testing.T) {
 	}
 }
 
-func TestAnArgumentThatIsQuotedIsCutBetweenLetters(t *testing.T) {
+func TestALongArgumentIsCutBetweenCharactersInItsError(t *testing.T) {
 	list := []json.RawMessage{json.RawMessage(`{"name": "CenterCrop", "size": "` + strings.Repeat("é", 40) + `"}`)}
 	_, err := Parse(list, Options{})
 	require.ErrorContains(t, err, `size is "`+strings.Repeat("é", 29)+`... (expected`)
 }
 
-func TestACropThatDoesNotFitAnImageIsFoundInTheListByItsOp(t *testing.T) {
+func TestTheErrorOfACropLargerThanItsImageNamesTheTransform(t *testing.T) {
 	for list, want := range map[string]string{
 		`[{"name": "RandomCrop", "size": 8}, {"name": "RandomVerticalFlip"}, {"name": "RandomCrop", "size": [90, 40]}]`: `transform 2 (RandomCrop): size is 90x40`,
 		`[{"name": "RandomCrop", "size": 8}, {"name": "RandomCrop", "size": 90}]`:                                       `transform 1 (RandomCrop): size is 90x90`,
@@ -185,7 +185,7 @@ func TestACropThatDoesNotFitAnImageIsFoundInTheListByItsOp(t *testing.T) {
 		assert.NotRegexp(t, `^op \d`, Explain(nil, err).Error())
 	}
 	other := &native.Error{Code: native.Bad, Text: "op 1: x"}
-	assert.Equal(t, error(other), Explain(nil, other), "only what an argument is to blame for")
+	assert.Equal(t, error(other), Explain(nil, other), "an error that no argument causes stays as it is")
 }
 
 func TestNormalizeNeedsAFloatDType(t *testing.T) {
@@ -193,7 +193,7 @@ func TestNormalizeNeedsAFloatDType(t *testing.T) {
 	assert.EqualError(t, err, "transform 0 (Normalize): dtype is \"uint8\" (expected a float: the result has fractions)")
 }
 
-func TestAnUnknownFormIsRefusedByName(t *testing.T) {
+func TestTheRefusalOfAnUnknownOutputOptionListsTheKnownValues(t *testing.T) {
 	for _, options := range []Options{{DType: "int8"}, {Layout: "CHW"}, {Scale: "none"}, {Mode: "approximate"}} {
 		_, err := parse(t, `[]`, options)
 		assert.ErrorContains(t, err, "(expected one of ")
@@ -217,7 +217,7 @@ func TestSizesFollowTorchvisionsRules(t *testing.T) {
 	}
 }
 
-func TestMoreTransformsThanAPlanTakesAreRefused(t *testing.T) {
+func TestMoreTransformsThanAPlanMayHaveAreRefused(t *testing.T) {
 	list := `[{"name": "RandomVerticalFlip"}`
 	for range native.MaxOps {
 		list += `, {"name": "RandomVerticalFlip"}`
@@ -226,7 +226,7 @@ func TestMoreTransformsThanAPlanTakesAreRefused(t *testing.T) {
 	assert.EqualError(t, err, "transform 64: one too many (expected at most 64 transforms, those in groups included)")
 }
 
-func TestTheGeneratedPythonIsCurrent(t *testing.T) {
+func TestTheGeneratedPythonIsUpToDate(t *testing.T) {
 	python, err := exec.LookPath("python3")
 	if err != nil {
 		t.Skip("no python3 to run the generator with")
@@ -286,7 +286,7 @@ func refusedSample(t *testing.T, views []View) error {
 	return err
 }
 
-func TestACropThatDoesNotFitIsSaidOfTheViewThatHasIt(t *testing.T) {
+func TestTheErrorOfACropLargerThanItsImageNamesTheView(t *testing.T) {
 	list := func(text string) (raw []json.RawMessage) {
 		require.NoError(t, json.Unmarshal([]byte(text), &raw))
 		return raw
@@ -300,7 +300,7 @@ func TestACropThatDoesNotFitIsSaidOfTheViewThatHasIt(t *testing.T) {
 	}
 }
 
-func TestACropThatDoesNotFitIsFoundInAListWithASchedule(t *testing.T) {
+func TestTheErrorOfATooLargeCropNamesTheTransformInAListWithASchedule(t *testing.T) {
 	var raw []json.RawMessage
 	require.NoError(t, json.Unmarshal([]byte(`[{"name": "CenterCrop", "size": {"by": "epoch", "at": [[0, 8], [5, 9]]}}, {"name": "RandomCrop", "size": 30}]`), &raw))
 	views := []View{{Transform: raw}}

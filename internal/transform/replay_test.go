@@ -14,7 +14,7 @@ import (
 
 var update = flag.Bool("update", false, "write testdata/recipes.json anew")
 
-// goldenRecipes: what they draw for a seed is a promise. The erasing is last because of its place.
+// goldenRecipes are recipes whose draws for a seed must not change. RandomErasing is last because it has to be.
 const goldenRecipes = `[
   [{"name": "RandomResizedCrop", "size": 224}, {"name": "RandAugment", "num_ops": 3}, {"name": "RandomErasing", "p": 1}],
   [{"name": "ColorJitter", "brightness": 0.4, "contrast": 0.4, "saturation": 0.4, "hue": 0.1}, {"name": "RandomGrayscale", "p": 0.5}],
@@ -39,7 +39,7 @@ const goldenRecipes = `[
   [{"name": "ElasticTransform"}, {"name": "ElasticTransform", "alpha": [3, -4], "sigma": 0, "fill": null, "version": 1}]
 ]`
 
-// Floats are rounded: the last bits of cos and exp are the C library's.
+// rounded rounds floats, because the last bits of cos and exp differ between C libraries.
 func rounded(value any) any {
 	switch v := value.(type) {
 	case map[string]any:
@@ -56,7 +56,7 @@ func rounded(value any) any {
 	return value
 }
 
-func TestRecipesDrawTheSameInEveryVersion(t *testing.T) {
+func TestRecipesOfASeedDrawTheSameInEveryVersion(t *testing.T) {
 	var recipes [][]json.RawMessage
 	require.NoError(t, json.Unmarshal([]byte(goldenRecipes), &recipes))
 	var found []any

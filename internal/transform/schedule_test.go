@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-func TestARefusedScheduleSaysWhichOfItsNumbersIsWrong(t *testing.T) {
+func TestTheRefusalOfAScheduleNamesTheNumberThatIsWrong(t *testing.T) {
 	for at, want := range map[string]string{
 		`[]`:                       `has a schedule of 0 sizes (expected 1 to 256)`,
 		`[[null, 8]]`:              `is no schedule (expected {"by": "epoch" or "step", "at": [[0, size], ...]})`,
