@@ -10,11 +10,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-var update = flag.Bool("update", false, "write testdata/golden*.txt anew (then the state's version must rise)")
+var update = flag.Bool("update", false, "write testdata/golden*.txt again (then the state's version must rise)")
 
 // A job resumed with a newer release must go on in the same order, so the first indices of some
 // orders are pinned as text.
-func TestOrderIsThatOfTheGoldenVectors(t *testing.T) {
+func TestTheOrderEqualsTheGoldenVectors(t *testing.T) {
 	var text strings.Builder
 	text.WriteString("# seed epoch samples: the samples at the first 16 positions\n")
 	for _, c := range []struct {
@@ -31,7 +31,7 @@ func TestOrderIsThatOfTheGoldenVectors(t *testing.T) {
 	requireGolden(t, "testdata/golden.txt", text.String())
 }
 
-func TestWindowedOrderIsThatOfTheGoldenVectors(t *testing.T) {
+func TestTheWindowedOrderEqualsTheGoldenVectors(t *testing.T) {
 	var text strings.Builder
 	text.WriteString("# seed epoch samples window: the samples at the first 16 positions\n")
 	for _, c := range []struct {
@@ -48,7 +48,7 @@ func TestWindowedOrderIsThatOfTheGoldenVectors(t *testing.T) {
 	requireGolden(t, "testdata/golden_window.txt", text.String())
 }
 
-func TestWeightedOrderIsThatOfTheGoldenVectors(t *testing.T) {
+func TestTheWeightedOrderEqualsTheGoldenVectors(t *testing.T) {
 	var text strings.Builder
 	text.WriteString("# seed epoch draws: the samples at the first 16 positions\n")
 	weights := []float64{1, 0, 2.5, 0.1, 4, 1, 1e-3, 9}
@@ -70,7 +70,7 @@ func TestWeightedOrderIsThatOfTheGoldenVectors(t *testing.T) {
 	requireGolden(t, "testdata/golden_weighted.txt", text.String())
 }
 
-func TestRepeatedOrderIsThatOfTheGoldenVectors(t *testing.T) {
+func TestTheRepeatedOrderEqualsTheGoldenVectors(t *testing.T) {
 	var text strings.Builder
 	text.WriteString("# seed epoch samples times window: the samples at the first 16 positions\n")
 	for _, c := range []struct {

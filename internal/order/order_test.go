@@ -52,7 +52,7 @@ func requireExactlyOnce(t *testing.T, c Config) {
 			at = next
 			for position := first; position < first+count; position++ {
 				sample, draw := o.At(5, position)
-				if seen[sample] || draw != 0 { // not require: with millions of calls it takes a minute
+				if seen[sample] || draw != 0 { // not with require, of which millions of calls take a minute
 					t.Fatalf("sample %d twice, or draw %d is not 0: %+v", sample, draw, c)
 				}
 				seen[sample] = true
@@ -69,7 +69,7 @@ func requireExactlyOnce(t *testing.T, c Config) {
 	}
 }
 
-func TestLastStepIsSplitAsEvenlyAsPossible(t *testing.T) {
+func TestTheLastStepIsSplitAsEvenlyAsPossible(t *testing.T) {
 	for samples := int64(1); samples < 60; samples++ {
 		for world := int64(1); world <= 8; world++ {
 			least, most, next := int64(math.MaxInt64), int64(0), int64(-1)
@@ -110,7 +110,7 @@ func TestPositionIsTheInverseOfAt(t *testing.T) {
 	}
 }
 
-func TestSubstitutesAreAllOtherSamplesEachOnceAndDeterministic(t *testing.T) {
+func TestSubstitutesAreAllOtherSamplesOnceInADeterministicOrder(t *testing.T) {
 	for _, n := range []int64{2, 3, 7, 117} {
 		o := mustOrder(t, Config{Seed: 4, Samples: n, BatchSize: 1})
 		for sample := range n {
@@ -127,7 +127,7 @@ func TestSubstitutesAreAllOtherSamplesEachOnceAndDeterministic(t *testing.T) {
 	require.Equal(t, int64(-1), mustOrder(t, Config{Samples: 1, BatchSize: 1}).Substitute(0, 0, 0))
 }
 
-func TestImpossibleConfigurationsAreRefusedByName(t *testing.T) {
+func TestTheRefusalOfAnImpossibleConfigurationNamesTheOption(t *testing.T) {
 	for _, c := range []struct {
 		config Config
 		names  string
@@ -148,7 +148,7 @@ func TestImpossibleConfigurationsAreRefusedByName(t *testing.T) {
 	}
 }
 
-func TestAPositionOutsideTheSetPanics(t *testing.T) {
+func TestAPositionOutsideTheOrderPanics(t *testing.T) {
 	o := mustOrder(t, Config{Samples: 3, BatchSize: 1, Shuffle: true})
 	for _, position := range []int64{-1, 3} {
 		require.Panics(t, func() { o.At(0, position) })

@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Every row of every step, for every way to split the step among ranks.
-func TestPartnersAreThoseOfTheWholeStepForAnyNumberOfRanks(t *testing.T) {
+// This goes over every row of every step, for every way to split the step among ranks.
+func TestPartnersInAStepAreTheSameForAnyNumberOfRanks(t *testing.T) {
 	for _, pairing := range []Pairing{Before, Neighbours} {
 		for samples := int64(1); samples < 14; samples++ {
 			for _, world := range []int64{1, 2, 3, 4, 5} {
@@ -45,7 +45,7 @@ func requirePartners(t *testing.T, pairing Pairing, c Config) {
 				inside[first-at+i] = true
 			}
 			for _, place := range foreign {
-				require.False(t, inside[place], "decoded once")
+				require.False(t, inside[place], "a sample of another rank is decoded twice")
 				inside[place] = true
 			}
 			for i := range count {
@@ -57,13 +57,13 @@ func requirePartners(t *testing.T, pairing Pairing, c Config) {
 		}
 		require.Equal(t, seen, step.Total)
 		if !c.Pad {
-			require.Equal(t, total, step.Total, "the step of all ranks is the batch of one")
+			require.Equal(t, total, step.Total, "the step of all ranks is not the batch that a single rank has")
 		}
 		at = after
 	}
 }
 
-func TestARankOfEvenlyManySamplesDecodesNoneMoreForNeighbours(t *testing.T) {
+func TestPairsOfNeighboursNeedNoSamplesOfOtherRanksIfARankHasAnEvenNumber(t *testing.T) {
 	for _, first := range []int64{0, 8, 16} {
 		require.Empty(t, Neighbours.Foreign(first, 8, 24))
 	}

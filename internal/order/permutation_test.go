@@ -14,7 +14,7 @@ func TestPermutationIsABijectionExhaustively(t *testing.T) {
 		seen := make([]bool, n)
 		for x := range n {
 			y := p.at(x)
-			if y >= n || seen[y] || p.inverse(y) != x { // not require: millions of calls take seconds
+			if y >= n || seen[y] || p.inverse(y) != x { // not with require, of which millions of calls take seconds
 				t.Fatalf("n=%d: %d goes to %d, which is outside, comes twice or has the inverse %d", n, x, y, p.inverse(y))
 			}
 			seen[y] = true
@@ -38,7 +38,7 @@ func TestPermutationOfHugeRangesIsABijectionAtSampledPoints(t *testing.T) {
 	}
 }
 
-// Small domains are where a Feistel network with too few rounds shows its structure.
+// A Feistel network with too few rounds shows its structure in small domains.
 func TestEveryPermutationOfASmallRangeIsEquallyLikely(t *testing.T) {
 	for _, n := range []uint64{2, 3, 4, 5, 6} {
 		counts := map[uint64]int{}

@@ -15,7 +15,7 @@ func repeated(t *testing.T, samples, times, length int64) *Selection {
 	return s
 }
 
-func TestAnEpochOfRepeatsIsAsLongAsTimms(t *testing.T) {
+func TestAnEpochOfRepeatsIsAsLongAsInTimm(t *testing.T) {
 	for samples, length := range map[int64]int64{0: 0, 60: 60, 255: 255, 256: 256, 257: 256, 1000: 768, 1281167: 1281024} {
 		for _, times := range []int64{1, 3} {
 			require.Equal(t, length, repeated(t, samples, times, -1).Length())
@@ -133,7 +133,7 @@ func TestChainsOfWorldSizeChangesGiveEveryRepeatExactlyOnce(t *testing.T) {
 	}
 }
 
-func TestImpossibleRepeatsAreRefusedByName(t *testing.T) {
+func TestTheRefusalOfImpossibleRepeatsNamesTheArgument(t *testing.T) {
 	for _, c := range []struct {
 		samples, times, length int64
 		names                  string

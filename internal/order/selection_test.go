@@ -56,7 +56,7 @@ func TestAWeightedSampleComesAsOftenAsItsShareRoundedUpOrDown(t *testing.T) {
 	}
 }
 
-func TestOverEpochsAWeightedSampleComesAsOftenAsItsShare(t *testing.T) {
+func TestOnAverageOverEpochsAWeightedSampleComesAsOftenAsItsShare(t *testing.T) {
 	weights := []float64{3, 0.25, 1, 0.01, 7}
 	s, err := Weighted(weights, 10)
 	require.NoError(t, err)
@@ -69,7 +69,8 @@ func TestOverEpochsAWeightedSampleComesAsOftenAsItsShare(t *testing.T) {
 	}
 	for sample, weight := range weights {
 		share := 10 * weight / 11.26
-		// Rounding errs by at most one an epoch: a standard deviation below a half, and five of them.
+		// Rounding is wrong by less than one in an epoch, so its standard deviation is at most a half; five of them
+		// are allowed.
 		require.InDelta(t, share, sums[sample]/epochs, 5*0.5/math.Sqrt(epochs), "sample %d", sample)
 	}
 }
@@ -156,7 +157,7 @@ func TestASubsetComesExactlyOnceShuffledOrNot(t *testing.T) {
 	}
 }
 
-func TestSubstitutesAreOfTheSelection(t *testing.T) {
+func TestSubstitutesComeFromTheSelection(t *testing.T) {
 	s, err := Subset(100, Part{First: 3, Stride: 7, Count: 12})
 	require.NoError(t, err)
 	o := mustOrder(t, Config{Samples: 100, Selection: s, BatchSize: 1})
@@ -175,7 +176,7 @@ func TestSubstitutesAreOfTheSelection(t *testing.T) {
 	require.EqualValues(t, -1, mustOrder(t, Config{Samples: 100, Selection: one, BatchSize: 1}).Substitute(0, 4, 0))
 }
 
-func TestImpossibleSelectionsAreRefusedByName(t *testing.T) {
+func TestTheRefusalOfAnImpossibleSelectionSaysWhatIsWrong(t *testing.T) {
 	refused := func(err error, names string) {
 		t.Helper()
 		require.ErrorContains(t, err, names)

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A job that is stopped and goes on with other ranks, five times, at any steps.
+// A job is stopped at a random step and resumed with another number of ranks, five times.
 func TestChainsOfWorldSizeChangesGiveEverySampleExactlyOnce(t *testing.T) {
 	random := rand.New(rand.NewPCG(5, 5))
 	worlds := []int64{1, 2, 3, 4, 8, 16}
@@ -77,7 +77,7 @@ func TestPaddingRepeatsSamplesUntilAllRanksHaveEquallyMany(t *testing.T) {
 	}
 }
 
-func TestAPositionIsOfTheRankWhoseBatchHasIt(t *testing.T) {
+func TestRankOfIsTheRankWhoseBatchHasThePosition(t *testing.T) {
 	for _, c := range []Config{
 		{Samples: 40, BatchSize: 2, WorldSize: 4}, {Samples: 45, BatchSize: 2, WorldSize: 4}, {Samples: 42, BatchSize: 2, WorldSize: 4},
 		{Samples: 45, BatchSize: 2, WorldSize: 4, Pad: true}, {Samples: 41, BatchSize: 2, WorldSize: 4, Pad: true},

@@ -23,7 +23,7 @@ func storageOf(seed uint64, n, most, room int64) *Storage {
 	return s
 }
 
-// scattered is the same with the samples of all stretches among one another.
+// scattered has the same stretches, with their samples mixed.
 func (s *Storage) scattered(seed uint64) *Storage {
 	random := rand.New(rand.NewPCG(seed, 1))
 	of := slices.Clone(s.Of)
@@ -51,8 +51,8 @@ func TestAnOrderByStretchesOfStorageIsABijectionExhaustively(t *testing.T) {
 	}
 }
 
-// decodes counts the stretches that are decoded while an epoch's samples are taken in order by so many readers at
-// once, of which whoever has room for so many bytes keeps those used last.
+// decodes counts how many stretches are decoded while so many readers at once take an epoch's samples in order, if a
+// cache of s.Room bytes keeps the stretches used last.
 func decodes(o *Order, s *Storage, epoch, readers int64) int {
 	count, used := 0, int64(0)
 	kept, recent := map[uint32]*list.Element{}, list.New()
@@ -79,7 +79,7 @@ func decodes(o *Order, s *Storage, epoch, readers int64) int {
 
 func TestEachStretchOfStorageIsDecodedAboutOnceAnEpoch(t *testing.T) {
 	const n = 60_000
-	plain := storageOf(8, n, 200, n*1000/20) // room for a twentieth of all
+	plain := storageOf(8, n, 200, n*1000/20) // a cache for a twentieth of all bytes
 	for _, storage := range []*Storage{plain, plain.scattered(1)} {
 		o := mustOrder(t, Config{Seed: 1, Samples: n, BatchSize: 1, Shuffle: true, Window: 1 << 30, Storage: storage})
 		for epoch := range int64(3) {
@@ -87,7 +87,7 @@ func TestEachStretchOfStorageIsDecodedAboutOnceAnEpoch(t *testing.T) {
 		}
 	}
 	full := mustOrder(t, Config{Seed: 1, Samples: n, BatchSize: 1, Shuffle: true})
-	require.Greater(t, decodes(full, plain, 0, 64), n*9/10, "shuffled over all, nearly each sample costs one")
+	require.Greater(t, decodes(full, plain, 0, 64), n*9/10, "in a full shuffle nearly each sample costs a decode")
 	require.Less(t, mustOrder(t, Config{Samples: n, BatchSize: 1, Shuffle: true, Window: n, Storage: plain}).Config().Window, int64(n/40))
 }
 
@@ -122,7 +122,7 @@ func TestAnOrderByStretchesIsTheSameForEveryRankCountAndAfterEveryResume(t *test
 	}
 	one := mustOrder(t, Config{Samples: 1000, BatchSize: 16, Shuffle: true, Window: 500, Storage: storage})
 	four := mustOrder(t, Config{Samples: 1000, BatchSize: 4, WorldSize: 4, Rank: 3, Shuffle: true, Window: 500, Storage: storage})
-	for _, epoch := range []int64{5, 2, 3, 5, 1 << 40} { // of which two at most are remembered
+	for _, epoch := range []int64{5, 2, 3, 5, 1 << 40} { // at most two epochs' lists are remembered
 		for position := range int64(1000) {
 			a, _ := one.At(epoch, position)
 			b, _ := four.At(epoch, position)
@@ -131,7 +131,7 @@ func TestAnOrderByStretchesIsTheSameForEveryRankCountAndAfterEveryResume(t *test
 	}
 }
 
-func TestAStretchOfStorageIsReadAsAWhole(t *testing.T) {
+func TestTheBlockOfAPositionIsItsSamplesWholeStretch(t *testing.T) {
 	storage := storageOf(7, 1000, 30, 100_000)
 	o := mustOrder(t, Config{Samples: 1000, BatchSize: 1, Shuffle: true, Window: 500, Storage: storage})
 	for position := range int64(1000) {
@@ -147,10 +147,10 @@ func TestAStretchOfStorageIsReadAsAWhole(t *testing.T) {
 	}
 	o = mustOrder(t, Config{Samples: 1000, BatchSize: 1, Shuffle: true, Window: 500, Storage: storage.scattered(0)})
 	_, _, _, ok := o.Block(0, 0)
-	require.False(t, ok, "its samples do not stand together")
+	require.False(t, ok, "the samples of a stretch are not neighbours here")
 }
 
-func TestOrdersByOtherStretchesHaveOtherChecksums(t *testing.T) {
+func TestOrdersByDifferentStretchesHaveDifferentChecksums(t *testing.T) {
 	checksum := func(storage *Storage, window int64) string {
 		return mustOrder(t, Config{Samples: 500, BatchSize: 1, Shuffle: true, Window: window, Storage: storage}).Stretches()
 	}
@@ -161,14 +161,14 @@ func TestOrdersByOtherStretchesHaveOtherChecksums(t *testing.T) {
 	require.Empty(t, found[4])
 }
 
-func TestStorageOfOtherSamplesIsRefused(t *testing.T) {
+func TestStretchesThatDoNotFitTheSamplesAreRefused(t *testing.T) {
 	for _, storage := range []*Storage{{Of: make([]uint32, 9), Bytes: []int64{1}}, {Of: []uint32{0, 0, 0, 0, 0, 0, 0, 0, 0, 1}, Bytes: []int64{1}}} {
 		_, err := New(Config{Samples: 10, BatchSize: 1, Shuffle: true, Window: 4, Storage: storage})
 		require.Error(t, err)
 	}
 }
 
-func TestTheStretchesOfAWindowComeDueEvenlyWhileTheOneBeforeIsRead(t *testing.T) {
+func TestTheStretchesOfAWindowComeDueEvenlyWhileTheWindowBeforeIsRead(t *testing.T) {
 	const n, window = 4000, 500
 	plain := storageOf(4, n, 40, 1<<40)
 	for _, storage := range []*Storage{plain, plain.scattered(2)} {
@@ -191,7 +191,7 @@ func TestTheStretchesOfAWindowComeDueEvenlyWhileTheOneBeforeIsRead(t *testing.T)
 						sample, _ := o.At(1, due)
 						named[due/window] = append(named[due/window], storage.Of[sample])
 						at := begin + (position-first)*world
-						require.Equal(t, at/window+1, due/window, "it is of the next window")
+						require.Equal(t, at/window+1, due/window, "a stretch that comes due belongs to the next window")
 					}
 					begin = next
 				}
@@ -203,7 +203,7 @@ func TestTheStretchesOfAWindowComeDueEvenlyWhileTheOneBeforeIsRead(t *testing.T)
 					}
 					slices.Sort(wanted)
 					slices.Sort(named[number])
-					require.Equal(t, slices.Compact(wanted), named[number], "each stretch of the window, once")
+					require.Equal(t, slices.Compact(wanted), named[number], "each stretch of the window comes due once")
 				}
 			}
 		}
@@ -219,7 +219,7 @@ func TestTheStretchesOfAWindowComeDueEvenlyWhileTheOneBeforeIsRead(t *testing.T)
 	}
 }
 
-func TestAnOrderByStretchesIsThatOfTheGoldenVectors(t *testing.T) {
+func TestTheOrderByStretchesEqualsTheGoldenVectors(t *testing.T) {
 	var text strings.Builder
 	text.WriteString("# seed epoch samples window, stretches of 1 to 30 samples: the samples at the first 16 positions\n")
 	for _, c := range []struct {
@@ -227,7 +227,7 @@ func TestAnOrderByStretchesIsThatOfTheGoldenVectors(t *testing.T) {
 		epoch, count, window int64
 	}{{0, 0, 7, 3}, {0, 1, 1000, 100}, {1, 0, 10_007, 512}, {1<<64 - 1, 89, 60_000, 1 << 40}} {
 		storage := &Storage{Room: 1 << 20}
-		for sample := range c.count { // no random numbers: those of another release may be others
+		for sample := range c.count { // not with random numbers, which another release of Go may draw differently
 			if sample == 0 || sample*sample%31 == 7 {
 				storage.Bytes = append(storage.Bytes, 5000)
 			}
@@ -240,10 +240,10 @@ func TestAnOrderByStretchesIsThatOfTheGoldenVectors(t *testing.T) {
 	requireGolden(t, "testdata/golden_stretches.txt", text.String())
 }
 
-func TestLaterIsWhatARankComesToSoManySamplesLater(t *testing.T) {
+func TestLaterIsTheRanksPositionSoManySamplesAhead(t *testing.T) {
 	for _, world := range []int64{1, 3} {
 		for rank := range world {
-			for _, begin := range []int64{0, 5} { // where a resume with other batches may begin
+			for _, begin := range []int64{0, 5} { // a resume with another batch size may begin anywhere
 				o := mustOrder(t, Config{Samples: 50, BatchSize: 4, Rank: rank, WorldSize: world})
 				var steps, positions []int64
 				for at := begin; at < o.Length(); {

@@ -48,8 +48,8 @@ func TestWindowedOrderOfHugeSetsIsABijectionAtSampledPoints(t *testing.T) {
 	}
 }
 
-// How storage is read: all samples of a window lie in a bounded number of stretches.
-func TestAWindowReadsAFewStretchesOfNeighbours(t *testing.T) {
+// The number of stretches bounds how many places of the storage a window is read from.
+func TestTheSamplesOfAWindowLieInABoundedNumberOfStretches(t *testing.T) {
 	const n, window = 200_000, 4096
 	o := mustOrder(t, Config{Seed: 1, Samples: n, BatchSize: 1, Shuffle: true, Window: window})
 	for _, epoch := range []int64{0, 1, 9} {
@@ -65,15 +65,15 @@ func TestAWindowReadsAFewStretchesOfNeighbours(t *testing.T) {
 					stretches++
 				}
 			}
-			// One more than the blocks, where a window begins and ends inside of one; fewer where
-			// blocks met their neighbours.
+			// There is one more than blocks if the window begins and ends inside a block, and there are fewer if
+			// neighbouring blocks come into the same window.
 			require.LessOrEqual(t, stretches, blocksPerWindow+2)
 			require.Greater(t, stretches, blocksPerWindow/2)
 		}
 	}
 }
 
-func TestBlocksBeginElsewhereInEveryEpoch(t *testing.T) {
+func TestBlocksBeginAtOtherSamplesInEachEpoch(t *testing.T) {
 	o := mustOrder(t, Config{Samples: 100_000, BatchSize: 1, Shuffle: true, Window: 100_000})
 	begins := map[uint64]bool{}
 	for epoch := range int64(20) {
@@ -111,7 +111,7 @@ func TestWindowedEpochsAndSeedsGiveIndependentOrders(t *testing.T) {
 			q := mustOrder(t, Config{Seed: b.seed, Samples: n, BatchSize: 1, Shuffle: true, Window: window})
 			observed := make([]int, cells*cells)
 			for sample := range int64(n) {
-				// Inside the window only: where a block went is the same for all its samples.
+				// Only positions inside the window count, because all samples of a block go to the same window.
 				x, y := p.Position(a.epoch, sample)%window, q.Position(b.epoch, sample)%window
 				observed[x*cells/window*cells+y*cells/window]++
 			}
@@ -120,7 +120,7 @@ func TestWindowedEpochsAndSeedsGiveIndependentOrders(t *testing.T) {
 	}
 }
 
-func TestTheBlockOfAPositionHoldsItsSampleAndItsWindowsOthers(t *testing.T) {
+func TestTheBlocksOfAnEpochHoldEverySampleOnce(t *testing.T) {
 	for _, n := range []int64{1, 2000, 10_007} {
 		o := mustOrder(t, Config{Seed: 5, Samples: n, BatchSize: 1, Shuffle: true, Window: 9 * blocksPerWindow})
 		for epoch := range int64(3) {
@@ -138,7 +138,7 @@ func TestTheBlockOfAPositionHoldsItsSampleAndItsWindowsOthers(t *testing.T) {
 			for _, count := range blocks {
 				all += count
 			}
-			require.Equal(t, n, all, "blocks do not overlap and leave nothing out")
+			require.Equal(t, n, all, "blocks overlap or leave samples out")
 		}
 	}
 	o := mustOrder(t, Config{Samples: 10, BatchSize: 1, Shuffle: true})
