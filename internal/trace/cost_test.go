@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// What the goroutine that writes pays for a sample; of CPU time, `time` says more than ns/op does on a
-// busy machine.
+// BenchmarkASampleIsWritten measures what a sample costs the goroutine that writes. On a busy machine the CPU
+// time that `time` reports says more than ns/op.
 func BenchmarkASampleIsWritten(b *testing.B) {
 	file, _, err := create(filepath.Join(b.TempDir(), "run.json"))
 	if err != nil {

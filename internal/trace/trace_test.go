@@ -46,7 +46,7 @@ func named(lines []line, name string) (found []line) {
 
 func nothing() Counts { return Counts{} }
 
-func TestWhatManyThreadsNoteAtOnceIsInTheFileOnceAndWhole(t *testing.T) {
+func TestEventsOfManyThreadsAreInTheFileOnceAndComplete(t *testing.T) {
 	trace, err := Open(filepath.Join(t.TempDir(), "run.json"), 4, func() Counts { return Counts{Ready: 1, Open: 2, Queued: 3, Bytes: 4} })
 	require.NoError(t, err)
 	var group sync.WaitGroup
@@ -73,11 +73,12 @@ func TestWhatManyThreadsNoteAtOnceIsInTheFileOnceAndWhole(t *testing.T) {
 	for _, counter := range []string{"batches ready", "batches open", "records queued", "bytes read"} {
 		assert.NotEmpty(t, named(found, counter))
 	}
-	// 5 + 3 + 9 ns of 10: the clock of C ran ahead, and the parts end with the sample all the same.
+	// The parts take 5 + 3 + 9 ns of the sample's 10, as if C's clock ran faster. They end with the sample all the
+	// same.
 	assert.InDelta(t, 0.002, named(found, "write")[0].Took, 1e-9)
 }
 
-func TestAFileThatReachesItsBoundSaysSoAndEndsWhole(t *testing.T) {
+func TestATraceThatReachesItsBoundSaysSoAndIsCompleteJSON(t *testing.T) {
 	const most = 32 << 10
 	trace, err := open(filepath.Join(t.TempDir(), "run.json"), 1, nothing, most)
 	require.NoError(t, err)
@@ -98,10 +99,10 @@ func TestAFileThatReachesItsBoundSaysSoAndEndsWhole(t *testing.T) {
 	assert.Contains(t, last.Name, "full at 32768 bytes: ")
 }
 
-func TestEventsThatATrackHasNoRoomForAreCountedAndNothingWaits(t *testing.T) {
+func TestEventsBeyondAThreadsBufferAreCountedAndNoThreadWaits(t *testing.T) {
 	trace, err := Open(filepath.Join(t.TempDir(), "run.json"), 1, nothing)
 	require.NoError(t, err)
-	const noted = 200 * trackEvents // faster than the file is written
+	const noted = 200 * trackEvents // noted faster than the file is written
 	for i := range noted {
 		trace.Worker(0).Note(Event{Kind: Read, Row: int64(i)})
 	}
@@ -127,7 +128,7 @@ func TestARunHasOneSpanForEachOfItsImages(t *testing.T) {
 	}
 }
 
-func TestATraceWhoseProcessIsKilledIsAnArrayWithoutItsEnd(t *testing.T) {
+func TestTheTraceOfAKilledProcessIsAJSONArrayWithoutItsEnd(t *testing.T) {
 	trace, err := Open(filepath.Join(t.TempDir(), "run.json"), 1, nothing)
 	require.NoError(t, err)
 	trace.Worker(0).Note(Event{Kind: Read})
@@ -142,7 +143,7 @@ func TestATraceWhoseProcessIsKilledIsAnArrayWithoutItsEnd(t *testing.T) {
 	require.NoError(t, trace.Close())
 }
 
-func TestATraceNeverWritesOverAnotherOfItsProcessOrOneThatIsBeingWritten(t *testing.T) {
+func TestATraceNeverOverwritesOneOfItsProcessOrOneBeingWritten(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "run.json")
 	require.NoError(t, os.WriteFile(path, []byte("of an earlier program"), 0o600))
 	var names []string
@@ -163,7 +164,7 @@ func TestATraceNeverWritesOverAnotherOfItsProcessOrOneThatIsBeingWritten(t *test
 	require.NoError(t, trace.Close())
 }
 
-func TestADiskThatIsFullIsAnErrorOfTheEnd(t *testing.T) {
+func TestAFullDiskIsAnErrorWhenTheTraceIsClosed(t *testing.T) {
 	trace, err := Open(filepath.Join(t.TempDir(), "run.json"), 1, nothing)
 	require.NoError(t, err)
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
@@ -176,7 +177,7 @@ func TestADiskThatIsFullIsAnErrorOfTheEnd(t *testing.T) {
 	require.Error(t, w.close(0, 0))
 }
 
-func TestAFileThatADiskHasNoMoreRoomForEndsWholeAndSaysSo(t *testing.T) {
+func TestATraceOnADiskThatFillsUpSaysSoAndIsCompleteJSON(t *testing.T) {
 	signal.Ignore(unix.SIGXFSZ)
 	defer signal.Reset(unix.SIGXFSZ)
 	var before unix.Rlimit
@@ -200,7 +201,7 @@ func TestAFileThatADiskHasNoMoreRoomForEndsWholeAndSaysSo(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoFileIsRefused(t *testing.T) {
+func TestAPathThatCannotBeATraceFileIsRefused(t *testing.T) {
 	for _, path := range []string{t.TempDir(), "/dev/null", filepath.Join(t.TempDir(), "missing", "run.json")} {
 		_, err := Open(path, 1, nothing)
 		require.Error(t, err, path)
