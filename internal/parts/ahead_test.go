@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// drawn is an order of which so many uses behind the consumer are known.
+// drawn is an order of samples, of which the positions below known are known in advance.
 type drawn struct {
 	order []int64
 	known uint64
@@ -26,7 +26,8 @@ func (d *drawn) plan(job string) Plan {
 	return Plan{Bytes: 2 << 20, Dataset: "d", Job: job, Step: 8, After: d.after, Known: func() uint64 { return d.known }}
 }
 
-// readAll reads samples of 100 kB in the order, of which so many are known ahead, and says how many were fetched.
+// readAll reads samples of 100 kB in the order, of which so many are known in advance, and returns how many were
+// fetched.
 func (d *drawn) readAll(t *testing.T, ahead int) int64 {
 	t.Helper()
 	c := open(t, t.TempDir(), 2<<20)
@@ -43,7 +44,8 @@ func (d *drawn) readAll(t *testing.T, ahead int) int64 {
 	return s.requests.Load()
 }
 
-func TestTheFartherAnOrderIsKnownTheLessIsFetchedAndNoneThatIsKnownToComeIsDroppedForOneThatIsNot(t *testing.T) {
+// No sample that is known to come again is dropped for one that is not.
+func TestTheFartherAheadAnOrderIsKnownTheLessIsFetched(t *testing.T) {
 	const samples, room = 60, 20
 	random := rand.New(rand.NewPCG(20, 1))
 	d := drawn{}
@@ -54,7 +56,7 @@ func TestTheFartherAnOrderIsKnownTheLessIsFetchedAndNoneThatIsKnownToComeIsDropp
 	for range 1200 {
 		d.order = append(d.order, random.Int64N(samples))
 	}
-	// Those used longest ago go first.
+	// For comparison, a cache that drops the sample used longest ago.
 	recent, least := int64(0), farthest(d.order, lengths, room)
 	var list []int64
 	for _, sample := range d.order {
@@ -79,7 +81,7 @@ func TestTheFartherAnOrderIsKnownTheLessIsFetchedAndNoneThatIsKnownToComeIsDropp
 	require.LessOrEqual(t, float64(all), 1.05*float64(least))
 }
 
-func TestWhatAnotherLoaderUsedLastIsKeptForWhoIsKnownToWantIt(t *testing.T) {
+func TestSamplesThatALoaderIsKnownToNeedStayWhileAnotherFillsTheCache(t *testing.T) {
 	for _, wanted := range []bool{false, true} {
 		c := open(t, t.TempDir(), 2<<20)
 		first, second := &drawn{}, &drawn{}

@@ -18,7 +18,7 @@ func wanted(offset, length int64) []Part {
 	return []Part{{Key: KeyOf("object", offset, length), Sample: offset, Bytes: make([]byte, length)}}
 }
 
-// twoUsers are of one job, and leave it when the test ends.
+// twoUsers returns two users of one job, which leave it when the test ends.
 func twoUsers(t *testing.T) (c *Cache, first, second *User) {
 	c = open(t, t.TempDir(), 8<<20)
 	t.Cleanup(func() { c.Close() })
@@ -29,7 +29,8 @@ func twoUsers(t *testing.T) (c *Cache, first, second *User) {
 	return c, first, second
 }
 
-// readsUntil returns while a user asks a store that answers only when ctx ends; closed is when that read has ended.
+// readsUntil begins a user's read from a store that answers only when ctx ends. It returns once the store was asked;
+// closed is closed when the read has ended.
 func readsUntil(ctx context.Context, u *User, list []Part) (closed chan struct{}) {
 	begun, closed := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -44,7 +45,7 @@ func readsUntil(ctx context.Context, u *User, list []Part) (closed chan struct{}
 	return closed
 }
 
-func TestWhoLeavesFinishesWhatAnotherWaitsForAndEndsAllElseAtOnce(t *testing.T) {
+func TestAUserThatLeavesFinishesOnlyTheRequestsThatOthersWaitFor(t *testing.T) {
 	c, first, second := twoUsers(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	answer, asked := make(chan struct{}), make(chan error, 2)
@@ -82,7 +83,7 @@ func TestWhoLeavesFinishesWhatAnotherWaitsForAndEndsAllElseAtOnce(t *testing.T) 
 		return found == byOthers
 	}, 10*time.Second, time.Millisecond)
 	cancel()
-	require.ErrorIs(t, <-asked, context.Canceled) // the one that nobody waits for
+	require.ErrorIs(t, <-asked, context.Canceled) // the request that nobody waits for
 	close(answer)
 	require.NoError(t, <-asked)
 	<-read
@@ -93,7 +94,7 @@ func TestWhoLeavesFinishesWhatAnotherWaitsForAndEndsAllElseAtOnce(t *testing.T) 
 	require.Equal(t, int64(2), requests.Load())
 }
 
-func TestWhoLeavesWaitsForAStoreThatDoesNotAnswerNoLongerThanTheOtherDoes(t *testing.T) {
+func TestAUserThatLeavesWaitsForAHangingStoreNoLongerThanOthersDo(t *testing.T) {
 	_, first, second := twoUsers(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := readsUntil(ctx, first, wanted(0, 5000))
@@ -103,11 +104,11 @@ func TestWhoLeavesWaitsForAStoreThatDoesNotAnswerNoLongerThanTheOtherDoes(t *tes
 	select {
 	case <-ended:
 	case <-time.After(10 * patience):
-		t.Fatal("it is still waited for")
+		t.Fatal("the user still waits")
 	}
 }
 
-func TestNobodyIsKeptWaitingByOneWhoOnlyFills(t *testing.T) {
+func TestFillDoesNotWaitForAPartThatAnotherUserFetches(t *testing.T) {
 	c, first, second := twoUsers(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -126,7 +127,7 @@ func TestNobodyIsKeptWaitingByOneWhoOnlyFills(t *testing.T) {
 	<-ended
 }
 
-func TestPartsThatAreFilledAreFetchedOnceAndSeenByWhoPeeks(t *testing.T) {
+func TestFilledPartsAreFetchedOnceAndFoundByPeek(t *testing.T) {
 	c := open(t, t.TempDir(), 8<<20)
 	defer c.Close()
 	u := c.Join(Plan{Bytes: 8 << 20, Dataset: "d", Job: "j"})
@@ -162,7 +163,7 @@ func TestPartsThatAreFilledAreFetchedOnceAndSeenByWhoPeeks(t *testing.T) {
 	require.False(t, u.Peek(&one[0]))
 }
 
-func TestWhatBelongsToAllSamplesStaysWhileItsDatasetIsUsed(t *testing.T) {
+func TestAPartOfTheWholeDatasetStaysWhileTheDatasetIsUsed(t *testing.T) {
 	c := open(t, t.TempDir(), 2<<20)
 	defer c.Close()
 	var s source
@@ -186,7 +187,7 @@ func TestWhatBelongsToAllSamplesStaysWhileItsDatasetIsUsed(t *testing.T) {
 	require.Equal(t, before+1, s.requests.Load())
 }
 
-func TestACacheThatIsMadeSmallerHasFewerBucketsAndKeepsWhatFits(t *testing.T) {
+func TestACacheOpenedWithASmallerBoundHasFewerBucketsAndKeepsWhatFits(t *testing.T) {
 	dir := t.TempDir()
 	const large = 512 << 20
 	c := open(t, dir, large)
@@ -212,7 +213,7 @@ func TestACacheThatIsMadeSmallerHasFewerBucketsAndKeepsWhatFits(t *testing.T) {
 	require.LessOrEqual(t, float64(allocated(t, dir)), 1.05*small)
 }
 
-func TestTheBoundOfOneWhoEndedWithoutAWordHoldsNoLonger(t *testing.T) {
+func TestTheBoundOfAProcessThatDiedNoLongerCounts(t *testing.T) {
 	c := open(t, t.TempDir(), 8<<20)
 	defer c.Close()
 	u := c.Join(Plan{Bytes: 8 << 20, Dataset: "d", Job: "j"})
@@ -229,7 +230,7 @@ func TestTheBoundOfOneWhoEndedWithoutAWordHoldsNoLonger(t *testing.T) {
 	require.Greater(t, u.Stats().Bytes, int64(1<<20))
 }
 
-func TestASmallerBoundThatComesLaterLeavesWhatIsUnderWayAndTheCacheAsTheyAre(t *testing.T) {
+func TestALaterSmallerBoundHarmsNeitherARequestUnderWayNorTheCache(t *testing.T) {
 	dir := t.TempDir()
 	const large, small = 64 << 20, 1 << 20
 	c := open(t, dir, large)
@@ -237,7 +238,8 @@ func TestASmallerBoundThatComesLaterLeavesWhatIsUnderWayAndTheCacheAsTheyAre(t *
 	u := c.Join(Plan{Bytes: large, Dataset: "d", Job: "j"})
 	defer u.Leave()
 	var s source
-	for i := range 2 * geometryOf(small).entries { // so that what comes next lies behind the smaller tables' end
+	// So that the next part's entry lies beyond the end of the smaller table.
+	for i := range 2 * geometryOf(small).entries {
 		s.one(t, u, i, 100, 0)
 	}
 	list := wanted(1<<50, 5000)
@@ -256,25 +258,26 @@ func TestASmallerBoundThatComesLaterLeavesWhatIsUnderWayAndTheCacheAsTheyAre(t *
 	c.with(func() {})
 	status, err := os.Stat(filepath.Join(dir, filePrefix+"entries"))
 	require.NoError(t, err)
-	require.Less(t, status.Size()-4096, int64(list[0].at)*entryBytes, "the claim lies in the table still")
+	require.Less(t, status.Size()-4096, int64(list[0].at)*entryBytes,
+		"the claim's entry is not beyond the end of the smaller table")
 	close(answer)
 	<-ended
 	require.NoError(t, list[0].Err)
 	s.one(t, other, 1<<20, 5000, 0)
 	before := s.requests.Load()
 	s.one(t, u, 1<<20, 5000, 0)
-	require.Equal(t, before, s.requests.Load(), "it was kept")
+	require.Equal(t, before, s.requests.Load(), "the part was not kept")
 	require.Empty(t, c.Warning())
 	require.LessOrEqual(t, float64(allocated(t, dir)), 1.05*small)
 	other.Leave()
 }
 
-func TestWhatASlotsLastOwnerHadClaimedIsNotWaitedFor(t *testing.T) {
+func TestAClaimOfASlotsPreviousOwnerIsNotWaitedFor(t *testing.T) {
 	c, first, second := twoUsers(t)
 	list := wanted(0, 5000)
 	second.look(list, true)
 	require.Equal(t, mine, list[0].state)
-	// A process that is killed leaves its claims, and its locks go.
+	// A process that is killed leaves its claims behind, and the system releases its locks.
 	c.mu.Lock()
 	delete(c.users, second.number)
 	c.mu.Unlock()
@@ -291,7 +294,7 @@ func TestWhatASlotsLastOwnerHadClaimedIsNotWaitedFor(t *testing.T) {
 	}
 }
 
-func TestACacheThatCouldNotBeWidenedWhenItWasAskedForIsWidenedLater(t *testing.T) {
+func TestACacheThatCouldNotGrowWhenALargerBoundCameGrowsLater(t *testing.T) {
 	dir := t.TempDir()
 	const small, large = 1 << 20, 64 << 20
 	c := open(t, dir, small)

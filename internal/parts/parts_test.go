@@ -53,7 +53,7 @@ func (s *source) one(t *testing.T, u *User, sample, length int64, next uint64) {
 	require.Equal(t, want, list[0].Bytes)
 }
 
-// hit reads a sample as a decode thread does; false where it is not in the cache.
+// hit reads a sample as a decode thread does; it returns false if the sample is not in the cache.
 func (s *source) hit(t *testing.T, u *User, sample, length int64, next uint64) bool {
 	t.Helper()
 	offset := sample << 20
@@ -81,7 +81,7 @@ func allocated(t *testing.T, dir string) int64 {
 	return sum
 }
 
-func TestWhatWasFetchedIsReadFromTheDiskByTheNextCacheToo(t *testing.T) {
+func TestAFetchedPartIsReadFromTheDiskByLaterCachesToo(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "cache")
 	var s source
 	for round := range 3 {
@@ -100,7 +100,7 @@ func TestWhatWasFetchedIsReadFromTheDiskByTheNextCacheToo(t *testing.T) {
 	require.Equal(t, os.FileMode(0o700), status.Mode().Perm())
 }
 
-func TestDamagedPartIsDroppedAndFetchedAnewOnce(t *testing.T) {
+func TestADamagedPartIsDroppedAndFetchedOnceMore(t *testing.T) {
 	dir := t.TempDir()
 	var s source
 	c := open(t, dir, 8<<20)
@@ -116,7 +116,7 @@ func TestDamagedPartIsDroppedAndFetchedAnewOnce(t *testing.T) {
 	require.Equal(t, int64(1), u.Stats().Dropped)
 }
 
-func TestDamagedPartIsNoHit(t *testing.T) {
+func TestADamagedPartIsNoHit(t *testing.T) {
 	var s source
 	c := open(t, t.TempDir(), 8<<20)
 	defer c.Close()
@@ -131,8 +131,8 @@ func TestDamagedPartIsNoHit(t *testing.T) {
 	require.Equal(t, int64(1), u.Stats().Hits)
 }
 
-func TestOfWhatIsUsedWithoutAPlanTheLastUsedStayHowsoeverItIsRead(t *testing.T) {
-	const length, bound = 20_000, 4 << 20 // some 200 of them
+func TestWithoutAPlanThePartsUsedLastStayHoweverTheyAreRead(t *testing.T) {
+	const length, bound = 20_000, 4 << 20 // about 200 samples
 	var s source
 	c := open(t, t.TempDir(), bound)
 	defer c.Close()
@@ -141,7 +141,7 @@ func TestOfWhatIsUsedWithoutAPlanTheLastUsedStayHowsoeverItIsRead(t *testing.T) 
 	for sample := range int64(150) {
 		s.one(t, u, sample, length, 0)
 	}
-	// The first ones are used again and again, and the others go.
+	// The first 50 samples are used again and again, and the others are dropped.
 	for sample := int64(150); sample < 600; sample++ {
 		s.one(t, u, sample, length, 0)
 		require.True(t, s.hit(t, u, sample%50, length, 0), sample)
@@ -149,7 +149,7 @@ func TestOfWhatIsUsedWithoutAPlanTheLastUsedStayHowsoeverItIsRead(t *testing.T) 
 	require.False(t, s.hit(t, u, 100, length, 0))
 }
 
-func TestAClaimThatCouldNotBeEndedHoldsUpNobodyOnceTheTablesCanBeHadAgain(t *testing.T) {
+func TestAClaimThatCouldNotBeReleasedDelaysNobodyOnceTheTablesCanBeLocked(t *testing.T) {
 	c := open(t, t.TempDir(), 8<<20)
 	defer c.Close()
 	u := c.Join(Plan{Bytes: 8 << 20, Dataset: "d", Job: "j"})
@@ -162,7 +162,7 @@ func TestAClaimThatCouldNotBeEndedHoldsUpNobodyOnceTheTablesCanBeHadAgain(t *tes
 	part := Part{Key: KeyOf("object", 1<<20, 5000), Sample: 1, Bytes: make([]byte, 5000)}
 	list := []Part{part}
 	u.Read(context.Background(), list, func(context.Context, int, int) error {
-		c.locks = closed // it refuses, as where another process was stopped with the tables
+		c.locks = closed // cannot be locked, as if another process was stopped while it held the tables
 		content(1<<20, list[0].Bytes)
 		return nil
 	})
@@ -171,11 +171,11 @@ func TestAClaimThatCouldNotBeEndedHoldsUpNobodyOnceTheTablesCanBeHadAgain(t *tes
 	began := time.Now()
 	s.one(t, u, 1, 5000, 0)
 	s.one(t, u, 1, 5000, 0)
-	require.Equal(t, int64(1), s.requests.Load(), "the second one reads what the first has kept")
-	require.Less(t, time.Since(began), patience, "the claim was waited for")
+	require.Equal(t, int64(1), s.requests.Load(), "the second read did not find what the first one kept")
+	require.Less(t, time.Since(began), patience, "the read waited for the claim")
 }
 
-func TestPartThatManyWantAtOnceIsFetchedOnce(t *testing.T) {
+func TestAPartThatManyUsersWantAtOnceIsFetchedOnce(t *testing.T) {
 	c := open(t, t.TempDir(), 8<<20)
 	defer c.Close()
 	var s source
@@ -193,7 +193,7 @@ func TestPartThatManyWantAtOnceIsFetchedOnce(t *testing.T) {
 	require.Equal(t, int64(20), s.requests.Load())
 }
 
-func TestAllocatedBytesStayWithinTheBoundAndFetchedOnesNearThoseOfFarthestNextUse(t *testing.T) {
+func TestTheCacheStaysWithinItsBoundAndFetchesNearlyAsLittleAsFarthestNextUse(t *testing.T) {
 	for _, run := range []struct {
 		share int64
 		hits  bool
@@ -246,7 +246,7 @@ func TestAllocatedBytesStayWithinTheBoundAndFetchedOnesNearThoseOfFarthestNextUs
 	}
 }
 
-// farthest is the rule of bench/farthest.py, slowly.
+// farthest is a slow version of the rule of bench/farthest.py: it drops the sample that is used farthest in the future.
 func farthest(order, lengths []int64, room int64) (total int64) {
 	next, at := make([]int, len(order)), map[int64]int{}
 	for p := len(order) - 1; p >= 0; p-- {

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// job is one of many ranks, a sample at a time each, whose order is known for some epochs.
+// job has many ranks, which take one sample at a time. Its order is known for some epochs.
 type job struct {
 	ranks     uint64
 	lengths   []int64
@@ -53,7 +53,7 @@ func (j *job) bound() (bound int64) {
 	return bound / 4
 }
 
-func TestWhatOnlyRanksOfOtherMachinesUseNextIsDropped(t *testing.T) {
+func TestSamplesThatOnlyRanksOfOtherMachinesUseNextAreDropped(t *testing.T) {
 	for _, here := range []int64{1, 2} {
 		j := newJob(4, 2000, 6)
 		bound := j.bound()
@@ -79,14 +79,14 @@ func TestWhatOnlyRanksOfOtherMachinesUseNextIsDropped(t *testing.T) {
 	}
 }
 
-func TestARankThatJoinsLaterIsKeptForAndOneThatLeftIsNot(t *testing.T) {
+func TestSamplesAreKeptForARankThatJoinsLaterAndNotForOneThatLeft(t *testing.T) {
 	j := newJob(2, 40, 4)
 	c := open(t, t.TempDir(), 8<<20)
 	defer c.Close()
 	first := c.Join(j.plan(8<<20, 0))
 	defer first.Leave()
 	var s source
-	for p := range 40 { // as if this rank used all
+	for p := range 40 { // as if this rank used all samples
 		first.At(uint64(p))
 		s.one(t, first, j.order[p], j.lengths[j.order[p]], j.after(j.order[p], uint64(p)+1))
 	}
