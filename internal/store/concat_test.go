@@ -73,7 +73,7 @@ func TestBytesAndSeekPointsOfAConcatenationAreThoseOfItsParts(t *testing.T) {
 	})
 }
 
-func TestFaultOfAPartNamesItsShardAndTheRecordOfTheConcatenation(t *testing.T) {
+func TestAFaultInAPartNamesThePartsShardAndTheConcatenationsRecord(t *testing.T) {
 	eachBackend(t, func(t *testing.T, o mmap.Options) {
 		cut := newPacked(t, 2, 5)
 		path := filepath.Join(cut.root, catalog.ShardName(1))

@@ -18,7 +18,7 @@ import (
 type set struct {
 	root   string
 	bytes  [][]byte
-	points [][]byte // stand for seek points: all samples of packed sets but every third have some
+	points [][]byte // in place of seek points; every third sample of a packed set has none
 	seek   []byte   // the file of those
 }
 

@@ -23,7 +23,7 @@ func openSalvage(t *testing.T, root string, o mmap.Options) (*Store, *catalog.Da
 	return s, d
 }
 
-func TestOfATruncatedShardTheRecordsThatLieInsideItAreSalvaged(t *testing.T) {
+func TestTheRecordsThatATruncatedShardStillHoldsAreSalvaged(t *testing.T) {
 	eachBackend(t, func(t *testing.T, o mmap.Options) {
 		want := newPacked(t, 2, 5)
 		path := filepath.Join(want.root, catalog.ShardName(1))
@@ -77,7 +77,7 @@ func TestAllRecordsOfAMissingShardAreLost(t *testing.T) {
 	}
 }
 
-func TestASwappedShardIsNamedWithTheOneWhoseSizeItHas(t *testing.T) {
+func TestTheErrorOfASwappedShardNamesTheShardWhoseSizeItHas(t *testing.T) {
 	want := newPacked(t, 3, 3)
 	one, two := filepath.Join(want.root, catalog.ShardName(1)), filepath.Join(want.root, catalog.ShardName(2))
 	longer := []byte("longer")
@@ -87,7 +87,7 @@ func TestASwappedShardIsNamedWithTheOneWhoseSizeItHas(t *testing.T) {
 	s, err := Open(d, Options{MaxRecordBytes: 1 << 20})
 	require.NoError(t, err)
 	defer s.Close()
-	// As if shard 2 had been larger: the store knows sizes from the manifest alone.
+	// As if shard 2 had been larger: the store has its size from the manifest.
 	status, err := os.Stat(two)
 	require.NoError(t, err)
 	s.shards.list[2].size = status.Size() + int64(len(longer))

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestSeekPointsOfEverySampleReadAsTheirBytes(t *testing.T) {
+func TestTheSeekPointsOfEverySampleAreReadAsTheirBytes(t *testing.T) {
 	eachBackend(t, func(t *testing.T, o mmap.Options) {
 		want := newPacked(t, 2, 9)
 		s, d := openSet(t, want.root, o)
@@ -24,7 +24,7 @@ func TestSeekPointsOfEverySampleReadAsTheirBytes(t *testing.T) {
 	})
 }
 
-func TestSeekPointsAreReadWhereANewIndexTookTheirNameAway(t *testing.T) {
+func TestSeekPointsAreReadAfterANewIndexRemovedTheirFile(t *testing.T) {
 	want := newPacked(t, 1, 4)
 	d, err := catalog.Open(want.root, catalog.Options{})
 	require.NoError(t, err)

@@ -40,7 +40,7 @@ func checkAll(t *testing.T, want set, s *Store, d *catalog.Dataset) {
 	b.Free()
 }
 
-func TestEverySampleOfEveryKindOfDatasetReadsAsItsBytes(t *testing.T) {
+func TestEverySampleOfEveryKindOfDatasetIsReadAsItsBytes(t *testing.T) {
 	eachBackend(t, func(t *testing.T, o mmap.Options) {
 		packed := newPacked(t, 5, 10)
 		s, d := openSet(t, packed.root, o)
@@ -100,7 +100,7 @@ func TestMoreShardsThanMayBeOpenAreReadByManyThreads(t *testing.T) {
 	})
 }
 
-func TestDescriptorsUsedUpByTheProgramAreLivedWith(t *testing.T) {
+func TestTheStoreReadsOnAfterTheProgramUsedUpTheDescriptors(t *testing.T) {
 	want := newPacked(t, 12, 1)
 	s, d := openSet(t, want.root, mmap.Options{})
 	b := buffer(t)
@@ -117,7 +117,7 @@ func TestDescriptorsUsedUpByTheProgramAreLivedWith(t *testing.T) {
 	var before unix.Rlimit
 	require.NoError(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &before))
 	low := before
-	low.Cur = 3 // nothing new can be opened, whatever is closed
+	low.Cur = 3 // nothing can be opened, even if a file is closed first
 	require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &low))
 	err := read(10)
 	low.Cur = uint64(highestDescriptor(t)) + 1
@@ -133,7 +133,7 @@ func TestDescriptorsUsedUpByTheProgramAreLivedWith(t *testing.T) {
 	b.Free()
 }
 
-// highestDescriptor is in use; a limit of one more leaves only what is closed below it.
+// highestDescriptor is the highest descriptor in use. A limit of one more leaves only those below it that are closed.
 func highestDescriptor(t *testing.T) int {
 	t.Helper()
 	highest := 0
@@ -145,7 +145,7 @@ func highestDescriptor(t *testing.T) int {
 	return highest
 }
 
-func TestShardOfAnotherSizeThanTheManifestSaysIsAnErrorThatNamesBoth(t *testing.T) {
+func TestAShardOfAnotherSizeThanTheManifestSaysIsAnErrorWithBothSizes(t *testing.T) {
 	eachBackend(t, func(t *testing.T, o mmap.Options) {
 		for _, change := range []struct {
 			by   int64
@@ -172,7 +172,7 @@ func TestShardOfAnotherSizeThanTheManifestSaysIsAnErrorThatNamesBoth(t *testing.
 	})
 }
 
-func TestShardCutWhileOpenIsTruncatedAtTheSamplesThatAreGone(t *testing.T) {
+func TestAShardCutWhileItIsOpenIsTruncatedOnlyForTheSamplesThatItLost(t *testing.T) {
 	eachBackend(t, func(t *testing.T, o mmap.Options) {
 		want := newPacked(t, 1, 10)
 		s, d := openSet(t, want.root, o)
@@ -198,7 +198,7 @@ func TestShardCutWhileOpenIsTruncatedAtTheSamplesThatAreGone(t *testing.T) {
 	})
 }
 
-func TestFolderFileThatChangedSinceItWasIndexedIsAnErrorThatSaysWhatToDo(t *testing.T) {
+func TestAnIndexedFileThatChangedIsAnErrorThatSaysWhatToDo(t *testing.T) {
 	want := newIndexed(t, 3)
 	s, d := openSet(t, want.root, mmap.Options{})
 	b := buffer(t)
@@ -236,7 +236,7 @@ func TestFolderFileThatChangedSinceItWasIndexedIsAnErrorThatSaysWhatToDo(t *test
 	assert.NoError(t, err)
 }
 
-func TestFolderFileOfAnotherTimeWithTheBytesThatWereIndexedIsRead(t *testing.T) {
+func TestAnIndexedFileWithAnotherTimeAndTheSameBytesIsRead(t *testing.T) {
 	want := newIndexed(t, 3)
 	s, d := openSet(t, want.root, mmap.Options{})
 	b := buffer(t)
@@ -250,7 +250,7 @@ func TestFolderFileOfAnotherTimeWithTheBytesThatWereIndexedIsRead(t *testing.T) 
 	}
 }
 
-func TestMissingShardIsAnErrorUntilItComesBack(t *testing.T) {
+func TestAMissingShardIsAnErrorUntilItComesBack(t *testing.T) {
 	want := newPacked(t, 2, 2)
 	path := filepath.Join(want.root, catalog.ShardName(1))
 	require.NoError(t, os.Rename(path, path+".away"))
@@ -264,7 +264,7 @@ func TestMissingShardIsAnErrorUntilItComesBack(t *testing.T) {
 	assert.NoError(t, err)
 }
 
-func TestRecordOverTheLimitIsRefusedBeforeItIsRead(t *testing.T) {
+func TestARecordOverTheLimitIsRefusedBeforeItIsRead(t *testing.T) {
 	for _, want := range []set{newPacked(t, 1, 2), newIndexed(t, 2)} {
 		_, d := openSet(t, want.root, mmap.Options{})
 		s, err := Open(d, Options{MaxRecordBytes: 1000})
@@ -276,7 +276,7 @@ func TestRecordOverTheLimitIsRefusedBeforeItIsRead(t *testing.T) {
 		assert.Contains(t, e.Text, "max_record_bytes is 1000")
 		s.Close()
 	}
-	// A listed file's length is seen only when it is opened.
+	// A listed file's length is known only once it is opened.
 	path := filepath.Join(t.TempDir(), "long.jpg")
 	require.NoError(t, os.WriteFile(path, make([]byte, 1001), 0o600))
 	listed, err := catalog.FromFiles([]string{path}, nil, nil)
@@ -303,7 +303,7 @@ func TestRecordOverTheLimitIsRefusedBeforeItIsRead(t *testing.T) {
 	assert.ErrorIs(t, err, mmap.ErrNotRegular)
 }
 
-func TestIndexThatNamesBytesOutsideTheShardIsBad(t *testing.T) {
+func TestAnIndexThatNamesBytesOutsideItsShardIsBad(t *testing.T) {
 	want := newPacked(t, 1, 2)
 	s, d := openSet(t, want.root, mmap.Options{})
 	good := sample(t, d, 1)
@@ -325,7 +325,7 @@ func TestIndexThatNamesBytesOutsideTheShardIsBad(t *testing.T) {
 	}
 }
 
-func TestClosedStoreReadsNothingAndLeavesViewsReadable(t *testing.T) {
+func TestAClosedStoreReadsNothingAndLeavesViewsReadable(t *testing.T) {
 	want := newPacked(t, 1, 2)
 	s, d := openSet(t, want.root, mmap.Options{})
 	d.Retain()
