@@ -25,7 +25,7 @@ import (
 	"github.com/headrace/headrace/mmap"
 )
 
-// testArchives are so many shards of four samples each, below a folder data.
+// testArchives writes so many shards of four samples each into a folder data.
 func testArchives(t *testing.T, shards int) (root string) {
 	root = t.TempDir()
 	for s := range shards {
@@ -68,7 +68,7 @@ func recordsOf(t *testing.T, d *catalog.Dataset) (all []string) {
 	return all
 }
 
-// contentOf is what a dataset says of its samples, with their bytes and fields.
+// contentOf is a text for each sample of a dataset, with its key, label, field and bytes.
 func contentOf(t *testing.T, d *catalog.Dataset) (all []string) {
 	for i, record := range recordsOf(t, d) {
 		at, err := d.Sample(int64(i))
@@ -89,8 +89,8 @@ func opened(t *testing.T, path string, o catalog.Options) *catalog.Dataset {
 	return d
 }
 
-func TestScannedIndexedAndPackedContainersHoldTheSame(t *testing.T) {
-	emptyWorld(t)
+func TestScannedIndexedAndPackedContainersHoldTheSameSamples(t *testing.T) {
+	checkNoLeaks(t)
 	root := testArchives(t, 3)
 	pattern := root + "/data/train-{0..2}.tar"
 	scanned, err := scan.Open(pattern, scan.Options{})
@@ -113,7 +113,7 @@ func TestScannedIndexedAndPackedContainersHoldTheSame(t *testing.T) {
 	}
 }
 
-func TestAnIndexFindsItsContainersWhereverItIsOpened(t *testing.T) {
+func TestAnIndexFindsItsContainersFromAnyPlace(t *testing.T) {
 	root := testArchives(t, 2)
 	pattern := root + "/data/train-*.tar"
 	beside := indexed(t, pattern, "")
@@ -127,7 +127,8 @@ func TestAnIndexFindsItsContainersWhereverItIsOpened(t *testing.T) {
 
 	moved := filepath.Join(t.TempDir(), "moved")
 	require.NoError(t, os.Rename(root, moved))
-	require.Equal(t, want, contentOf(t, opened(t, moved+"/data/train.hr", catalog.Options{})), "what lies together may be moved together")
+	require.Equal(t, want, contentOf(t, opened(t, moved+"/data/train.hr", catalog.Options{})),
+		"an index and containers in one folder may be moved together")
 	require.Equal(t, want, contentOf(t, opened(t, moved+"/data", catalog.Options{})))
 	require.Equal(t, want, contentOf(t, opened(t, elsewhere, catalog.Options{Root: moved + "/data"})))
 	require.ErrorContains(t, firstRead(t, elsewhere), root+"/data/train-0.tar: record 0")
@@ -147,7 +148,7 @@ func firstRead(t *testing.T, path string) error {
 	return err
 }
 
-func TestAContainerThatIsAnotherOneThanWasIndexedIsRefused(t *testing.T) {
+func TestAContainerThatIsNotTheIndexedOneIsRefused(t *testing.T) {
 	root := testArchives(t, 1)
 	file, index := root+"/data/train-0.tar", root+"/train.hr"
 	indexed(t, file, index)
@@ -171,13 +172,14 @@ func TestAContainerThatIsAnotherOneThanWasIndexedIsRefused(t *testing.T) {
 	require.ErrorContains(t, err, "the container has another time than when it was indexed, and its first and last bytes have another checksum")
 }
 
-func TestAnIndexBesideContainersWhereNothingMayBeWrittenSaysWhereElseItGoes(t *testing.T) {
+func TestIndexingBesideContainersWithoutWritePermissionNamesTheOptionForAnotherPlace(t *testing.T) {
 	root := testArchives(t, 1)
 	require.NoError(t, os.Chmod(root+"/data/train-0.tar", 0o644))
 	for _, dir := range []string{filepath.Dir(root), root, root + "/data"} {
 		require.NoError(t, os.Chmod(dir, 0o755))
 	}
-	runtime.LockOSThread() // for good: the thread ends with the goroutine, and whose files it asks for with it
+	// Never unlocked, so the thread ends with the goroutine, and the user whose permissions it has with it.
+	runtime.LockOSThread()
 	if unix.Getuid() == 0 {
 		_, err := unix.SetfsuidRetUid(65534)
 		require.NoError(t, err)
@@ -191,8 +193,8 @@ func TestAnIndexBesideContainersWhereNothingMayBeWrittenSaysWhereElseItGoes(t *t
 	require.Equal(t, fault.KindIO, fault.KindOf(err))
 }
 
-func TestASampleOfABlockOverTheRecordLimitIsKeptWithItsVerdict(t *testing.T) {
-	emptyWorld(t)
+func TestASampleInABlockOverTheRecordLimitIsKeptWithThatVerdict(t *testing.T) {
+	checkNoLeaks(t)
 	for _, source := range []string{"deflated.zip", "snappy.parquet", "zstd.arrow"} {
 		scanned, err := scan.Open("../scan/testdata/"+source, scan.Options{})
 		require.NoError(t, err)
@@ -207,7 +209,7 @@ func TestASampleOfABlockOverTheRecordLimitIsKeptWithItsVerdict(t *testing.T) {
 	}
 }
 
-func TestAnImageOfNoBytesInAContainerIsATruncatedOne(t *testing.T) {
+func TestAnEmptyImageInAContainerIsTruncated(t *testing.T) {
 	root := t.TempDir()
 	var archive bytes.Buffer
 	w := tar.NewWriter(&archive)
@@ -228,7 +230,7 @@ func TestAnImageOfNoBytesInAContainerIsATruncatedOne(t *testing.T) {
 	require.Equal(t, catalog.Truncated, s.Verdict)
 }
 
-func TestAnLMDBThatWasWrittenToIsRefusedThoughItsSizeAndTimeAreTheSame(t *testing.T) {
+func TestAnLMDBThatWasWrittenToIsRefusedEvenIfItsSizeAndTimeAreTheSame(t *testing.T) {
 	data, err := os.ReadFile("../scan/testdata/plain.lmdb")
 	require.NoError(t, err)
 	root := t.TempDir()
@@ -239,7 +241,7 @@ func TestAnLMDBThatWasWrittenToIsRefusedThoughItsSizeAndTimeAreTheSame(t *testin
 	indexed(t, file, index)
 	require.NoError(t, firstRead(t, index))
 
-	const page, place = 4096, 16 + 128 // of the transaction's number in a meta page
+	const page, place = 4096, 16 + 128 // where a meta page has the transaction's number
 	last := max(binary.LittleEndian.Uint64(data[place:]), binary.LittleEndian.Uint64(data[page+place:]))
 	binary.LittleEndian.PutUint64(data[(last+1)%2*page+place:], last+1)
 	require.NoError(t, os.WriteFile(file, data, 0o644))
@@ -270,7 +272,7 @@ func TestVerifyFindsADamagedSampleOfAContainer(t *testing.T) {
 	require.Contains(t, fmt.Sprint(report.Faults.Listed), "the record's CRC-32C")
 }
 
-func TestVerifySaysOfContainersThatTheyHaveNoIndex(t *testing.T) {
+func TestVerifySaysThatContainersHaveNoIndex(t *testing.T) {
 	root := testArchives(t, 2)
 	for _, source := range []string{root + "/data/train-0.tar", root + "/data", root + "/data/*.tar", root + "/data/train-{0..1}.tar"} {
 		_, err := Verify(context.Background(), VerifyConfig{Source: source}, nil)
@@ -278,7 +280,8 @@ func TestVerifySaysOfContainersThatTheyHaveNoIndex(t *testing.T) {
 		require.Equal(t, fault.KindArgument, fault.KindOf(err))
 	}
 	require.NoError(t, os.WriteFile(root+"/other", []byte("x"), 0o644))
-	for _, source := range []string{root + "/other", root + "/missing.tar"} { // what was wrong with them stands
+	// The error stays the one that they cannot be read.
+	for _, source := range []string{root + "/other", root + "/missing.tar"} {
 		_, err := Verify(context.Background(), VerifyConfig{Source: source}, nil)
 		require.Equal(t, fault.KindIO, fault.KindOf(err), err)
 	}
@@ -309,7 +312,7 @@ func TestDamagedArchivesAreIndexedOrRefusedByName(t *testing.T) {
 	require.Positive(t, good)
 }
 
-func TestARecordWhoseOwnChecksumDiffersEndsIndexingAndPacking(t *testing.T) {
+func TestARecordThatDiffersFromItsContainersChecksumEndsIndexingAndPacking(t *testing.T) {
 	whole, err := os.ReadFile("../scan/testdata/slim.tfrecord")
 	require.NoError(t, err)
 	file := filepath.Join(t.TempDir(), "a.tfrecord")

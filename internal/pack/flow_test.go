@@ -13,8 +13,8 @@ import (
 	"github.com/headrace/headrace/internal/fault"
 )
 
-func TestAFlowThatFailsWhileItsThreadsWaitForRoomEnds(t *testing.T) {
-	emptyWorld(t)
+func TestAFlowThatFailsWhileItsThreadsWaitForMemoryEnds(t *testing.T) {
+	checkNoLeaks(t)
 	root := t.TempDir()
 	for i := range 20 {
 		put(t, root, fmt.Sprintf("c/%02d.jpg", i), testJPEG(uint64(i)))
@@ -22,12 +22,12 @@ func TestAFlowThatFailsWhileItsThreadsWaitForRoomEnds(t *testing.T) {
 	list, err := openFolder(root, false, nil)
 	require.NoError(t, err)
 	f := newFlow(list, Options{Threads: 4}, false, NewTracker())
-	f.room = newBudget(1) // the first is let in, all others wait
+	f.room = newBudget(1) // the first record gets memory, all others wait
 	full := errors.New("the disk is full")
 	ended := make(chan error, 1)
 	go func() {
 		ended <- f.run(context.Background(), func(*record) error {
-			time.Sleep(100 * time.Millisecond) // the other threads have read theirs
+			time.Sleep(100 * time.Millisecond) // meanwhile the other threads read their records
 			return full
 		})
 	}()
@@ -35,19 +35,19 @@ func TestAFlowThatFailsWhileItsThreadsWaitForRoomEnds(t *testing.T) {
 	case err := <-ended:
 		require.ErrorIs(t, err, full)
 	case <-time.After(20 * time.Second):
-		t.Fatal("the flow waits for its threads, which wait for room")
+		t.Fatal("the flow waits for its threads, which wait for memory")
 	}
 }
 
-// brokenSource is a source with a mistake of ours.
+// brokenSource is a source with a bug.
 type brokenSource struct{ source }
 
 func (brokenSource) next(*item) (bool, error) { panic("out of range") }
 
 func (brokenSource) fields() []catalog.Field { return nil }
 
-func TestAPanicOfASourceIsAnErrorOfTheFlow(t *testing.T) {
-	emptyWorld(t)
+func TestAPanicInASourceIsAnErrorOfTheFlow(t *testing.T) {
+	checkNoLeaks(t)
 	f := newFlow(brokenSource{}, Options{Threads: 2}, false, NewTracker())
 	err := f.run(context.Background(), func(*record) error { return nil })
 	require.ErrorContains(t, err, "panic: out of range")

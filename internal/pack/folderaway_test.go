@@ -18,7 +18,7 @@ import (
 	"github.com/headrace/headrace/internal/tape"
 )
 
-func TestAnObjectOverTheRecordLimitIsKeptAndListed(t *testing.T) {
+func TestAnObjectOverTheRecordLimitIsKeptAndListedAsAFault(t *testing.T) {
 	server := s3test.Start(t, "photos")
 	source := testFolder(t, 12)
 	listing, err := openFolder(source, false, nil)
@@ -54,8 +54,8 @@ func TestAnObjectOverTheRecordLimitIsKeptAndListed(t *testing.T) {
 	require.Equal(t, catalog.Limit, s.Verdict)
 }
 
-// alternating are archives in a store, of class folders whose images take turns between them, and how long they are
-// together.
+// alternating stores archives of class folders and returns their total length. The images in their order come from the
+// archives in turn.
 func alternating(t *testing.T, archives, images int) (server *s3test.Server, storage remote.Storage, stored int64) {
 	server = s3test.Start(t, "photos")
 	for n := range archives {
@@ -74,20 +74,20 @@ func alternating(t *testing.T, archives, images int) (server *s3test.Server, sto
 	return server, remote.Storage{Endpoint: server.Endpoint, PathStyle: true}, stored
 }
 
-func TestSamplesThatAlternateBetweenArchivesOfAStoreAreFetchedOnce(t *testing.T) {
+func TestSamplesThatAlternateBetweenArchivesInAStoreAreFetchedOnce(t *testing.T) {
 	for _, archives := range []int{tapesHeld, 3 * tapesHeld} {
 		_, storage, stored := alternating(t, archives, 96)
 		destination := filepath.Join(t.TempDir(), "packed")
 		found, err := Pack(t.Context(), PackConfig{Source: "s3://photos/*.tar", Destination: destination, Storage: storage, ContainerOptions: ContainerOptions{Format: "tar"}}, NewTracker())
 		require.NoError(t, err)
 		require.Equal(t, int64(96), found.Rows)
-		// The headers once, both ends of archives this small once more each, a piece of each, which is all of it, and the
-		// images. A piece for each image would be 10 times as much.
+		// Allowed are the headers once, both ends, which for archives this small are all bytes once each, a piece of
+		// each archive, which is the whole archive, and the images. A piece for each image would be 10 times as much.
 		require.LessOrEqual(t, storage.Counts().Bytes, 5*stored)
 	}
 }
 
-func TestAContainerThatIsReadForLongTakesThePlaceOfOneThatIsNot(t *testing.T) {
+func TestAContainerThatIsReadForLongTakesTheTapeOfAnotherOne(t *testing.T) {
 	_, storage, _ := alternating(t, tapesHeld+1, tapesHeld+1)
 	c, err := openContainers(t.Context(), "s3://photos/*.tar", &ContainerOptions{Format: "tar"}, storage, false)
 	require.NoError(t, err)
@@ -95,8 +95,8 @@ func TestAContainerThatIsReadForLongTakesThePlaceOfOneThatIsNot(t *testing.T) {
 	for n := range uint32(tapesHeld) {
 		require.IsType(t, &tape.Tape{}, c.reader(n))
 	}
-	require.IsType(t, &tape.Tape{}, c.reader(tapesHeld), "it is new, and 0 is let go for it")
-	require.IsType(t, readerAt(nil), c.reader(0), "0 comes back before so many samples")
+	require.IsType(t, &tape.Tape{}, c.reader(tapesHeld), "a new container gets the tape of container 0")
+	require.IsType(t, readerAt(nil), c.reader(0), "container 0 comes back before the new one has stayed for long")
 	c.at = leastStay
 	require.IsType(t, &tape.Tape{}, c.reader(2))
 	require.IsType(t, &tape.Tape{}, c.reader(0))
@@ -104,7 +104,7 @@ func TestAContainerThatIsReadForLongTakesThePlaceOfOneThatIsNot(t *testing.T) {
 	require.IsType(t, readerAt(nil), c.reader(1))
 }
 
-func TestContainersOfFewSamplesThatAreReadInOrderAreEachReadByATape(t *testing.T) {
+func TestSmallContainersThatAreReadInOrderAreEachReadByATape(t *testing.T) {
 	_, storage, _ := alternating(t, 3*tapesHeld, 3*tapesHeld)
 	c, err := openContainers(t.Context(), "s3://photos/*.tar", &ContainerOptions{Format: "tar"}, storage, false)
 	require.NoError(t, err)
@@ -117,7 +117,7 @@ func TestContainersOfFewSamplesThatAreReadInOrderAreEachReadByATape(t *testing.T
 	}
 }
 
-func TestContainersOfAStoreThatRowsAlternateBetweenAreVerifiedOneByOne(t *testing.T) {
+func TestContainersInAStoreAreVerifiedOneByOneEvenIfRowsAlternate(t *testing.T) {
 	server, storage, stored := alternating(t, 3, 30)
 	out := filepath.Join(t.TempDir(), "index")
 	_, err := Index(t.Context(), IndexConfig{Source: "s3://photos/*.tar", Out: out, Storage: storage, ContainerOptions: ContainerOptions{Format: "tar"}}, NewTracker())
@@ -126,7 +126,7 @@ func TestContainersOfAStoreThatRowsAlternateBetweenAreVerifiedOneByOne(t *testin
 	report, err := Verify(t.Context(), VerifyConfig{Source: out, Storage: storage}, NewTracker())
 	require.NoError(t, err)
 	require.True(t, report.OK, report.Faults)
-	// Of archives this small both ends are all of it, once more each.
+	// Both ends of archives this small are all bytes, once each.
 	require.Equal(t, 3*stored, storage.Counts().Bytes-before)
 
 	file := filepath.Join(server.Dir, "photos", "1.tar")

@@ -11,8 +11,8 @@ import (
 	"github.com/headrace/headrace/internal/catalog"
 )
 
-func TestIndexedFolderHasTheSamplesOfTheListedOneAndTheFingerprintOfThePackedOne(t *testing.T) {
-	emptyWorld(t)
+func TestAnIndexedFolderHasTheListedSamplesAndThePackedFingerprint(t *testing.T) {
+	checkNoLeaks(t)
 	src := testFolder(t, 12)
 	listed := open(t, src)
 	_, p := packed(t, PackConfig{Source: src})
@@ -41,8 +41,8 @@ func TestIndexedFolderHasTheSamplesOfTheListedOneAndTheFingerprintOfThePackedOne
 	require.True(t, r.OK, "%+v", r.Faults)
 }
 
-func TestIndexingAgainReplacesTheOldIndexWhileReadersKeepIt(t *testing.T) {
-	emptyWorld(t)
+func TestIndexingAgainReplacesTheOldIndexAndItsReadersKeepIt(t *testing.T) {
+	checkNoLeaks(t)
 	src := testFolder(t, 6)
 	for n := range 4 {
 		put(t, src, "class 0/more"+string(rune('a'+n))+".jpg", testJPEG(uint64(n)))
@@ -65,8 +65,8 @@ func TestIndexingAgainReplacesTheOldIndexWhileReadersKeepIt(t *testing.T) {
 	}
 }
 
-func TestIndexMayLieElsewhere(t *testing.T) {
-	emptyWorld(t)
+func TestTheIndexOfAFolderMayBeInAnotherDirectory(t *testing.T) {
+	checkNoLeaks(t)
 	src, elsewhere := testFolder(t, 6), filepath.Join(t.TempDir(), "a", "b")
 	s, err := Index(context.Background(), IndexConfig{Source: src, IndexDir: elsewhere}, nil)
 	require.NoError(t, err)

@@ -17,7 +17,7 @@ import (
 	"github.com/headrace/headrace/internal/catalog"
 )
 
-// TestMain lets the test binary be the process that is killed.
+// TestMain lets the test binary run as the process that is killed.
 func TestMain(m *testing.M) {
 	if src := os.Getenv("HEADRACE_KILL_SOURCE"); src != "" {
 		fmt.Println("begin")
@@ -52,8 +52,8 @@ func runAndKill(t *testing.T, src, dst string, after time.Duration) bool {
 	return c.Wait() == nil
 }
 
-// killings is how often a job is killed: as `make stress` says, or else as often as there is time for.
-func killings(short bool) int {
+// repetitions is how often a job is killed: as often as `make stress` says, or 20 times, or 10 in short tests.
+func repetitions(short bool) int {
 	if n, err := strconv.Atoi(os.Getenv("HEADRACE_REPETITIONS")); err == nil {
 		return n
 	}
@@ -63,17 +63,17 @@ func killings(short bool) int {
 	return 20
 }
 
-func TestKilledPackingLeavesNothingThatOpensOrTheWholeDataset(t *testing.T) {
+func TestKilledPackingLeavesTheWholeDatasetOrNothingThatOpens(t *testing.T) {
 	src := testFolder(t, 150)
 	parent := t.TempDir()
 	dst := filepath.Join(parent, "data.hr")
 	whole, s := packed(t, PackConfig{Source: src, ShardBytes: minShardBytes})
 	want := digest(t, whole)
-	begin := time.Now() // how long an undisturbed run takes: the kills hit all of it and a little more
+	begin := time.Now() // measures an undisturbed run, so that the kills are spread over all of it and a little more
 	packed(t, PackConfig{Source: src, ShardBytes: minShardBytes})
 	span := time.Since(begin) * 3 / 2
 	killed, completed := 0, 0
-	for range killings(testing.Short()) {
+	for range repetitions(testing.Short()) {
 		require.NoError(t, os.RemoveAll(dst))
 		if runAndKill(t, src, dst, time.Duration(rand.Int64N(int64(span)))) {
 			completed++
@@ -104,7 +104,7 @@ func TestKilledReplacementLeavesTheOldDatasetOrTheNewOne(t *testing.T) {
 	_, before := packed(t, PackConfig{Source: old, Destination: dst})
 	_, after := packed(t, PackConfig{Source: src})
 	seen := map[string]int{}
-	for range killings(testing.Short()) {
+	for range repetitions(testing.Short()) {
 		runAndKill(t, src, dst, time.Duration(rand.Int64N(int64(100*time.Millisecond))))
 		d, err := catalog.Open(dst, catalog.Options{})
 		require.NoError(t, err)
@@ -128,7 +128,7 @@ func TestKilledIndexingLeavesTheOldIndexOrTheNewOne(t *testing.T) {
 	put(t, src, "class 0/one-more.jpg", testJPEG(7))
 	known := []int64{first.Rows, first.Rows + 1}
 	seen := map[int64]int{}
-	for i := range killings(testing.Short()) {
+	for i := range repetitions(testing.Short()) {
 		runAndKill(t, src, "", time.Duration(rand.Int64N(int64(60*time.Millisecond))))
 		d, err := catalog.Open(src, catalog.Options{})
 		require.NoError(t, err, "kill %d", i)
@@ -139,7 +139,7 @@ func TestKilledIndexingLeavesTheOldIndexOrTheNewOne(t *testing.T) {
 			require.NoError(t, err)
 		}
 		d.Release()
-		if d.Len() == known[1] { // and back, so that each kill has two ends it may reach
+		if d.Len() == known[1] { // go back to the old index, so that each kill can leave either one
 			require.NoError(t, os.Remove(filepath.Join(src, "class 0/one-more.jpg")))
 			_, err := Index(context.Background(), IndexConfig{Source: src}, nil)
 			require.NoError(t, err)

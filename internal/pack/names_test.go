@@ -25,7 +25,7 @@ func keysOf(t testing.TB, d *catalog.Dataset) (keys []string) {
 	return keys
 }
 
-// anyName is a name that a file may have: bytes that are no UTF-8, escapes and pieces of them.
+// anyName makes a file name of bytes that are not UTF-8, of escapes and of parts of escapes.
 func anyName(r *rand.Rand) string {
 	pieces := []string{"\xff", "\xfe", "\xc3", "\xa9", "é", "%", "%FF", "%25", "F", "2", "5", "a", "_", " ", ".", "~", "\n", "雪"}
 	name := ""
@@ -35,8 +35,8 @@ func anyName(r *rand.Rand) string {
 	return name
 }
 
-func TestFilesOfAnyNamesHaveTheSameKeysAndClassesInPlaceAndPackedAndEachItsOwn(t *testing.T) {
-	emptyWorld(t)
+func TestFilesOfAnyNamesHaveTheSameUniqueKeysAndClassesInPlaceAndPacked(t *testing.T) {
+	checkNoLeaks(t)
 	src, r := t.TempDir(), rand.New(rand.NewPCG(7, 7))
 	image := testJPEG(1)
 	for range 150 {
@@ -62,8 +62,8 @@ func TestFilesOfAnyNamesHaveTheSameKeysAndClassesInPlaceAndPackedAndEachItsOwn(t
 	require.True(t, report.OK, "%+v", report.Faults)
 }
 
-func TestAListOfFilesGivesNamesThatAreNoUTF8KeysOfTheirOwn(t *testing.T) {
-	emptyWorld(t)
+func TestNamesInAListOfFilesThatAreNotUTF8GetDifferentKeys(t *testing.T) {
+	checkNoLeaks(t)
 	src, list := t.TempDir(), "path\n"
 	for _, name := range []string{"\xff.jpg", "\xfe.jpg", "%FF.jpg", "a%20b.jpg"} {
 		put(t, src, name, testJPEG(1))
@@ -74,8 +74,8 @@ func TestAListOfFilesGivesNamesThatAreNoUTF8KeysOfTheirOwn(t *testing.T) {
 	require.Equal(t, []string{"%FF", "%FE", "%25FF", "a%20b"}, keysOf(t, open(t, dst)))
 }
 
-func TestAnIndexRefusesANameThatIsNoUTF8BeforeItReadsAFile(t *testing.T) {
-	emptyWorld(t)
+func TestIndexingRefusesANameThatIsNotUTF8BeforeItReadsAFile(t *testing.T) {
+	checkNoLeaks(t)
 	src := t.TempDir()
 	put(t, src, "a/1.jpg", testJPEG(1))
 	put(t, src, "b/\xff.jpg", testJPEG(2))
@@ -88,8 +88,8 @@ func TestAnIndexRefusesANameThatIsNoUTF8BeforeItReadsAFile(t *testing.T) {
 	require.Len(t, entries, 2, "nothing is left in the folder")
 }
 
-func TestAKeyThatItsEscapesMakeTooLongIsRefusedBeforeAnythingIsPacked(t *testing.T) {
-	emptyWorld(t)
+func TestAKeyThatEscapesMakeTooLongIsRefusedBeforeAnythingIsPacked(t *testing.T) {
+	checkNoLeaks(t)
 	src, dst := t.TempDir(), filepath.Join(t.TempDir(), "none")
 	deep := strings.Repeat("/"+strings.Repeat("\xff", 200), 7)
 	put(t, src, "c"+deep+"/a.jpg", testJPEG(1))
@@ -99,12 +99,12 @@ func TestAKeyThatItsEscapesMakeTooLongIsRefusedBeforeAnythingIsPacked(t *testing
 	requireNothing(t, filepath.Dir(dst))
 }
 
-func TestADatasetOfVersion1KeepsTheKeysThatItHolds(t *testing.T) {
-	emptyWorld(t)
+func TestADatasetOfVersion1KeepsItsKeys(t *testing.T) {
+	checkNoLeaks(t)
 	dst := filepath.Join(t.TempDir(), "d.hr")
 	w, err := NewWriter(WriterConfig{Destination: dst, Classes: []string{"d%FF"}})
 	require.NoError(t, err)
-	label, keys := int64(0), []string{"c/%FF", "c/%25FF", "c/a%20b"} // as version 1 wrote them, too
+	label, keys := int64(0), []string{"c/%FF", "c/%25FF", "c/a%20b"} // keys as version 1 wrote them
 	for _, key := range keys {
 		require.NoError(t, w.Add(testJPEG(1), Added{Key: key, Label: &label}))
 	}
@@ -124,7 +124,7 @@ func TestADatasetOfVersion1KeepsTheKeysThatItHolds(t *testing.T) {
 	require.True(t, verify(t, VerifyConfig{Source: dst}).OK)
 }
 
-func TestResultsSayPathsThatAreNoUTF8AsPythonReadsThem(t *testing.T) {
+func TestPathsInResultsThatAreNotUTF8AreWrittenAsPythonReadsThem(t *testing.T) {
 	for want, result := range map[string]any{
 		`"destination":"/d\udcff"`: Summary{Destination: "/d\xff"},
 		`"path":"/d\udcff"`:        Report{Path: "/d\xff"},
@@ -138,8 +138,8 @@ func TestResultsSayPathsThatAreNoUTF8AsPythonReadsThem(t *testing.T) {
 	}
 }
 
-func TestAWriterRefusesAKeyThatIsNoText(t *testing.T) {
-	emptyWorld(t)
+func TestAWriterRefusesAKeyThatIsNotText(t *testing.T) {
+	checkNoLeaks(t)
 	w, err := NewWriter(WriterConfig{Destination: filepath.Join(t.TempDir(), "d.hr")})
 	require.NoError(t, err)
 	defer w.Abort()

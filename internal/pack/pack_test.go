@@ -17,7 +17,7 @@ import (
 )
 
 func TestPackedBytesAreTheSameForAnyNumberOfThreads(t *testing.T) {
-	emptyWorld(t)
+	checkNoLeaks(t)
 	src := testFolder(t, 60)
 	var first string
 	for _, threads := range []int{1, 2, 3, 8} {
@@ -30,8 +30,8 @@ func TestPackedBytesAreTheSameForAnyNumberOfThreads(t *testing.T) {
 	}
 }
 
-func TestEveryRecordIsItsFileAndTarReadsTheShards(t *testing.T) {
-	emptyWorld(t)
+func TestEveryRecordEqualsItsFileAndTarReadsTheShards(t *testing.T) {
+	checkNoLeaks(t)
 	src := testFolder(t, 40)
 	dst, s := packed(t, PackConfig{Source: src, ShardBytes: minShardBytes})
 	listed, d := open(t, src), open(t, dst)
@@ -80,8 +80,8 @@ func TestEveryRecordIsItsFileAndTarReadsTheShards(t *testing.T) {
 	}
 }
 
-func TestFaultyFilesAreKeptCountedAndNamedOrRaisedOnRequest(t *testing.T) {
-	emptyWorld(t)
+func TestFaultyFilesAreKeptAndListedOrAreAnErrorOnRequest(t *testing.T) {
+	checkNoLeaks(t)
 	src := testFolder(t, 6)
 	_, s := packed(t, PackConfig{Source: src})
 	require.EqualValues(t, testFaults, s.Faults.Total)
@@ -102,15 +102,15 @@ func TestFaultyFilesAreKeptCountedAndNamedOrRaisedOnRequest(t *testing.T) {
 	requireNothing(t, filepath.Dir(dst))
 }
 
-// requireNothing requires that a job left no file at all.
+// requireNothing fails the test if a job left any file.
 func requireNothing(t *testing.T, dir string) {
 	entries, err := os.ReadDir(dir)
 	require.NoError(t, err)
 	require.Empty(t, entries)
 }
 
-func TestTwoFilesOfOneKeyAreAnErrorThatNamesBoth(t *testing.T) {
-	emptyWorld(t)
+func TestTwoFilesWithOneKeyAreAnErrorThatNamesBoth(t *testing.T) {
+	checkNoLeaks(t)
 	src := testFolder(t, 3)
 	put(t, src, "class 0/a.jpg", testJPEG(1))
 	put(t, src, "class 0/a.PNG", testPNG())
@@ -123,7 +123,7 @@ func TestTwoFilesOfOneKeyAreAnErrorThatNamesBoth(t *testing.T) {
 }
 
 func TestEmptyFolderAndEmptyClassAreErrorsThatNameThem(t *testing.T) {
-	emptyWorld(t)
+	checkNoLeaks(t)
 	src := t.TempDir()
 	_, err := Pack(context.Background(), PackConfig{Source: src, Destination: filepath.Join(t.TempDir(), "x")}, nil)
 	require.Equal(t, fault.KindEmpty, kindOf(err))
@@ -138,7 +138,7 @@ func TestEmptyFolderAndEmptyClassAreErrorsThatNameThem(t *testing.T) {
 }
 
 func TestMissingFileIsAnErrorThatNamesItAndLeavesNothing(t *testing.T) {
-	emptyWorld(t)
+	checkNoLeaks(t)
 	src := testFolder(t, 3)
 	require.NoError(t, os.Symlink("nowhere.jpg", filepath.Join(src, "class 0", "broken.jpg")))
 	dst := filepath.Join(t.TempDir(), "none")
@@ -149,7 +149,7 @@ func TestMissingFileIsAnErrorThatNamesItAndLeavesNothing(t *testing.T) {
 }
 
 func TestCancelledPackingEndsSoonAndLeavesNothing(t *testing.T) {
-	emptyWorld(t)
+	checkNoLeaks(t)
 	src := testFolder(t, 60)
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -160,7 +160,7 @@ func TestCancelledPackingEndsSoonAndLeavesNothing(t *testing.T) {
 }
 
 func TestFileOverTheRecordLimitIsKeptWithItsVerdict(t *testing.T) {
-	emptyWorld(t)
+	checkNoLeaks(t)
 	src := testFolder(t, 3)
 	put(t, src, "class 0/large.jpg", append(testJPEG(1), make([]byte, 3<<20)...))
 	dst, s := packed(t, PackConfig{Source: src, Options: Options{Limits: limits.Limits{MaxRecordBytes: 1 << 20}}})
@@ -170,8 +170,8 @@ func TestFileOverTheRecordLimitIsKeptWithItsVerdict(t *testing.T) {
 	require.True(t, r.OK, "%+v", r.Faults)
 }
 
-func TestDestinationIsReplacedOnRequestOnlyAndOnlyWhereItIsADataset(t *testing.T) {
-	emptyWorld(t)
+func TestADestinationIsReplacedOnlyOnRequestAndOnlyIfItIsADataset(t *testing.T) {
+	checkNoLeaks(t)
 	a, b := testFolder(t, 3), testFolder(t, 9)
 	dst, first := packed(t, PackConfig{Source: a})
 	_, err := Pack(context.Background(), PackConfig{Source: b, Destination: dst}, nil)
@@ -189,8 +189,8 @@ func TestDestinationIsReplacedOnRequestOnlyAndOnlyWhereItIsADataset(t *testing.T
 	require.ErrorContains(t, err, "thesis.tex")
 }
 
-func TestAJobOfMoreThreadsThanALoaderMayHaveIsRefusedBeforeAnyWork(t *testing.T) {
-	emptyWorld(t)
+func TestAJobWithMoreThreadsThanALoaderMayHaveIsRefusedBeforeAnyWork(t *testing.T) {
+	checkNoLeaks(t)
 	src := testFolder(t, 10)
 	dst, _ := packed(t, PackConfig{Source: src})
 	ctx, track := context.Background(), &Tracker{}

@@ -11,8 +11,8 @@ import (
 	"github.com/headrace/headrace/internal/limits"
 )
 
-func TestPixelsOverTheRecordLimitHaveThatVerdictAndTheirBytes(t *testing.T) {
-	emptyWorld(t)
+func TestPixelsOverTheRecordLimitAreKeptWithThatVerdict(t *testing.T) {
+	checkNoLeaks(t)
 	const source = "../scan/testdata/pixels.lmdb" // of 1,800, 1,890, 1,980 and 690 bytes
 	limited := Options{Limits: limits.Limits{MaxRecordBytes: 1950}}
 	for _, in := range []string{"index", "shards"} {

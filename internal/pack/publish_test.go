@@ -14,7 +14,7 @@ import (
 	"github.com/headrace/headrace/internal/inject"
 )
 
-// published is what a child says of a job whose last steps failed.
+// published is what a child process answers about a job whose last steps failed.
 type published struct {
 	Error    string
 	Warnings []string
@@ -56,7 +56,7 @@ func namesIn(t *testing.T, dir string) (names []string) {
 	return names
 }
 
-func TestAPackingWhoseNameCannotBeSyncedIsAnErrorThatLeavesWhatWasThere(t *testing.T) {
+func TestAPackingWhoseDirectoryCannotBeSyncedIsAnErrorAndChangesNothing(t *testing.T) {
 	src, parent := testFolder(t, 6), t.TempDir()
 	dst := filepath.Join(parent, "data.hr")
 	failing := "path=" + parent + ";fsync:error=EIO"
@@ -76,7 +76,7 @@ func TestAPackingWhoseNameCannotBeSyncedIsAnErrorThatLeavesWhatWasThere(t *testi
 	require.Equal(t, before.Fingerprint, d.Fingerprint())
 }
 
-func TestADatasetThatCannotBePutBackIsKeptUnderAnotherName(t *testing.T) {
+func TestAnOldDatasetThatCannotBePutBackIsKeptUnderAnotherName(t *testing.T) {
 	src, parent := testFolder(t, 6), t.TempDir()
 	dst := filepath.Join(parent, "data.hr")
 	before, err := Pack(context.Background(), PackConfig{Source: src, Destination: dst}, nil)
@@ -90,7 +90,7 @@ func TestADatasetThatCannotBePutBackIsKeptUnderAnotherName(t *testing.T) {
 	require.Equal(t, "data.hr", names[0])
 	kept := filepath.Join(parent, names[1])
 	require.Contains(t, p.Error, "not taken away again; the old one is "+kept+": input/output error")
-	require.Contains(t, kept, dst+".old-", "the next packing does not take it for the rest of a dead one")
+	require.Contains(t, kept, dst+".old-", "the next packing must not take it for what a killed one left")
 	for path, rows := range map[string]int64{dst: before.Rows + 1, kept: before.Rows} {
 		d, err := catalog.Open(path, catalog.Options{})
 		require.NoError(t, err)
@@ -102,7 +102,7 @@ func TestADatasetThatCannotBePutBackIsKeptUnderAnotherName(t *testing.T) {
 	require.Equal(t, names, namesIn(t, parent))
 }
 
-func TestAnIndexWhoseManifestCannotBeNamedLeavesNoFile(t *testing.T) {
+func TestAnIndexWhoseManifestCannotBeRenamedLeavesNoFile(t *testing.T) {
 	src := testFolder(t, 6)
 	manifest := filepath.Join(src, catalog.ManifestName)
 	before := namesIn(t, src)
@@ -111,7 +111,7 @@ func TestAnIndexWhoseManifestCannotBeNamedLeavesNoFile(t *testing.T) {
 	require.Equal(t, before, namesIn(t, src))
 }
 
-func TestAnIndexThatCannotBePutInThePlaceOfADamagedManifestLeavesTheOldIndexAsItWas(t *testing.T) {
+func TestAnIndexThatCannotReplaceADamagedManifestLeavesTheOldIndex(t *testing.T) {
 	src := testFolder(t, 6)
 	old, err := Index(context.Background(), IndexConfig{Source: src}, nil)
 	require.NoError(t, err)
@@ -124,7 +124,7 @@ func TestAnIndexThatCannotBePutInThePlaceOfADamagedManifestLeavesTheOldIndexAsIt
 	p := publishing(t, "index", src, "", "path="+manifest+";rename,renameat,renameat2:error=EBUSY")
 	require.Contains(t, p.Error, manifest+": cannot put the index in its place")
 	require.Equal(t, files, namesIn(t, src))
-	// Whoever has the manifest still puts it back.
+	// A user who still has the manifest can put it back.
 	require.NoError(t, os.WriteFile(manifest, whole, 0o600))
 	d, err := catalog.Open(src, catalog.Options{})
 	require.NoError(t, err)
@@ -134,7 +134,7 @@ func TestAnIndexThatCannotBePutInThePlaceOfADamagedManifestLeavesTheOldIndexAsIt
 	require.NoError(t, err)
 }
 
-func TestAnIndexThatIsInForceAndCannotBeSyncedIsWarnedOfAndLeavesTheOldOne(t *testing.T) {
+func TestAnIndexInForceThatCannotBeSyncedIsAWarningAndLeavesTheOldFiles(t *testing.T) {
 	src := testFolder(t, 6)
 	old, err := Index(context.Background(), IndexConfig{Source: src}, nil)
 	require.NoError(t, err)

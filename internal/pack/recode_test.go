@@ -33,7 +33,7 @@ func bytesOf(t *testing.T, d *catalog.Dataset, i int64) []byte {
 }
 
 func TestReencodedDatasetsAreTheSameForAnyNumberOfThreads(t *testing.T) {
-	emptyWorld(t)
+	checkNoLeaks(t)
 	src := testFolder(t, 60)
 	var first string
 	for _, threads := range []int{1, 2, 8} {
@@ -50,8 +50,8 @@ func TestReencodedDatasetsAreTheSameForAnyNumberOfThreads(t *testing.T) {
 	}
 }
 
-func TestRawDatasetsAreTheSameForAnyNumberOfThreadsAndSayWhatTheyCost(t *testing.T) {
-	emptyWorld(t)
+func TestRawDatasetsAreTheSameForAnyNumberOfThreadsAndReportTheirBytes(t *testing.T) {
+	checkNoLeaks(t)
 	src := testFolder(t, 60)
 	var first string
 	for _, threads := range []int{1, 8} {
@@ -59,7 +59,7 @@ func TestRawDatasetsAreTheSameForAnyNumberOfThreadsAndSayWhatTheyCost(t *testing
 			Options: Options{Threads: threads}, RecodeOptions: RecodeOptions{Resize: number(24), Raw: true}})
 		require.Equal(t, "resize 24, raw", s.Lossy)
 		require.Equal(t, s.Rows-testFaults, s.Raw.Images)
-		require.Less(t, s.Reencoded, s.Raw.Images, "small images lose nothing")
+		require.Less(t, s.Reencoded, s.Raw.Images, "small images are not resized")
 		d := open(t, dst)
 		var bytes int64
 		for i := range d.Len() {
@@ -79,8 +79,8 @@ func TestRawDatasetsAreTheSameForAnyNumberOfThreadsAndSayWhatTheyCost(t *testing
 	}
 }
 
-func TestAPNGEncodedAnewIsAMemberNamedJPG(t *testing.T) {
-	emptyWorld(t)
+func TestAReencodedPNGIsAMemberNamedJPG(t *testing.T) {
+	checkNoLeaks(t)
 	src := t.TempDir()
 	picture := image.NewNRGBA(image.Rect(0, 0, 90, 60))
 	for i := range picture.Pix {
@@ -106,8 +106,8 @@ func TestAPNGEncodedAnewIsAMemberNamedJPG(t *testing.T) {
 	require.Contains(t, string(shard), "a/small.png\x00")
 }
 
-func TestAnImageThatWouldExceedTheRecordLimitKeepsItsBytes(t *testing.T) {
-	emptyWorld(t)
+func TestAnImageThatReencodingWouldMakeTooLargeKeepsItsBytes(t *testing.T) {
+	checkNoLeaks(t)
 	src := t.TempDir()
 	data := testJPEG(7)
 	put(t, src, "a/a.jpg", data)
@@ -121,7 +121,7 @@ func TestAnImageThatWouldExceedTheRecordLimitKeepsItsBytes(t *testing.T) {
 	}
 }
 
-func TestImpossibleRecodingIsRefusedByName(t *testing.T) {
+func TestTheRefusalOfImpossibleRecodingNamesTheOption(t *testing.T) {
 	src := testFolder(t, 1)
 	for want, options := range map[string]RecodeOptions{
 		"resize is 0 (expected 1 to 65500)":     {Resize: number(0)},

@@ -15,7 +15,7 @@ import (
 )
 
 func TestPackingTwiceWithAnyNumberOfThreadsGivesTheSameSeekFile(t *testing.T) {
-	emptyWorld(t)
+	checkNoLeaks(t)
 	src := testFolder(t, 40)
 	var first []byte
 	for _, threads := range []int{1, 2, 5} {
@@ -29,7 +29,7 @@ func TestPackingTwiceWithAnyNumberOfThreadsGivesTheSameSeekFile(t *testing.T) {
 		}
 		require.Equal(t, first, seek, "%d threads", threads)
 	}
-	// A folder indexed in place has the same file, for it has the same images.
+	// A folder indexed in place has the same seek file, because it has the same images.
 	_, err := Index(context.Background(), IndexConfig{Source: src}, nil)
 	require.NoError(t, err)
 	seek, err := os.ReadFile(filepath.Join(src, catalog.SeekFileName(0)))
@@ -37,8 +37,8 @@ func TestPackingTwiceWithAnyNumberOfThreadsGivesTheSameSeekFile(t *testing.T) {
 	require.Equal(t, first, seek)
 }
 
-func TestGoodJPEGsHaveSeekPointsAndNothingElseHas(t *testing.T) {
-	emptyWorld(t)
+func TestGoodJPEGsAndNoOtherFilesHaveSeekPoints(t *testing.T) {
+	checkNoLeaks(t)
 	dst, _ := packed(t, PackConfig{Source: testFolder(t, 12)})
 	d := open(t, dst)
 	for i := range d.Len() {
@@ -50,8 +50,8 @@ func TestGoodJPEGsHaveSeekPointsAndNothingElseHas(t *testing.T) {
 	require.EqualValues(t, 12, d.Manifest().Seek.Samples)
 }
 
-func TestNoSeekLeavesSeekPointsOutAndChangesNothingElse(t *testing.T) {
-	emptyWorld(t)
+func TestNoSeekLeavesOutTheSeekPointsAndChangesNothingElse(t *testing.T) {
+	checkNoLeaks(t)
 	src := testFolder(t, 6)
 	with, a := packed(t, PackConfig{Source: src})
 	without, b := packed(t, PackConfig{Source: src, SeekOptions: SeekOptions{NoSeek: true}})
@@ -76,8 +76,8 @@ func TestNoSeekLeavesSeekPointsOutAndChangesNothingElse(t *testing.T) {
 	require.True(t, verify(t, VerifyConfig{Source: src}).OK)
 }
 
-func TestDatasetWithoutAnyJPEGHasNoSeekFile(t *testing.T) {
-	emptyWorld(t)
+func TestADatasetWithoutJPEGsHasNoSeekFile(t *testing.T) {
+	checkNoLeaks(t)
 	src := t.TempDir()
 	put(t, src, "a/x.png", testPNG())
 	dst, s := packed(t, PackConfig{Source: src})
@@ -86,7 +86,7 @@ func TestDatasetWithoutAnyJPEGHasNoSeekFile(t *testing.T) {
 	require.True(t, verify(t, VerifyConfig{Source: dst}).OK)
 }
 
-// reseal writes seek file and index of a packed dataset anew, as an attacker would: the checksum is
+// reseal writes seek file and index of a packed dataset again, as an attacker would: the checksums are
 // right whatever edit does to a record.
 func reseal(t *testing.T, dir string, edit func(i int64, record []byte) []byte) {
 	d, err := catalog.Open(dir, catalog.Options{})
@@ -120,8 +120,8 @@ func reseal(t *testing.T, dir string, edit func(i int64, record []byte) []byte) 
 	require.NoError(t, os.WriteFile(filepath.Join(dir, catalog.ManifestName), text, 0o644))
 }
 
-func TestVerifyFindsWrongSeekPointsBehindRightChecksums(t *testing.T) {
-	emptyWorld(t)
+func TestVerifyFindsWrongSeekPointsWhoseChecksumIsRight(t *testing.T) {
+	checkNoLeaks(t)
 	dst, _ := packed(t, PackConfig{Source: testFolder(t, 6)})
 	reseal(t, dst, func(_ int64, record []byte) []byte { return record })
 	require.True(t, verify(t, VerifyConfig{Source: dst}).OK)
@@ -133,7 +133,8 @@ func TestVerifyFindsWrongSeekPointsBehindRightChecksums(t *testing.T) {
 	d.Release()
 	require.Positive(t, place.Seek.Length)
 	for at := range place.Seek.Length {
-		if at == stepAt { // one point a row, as small images have it, is right for any step over their width
+		// Small images have one point in each row, which is right for any step larger than their width.
+		if at == stepAt {
 			continue
 		}
 		flip := func(i int64, record []byte) []byte {
@@ -171,7 +172,7 @@ func TestVerifyFindsWrongSeekPointsBehindRightChecksums(t *testing.T) {
 }
 
 func TestVerifyNamesTheRecordWhoseSeekPointsWereAltered(t *testing.T) {
-	emptyWorld(t)
+	checkNoLeaks(t)
 	dst, _ := packed(t, PackConfig{Source: testFolder(t, 9)})
 	d := open(t, dst)
 	for i := range d.Len() {
@@ -190,8 +191,8 @@ func TestVerifyNamesTheRecordWhoseSeekPointsWereAltered(t *testing.T) {
 	}
 }
 
-func TestReaderKeepsItsSeekPointsWhenTheFolderIsIndexedAnew(t *testing.T) {
-	emptyWorld(t)
+func TestAReaderKeepsItsSeekPointsWhenTheFolderIsIndexedAgain(t *testing.T) {
+	checkNoLeaks(t)
 	src := testFolder(t, 6)
 	_, err := Index(context.Background(), IndexConfig{Source: src}, nil)
 	require.NoError(t, err)

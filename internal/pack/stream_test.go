@@ -40,8 +40,8 @@ func cachedBytes(t *testing.T, path string) int64 {
 	return n
 }
 
-// letsGo reports whether the file system of dir drops pages when asked: one in memory cannot.
-func letsGo(t *testing.T, dir string) bool {
+// dropsPages reports whether the file system of dir drops pages when asked. A file system in memory cannot.
+func dropsPages(t *testing.T, dir string) bool {
 	path := filepath.Join(dir, "control")
 	require.NoError(t, os.WriteFile(path, make([]byte, 1<<20), 0o644))
 	f, err := os.Open(path)
@@ -52,8 +52,8 @@ func letsGo(t *testing.T, dir string) bool {
 	return cachedBytes(t, path) == 0
 }
 
-func TestAShardLargerThanItsWindowsIsWholeAndNotLeftInThePageCache(t *testing.T) {
-	emptyWorld(t)
+func TestALongShardIsWholeAndIsNotLeftInThePageCache(t *testing.T) {
+	checkNoLeaks(t)
 	src, r := t.TempDir(), rand.NewChaCha8([32]byte{})
 	for i := range 12 {
 		image := append(fmt.Appendf(nil, "P6\n1000 %d\n255\n", 1000+i), make([]byte, 3000*(1000+i))...)
@@ -86,14 +86,14 @@ func TestAShardLargerThanItsWindowsIsWholeAndNotLeftInThePageCache(t *testing.T)
 	}
 	require.Equal(t, 12, images)
 
-	if !letsGo(t, filepath.Dir(dst)) {
+	if !dropsPages(t, filepath.Dir(dst)) {
 		t.Skip("the file system of temporary files keeps them in memory")
 	}
 	require.LessOrEqual(t, cached, int64(3*windowBytes))
 }
 
-func TestWhereNothingCanBeSentToADiskAStreamIsWrittenAllTheSame(t *testing.T) {
-	emptyWorld(t)
+func TestAStreamIsWrittenWhereSyncFileRangeIsUnsupported(t *testing.T) {
+	checkNoLeaks(t)
 	out, in, err := os.Pipe()
 	require.NoError(t, err)
 	defer out.Close()

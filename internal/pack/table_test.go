@@ -25,8 +25,8 @@ func tableFolder(t *testing.T) string {
 }
 
 // Hugging Face's ImageFolder has a list beside its images, whose column of paths is called file_name.
-func TestAListOfHuggingFacesImageFolderIsPackedAsItStands(t *testing.T) {
-	emptyWorld(t)
+func TestAListFromHuggingFacesImageFolderIsPackedUnchanged(t *testing.T) {
+	checkNoLeaks(t)
 	root := tableFolder(t)
 	put(t, root, "metadata.csv", []byte("file_name,label,text\nimg/b.jpg,2,one\nimg/a.jpg,0,two\n"))
 	put(t, root, "metadata.jsonl", []byte(`{"file_name": "img/b.jpg", "label": 2, "text": "one", "score": 1, "box": [1, 2.5], "ok": true}
@@ -74,8 +74,8 @@ func manyMembers() string {
 	return b.String() + "}"
 }
 
-func TestAMistakeInJSONLinesIsNamedWithItsLine(t *testing.T) {
-	emptyWorld(t)
+func TestAMistakeInJSONLinesIsReportedWithItsLine(t *testing.T) {
+	checkNoLeaks(t)
 	root := tableFolder(t)
 	good := `{"path": "img/a.jpg", "label": 1}` + "\n"
 	for name, c := range map[string]struct{ text, want string }{
@@ -102,7 +102,7 @@ func TestAMistakeInJSONLinesIsNamedWithItsLine(t *testing.T) {
 }
 
 func TestAByteOrderMarkBeforeJSONLinesIsSkipped(t *testing.T) {
-	emptyWorld(t)
+	checkNoLeaks(t)
 	root := tableFolder(t)
 	put(t, root, "list.jsonl", []byte("\xef\xbb\xbf{\"path\": \"img/b.jpg\", \"label\": 2}\n"))
 	dst, _ := packed(t, PackConfig{Source: filepath.Join(root, "list.jsonl")})
@@ -111,8 +111,8 @@ func TestAByteOrderMarkBeforeJSONLinesIsSkipped(t *testing.T) {
 	require.EqualValues(t, 2, s.Label)
 }
 
-func TestOfAMemberThatStandsTwiceInAJSONLineTheLastHoldsAlone(t *testing.T) {
-	emptyWorld(t)
+func TestOfTwoMembersOfOneNameInAJSONLineOnlyTheLastCounts(t *testing.T) {
+	checkNoLeaks(t)
 	root := tableFolder(t)
 	put(t, root, "list.ndjson", []byte(`{"gap": 1, "null": 1, "path": "img/z.jpg", "gap": 2, "text": "one", "path": "img/a.jpg", "null": null, "text": 7}
 {"path": "img/b.jpg", "null": 3, "text": 8}
@@ -129,8 +129,8 @@ func TestOfAMemberThatStandsTwiceInAJSONLineTheLastHoldsAlone(t *testing.T) {
 	}
 }
 
-func TestCSVManifestGivesLabelsByNameAndTypedFields(t *testing.T) {
-	emptyWorld(t)
+func TestACSVListOfFilesGivesLabelsByNameAndTypedFields(t *testing.T) {
+	checkNoLeaks(t)
 	root := tableFolder(t)
 	put(t, root, "list.csv", []byte("\xef\xbb\xbfpath,label,age,score,note\nimg/b.jpg,zebra,1,0.5,\"x, y\"\n./img/a.jpg,ant,-2,,007\n"+
 		filepath.Join(root, "img/c.png")+",zebra,3,1e3,\n"))
@@ -163,8 +163,8 @@ func TestCSVManifestGivesLabelsByNameAndTypedFields(t *testing.T) {
 	require.True(t, verify(t, VerifyConfig{Source: dst}).OK)
 }
 
-func TestCSVManifestErrorsNameFileRowAndReason(t *testing.T) {
-	emptyWorld(t)
+func TestErrorsInACSVListOfFilesNameFileRowAndReason(t *testing.T) {
+	checkNoLeaks(t)
 	root := tableFolder(t)
 	for text, want := range map[string]struct {
 		kind fault.Kind
@@ -195,11 +195,11 @@ func TestCSVManifestErrorsNameFileRowAndReason(t *testing.T) {
 	}
 }
 
-func TestAClassThatWasWrittenIntoTheManifestBetweenTheTwoPassesIsAnErrorAndNotAnotherClass(t *testing.T) {
-	emptyWorld(t)
+func TestAClassThatIsNewInTheSecondPassOverAListOfFilesIsAnError(t *testing.T) {
+	checkNoLeaks(t)
 	root := tableFolder(t)
 	rows := "path,label,key\n"
-	for i := range 20000 { // more than a reader holds ahead
+	for i := range 20000 { // more than a reader buffers
 		rows += fmt.Sprintf("img/a.jpg,ant,%d\n", i)
 	}
 	path := filepath.Join(root, "list.csv")
@@ -217,8 +217,8 @@ func TestAClassThatWasWrittenIntoTheManifestBetweenTheTwoPassesIsAnErrorAndNotAn
 	require.ErrorContains(t, err, `the label is "fly", which was not there when the list of files was first read`)
 }
 
-func TestWholeNumbersBeyond64BitsStayTextUnlessTheirColumnMeasures(t *testing.T) {
-	emptyWorld(t)
+func TestIntegersBeyond64BitsStayTextUnlessTheirColumnHasFractions(t *testing.T) {
+	checkNoLeaks(t)
 	root := tableFolder(t)
 	put(t, root, "list.csv", []byte("path,id,hash,area\nimg/a.jpg,9223372036854775807,18446744073709551615,18446744073709551615\nimg/b.jpg,1,7,0.5\n"))
 	dst, _ := packed(t, PackConfig{Source: filepath.Join(root, "list.csv")})
@@ -231,7 +231,7 @@ func TestWholeNumbersBeyond64BitsStayTextUnlessTheirColumnMeasures(t *testing.T)
 }
 
 func TestAManifestThatIsAFIFOIsRefusedAndNotWaitedFor(t *testing.T) {
-	emptyWorld(t)
+	checkNoLeaks(t)
 	for _, name := range []string{"list.csv", "list.jsonl", "list.parquet"} {
 		list := filepath.Join(t.TempDir(), name)
 		require.NoError(t, unix.Mkfifo(list, 0o600))
@@ -240,8 +240,8 @@ func TestAManifestThatIsAFIFOIsRefusedAndNotWaitedFor(t *testing.T) {
 	}
 }
 
-func TestAFileThatIsMissingIsNamedWithTheRowOfTheManifestThatNamesIt(t *testing.T) {
-	emptyWorld(t)
+func TestTheErrorOfAMissingFileNamesItsRowInTheListOfFiles(t *testing.T) {
+	checkNoLeaks(t)
 	root := tableFolder(t)
 	type parquetRow struct {
 		Path string `parquet:"path"`
@@ -260,8 +260,8 @@ func TestAFileThatIsMissingIsNamedWithTheRowOfTheManifestThatNamesIt(t *testing.
 	}
 }
 
-func TestAManifestWithoutLabelsGivesUnlabelledSamples(t *testing.T) {
-	emptyWorld(t)
+func TestAListOfFilesWithoutLabelsGivesUnlabelledSamples(t *testing.T) {
+	checkNoLeaks(t)
 	root := tableFolder(t)
 	put(t, root, "list.csv", []byte("path,score\nimg/a.jpg,1\nimg/b.jpg,2\n"))
 	dst, s := packed(t, PackConfig{Source: filepath.Join(root, "list.csv")})
@@ -273,7 +273,7 @@ func TestAManifestWithoutLabelsGivesUnlabelledSamples(t *testing.T) {
 		require.EqualValues(t, catalog.NoLabel, s.Label)
 	}
 	require.True(t, verify(t, VerifyConfig{Source: dst}).OK)
-	// One row may be without a label as well, and then has no member in the shard that says one.
+	// A single row may lack a label, too. It then has no label member in the shard.
 	put(t, root, "list.csv", []byte("path,label\nimg/a.jpg,3\nimg/b.jpg,-1\n"))
 	some, _ := packed(t, PackConfig{Source: filepath.Join(root, "list.csv")})
 	second, err := open(t, some).Sample(1)
@@ -283,15 +283,15 @@ func TestAManifestWithoutLabelsGivesUnlabelledSamples(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 1, strings.Count(string(shard), ".cls\x00"))
 	require.True(t, verify(t, VerifyConfig{Source: some}).OK)
-	// A column that was asked for by name and is not there is a mistake, not unlabelled data.
+	// A missing column that was asked for by name is an error, and does not mean unlabelled data.
 	put(t, root, "list.csv", []byte("path,score\nimg/a.jpg,1\n"))
 	_, err = Pack(context.Background(), PackConfig{Source: filepath.Join(root, "list.csv"), LabelColumn: "class",
 		Destination: filepath.Join(t.TempDir(), "x")}, nil)
 	require.ErrorContains(t, err, `no column "class"`)
 }
 
-func TestPathsThatGoUpGetKeysThatDoNotAndStayApart(t *testing.T) {
-	emptyWorld(t)
+func TestPathsWithParentFoldersGetDistinctKeysWithoutThem(t *testing.T) {
+	checkNoLeaks(t)
 	root := tableFolder(t)
 	put(t, root, "lists/img/a.jpg", testJPEG(7))
 	put(t, root, "lists/list.csv", []byte("path\n../img/a.jpg\nimg/a.jpg\n./sub/../../img/b.jpg\n"+filepath.Join(root, "lists")+"/../img/c.png\n"))
@@ -306,8 +306,8 @@ func TestPathsThatGoUpGetKeysThatDoNotAndStayApart(t *testing.T) {
 	require.True(t, verify(t, VerifyConfig{Source: dst}).OK)
 }
 
-func TestParquetManifestGivesTheSameTypesAsItsColumns(t *testing.T) {
-	emptyWorld(t)
+func TestAParquetListOfFilesGivesTheTypesOfItsColumns(t *testing.T) {
+	checkNoLeaks(t)
 	root := tableFolder(t)
 	type row struct {
 		File  string    `parquet:"file"`
@@ -347,7 +347,7 @@ func TestParquetManifestGivesTheSameTypesAsItsColumns(t *testing.T) {
 	}
 }
 
-func TestAParquetListThatCannotBeReadIsAnErrorOfTheDisk(t *testing.T) {
+func TestAParquetListThatCannotBeReadIsAnIOError(t *testing.T) {
 	type row struct {
 		Path string `parquet:"path"`
 	}

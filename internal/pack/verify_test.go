@@ -28,8 +28,8 @@ func change(t testing.TB, path string, edit func([]byte) []byte) {
 	require.NoError(t, os.WriteFile(path, edit(data), 0o644))
 }
 
-func TestWholeDatasetIsFoundWholeAlsoWhenDecoded(t *testing.T) {
-	emptyWorld(t)
+func TestVerifyFindsNoFaultInAnUndamagedDataset(t *testing.T) {
+	checkNoLeaks(t)
 	dst, s := packed(t, PackConfig{Source: testFolder(t, 30), ShardBytes: minShardBytes})
 	r := verify(t, VerifyConfig{Source: dst, Decode: true})
 	require.True(t, r.OK, "%+v", r.Faults)
@@ -37,8 +37,8 @@ func TestWholeDatasetIsFoundWholeAlsoWhenDecoded(t *testing.T) {
 	require.Equal(t, s.Rows, r.Rows)
 }
 
-func TestEveryFlippedBitOfAnyFileIsFound(t *testing.T) {
-	emptyWorld(t)
+func TestVerifyFindsEveryFlippedBitOfAnyFile(t *testing.T) {
+	checkNoLeaks(t)
 	src := testFolder(t, 8)
 	clean, _ := packed(t, PackConfig{Source: src, ShardBytes: minShardBytes})
 	entries, err := os.ReadDir(clean)
@@ -63,8 +63,8 @@ func TestEveryFlippedBitOfAnyFileIsFound(t *testing.T) {
 	}
 }
 
-// unusedTarByte reports whether a byte of a shard is padding after a content or after the end: no
-// reader looks there, so no checksum covers it.
+// unusedTarByte reports whether a byte of a shard is padding, after a member's content or after the end. No
+// reader reads it, so no checksum covers it.
 func unusedTarByte(t testing.TB, dir, name string, shard []byte, at int) bool {
 	if filepath.Ext(name) != ".tar" {
 		return false
@@ -94,8 +94,8 @@ func unusedTarByte(t testing.TB, dir, name string, shard []byte, at int) bool {
 	return !used[at]
 }
 
-func TestFaultsNameShardRecordOffsetExpectedAndFound(t *testing.T) {
-	emptyWorld(t)
+func TestAFaultNamesShardRecordOffsetExpectedAndFound(t *testing.T) {
+	checkNoLeaks(t)
 	src := testFolder(t, 30)
 	dst, _ := packed(t, PackConfig{Source: src, ShardBytes: minShardBytes})
 	d := open(t, dst)
@@ -118,8 +118,8 @@ func TestFaultsNameShardRecordOffsetExpectedAndFound(t *testing.T) {
 	require.NotEqual(t, p.Expected, p.Found)
 }
 
-func TestCutSwappedAndMissingShardsAreFound(t *testing.T) {
-	emptyWorld(t)
+func TestVerifyFindsCutSwappedAndMissingShards(t *testing.T) {
+	checkNoLeaks(t)
 	src := testFolder(t, 60)
 	for name, damage := range map[string]func(a, b string){
 		"cut":     func(a, _ string) { change(t, a, func(d []byte) []byte { return d[:len(d)/2] }) },
@@ -146,8 +146,8 @@ func TestCutSwappedAndMissingShardsAreFound(t *testing.T) {
 	}
 }
 
-func TestSwappedLabelIsFound(t *testing.T) {
-	emptyWorld(t)
+func TestVerifyFindsAChangedLabel(t *testing.T) {
+	checkNoLeaks(t)
 	dst, _ := packed(t, PackConfig{Source: testFolder(t, 6)})
 	d := open(t, dst)
 	s, err := d.Sample(2)
@@ -160,20 +160,20 @@ func TestSwappedLabelIsFound(t *testing.T) {
 	require.Contains(t, r.Faults.Listed[0].Text, "label")
 }
 
-// labelAt is where the label's member of a record begins in its shard: behind the image, in blocks of 512 bytes, a header
-// and a block of content.
+// labelAt is where the label's member of a record begins in its shard: after the image, which ends at a multiple of
+// 512 bytes. The member is a header and a block of content.
 func labelAt(t testing.TB, d *catalog.Dataset, record int64) int64 {
 	s, err := d.Sample(record)
 	require.NoError(t, err)
 	return (s.Offset + s.Length + 511) / 512 * 512
 }
 
-func TestALabelThatStandsBeforeTheImagesOfAShardIsFound(t *testing.T) {
-	emptyWorld(t)
+func TestVerifyFindsALabelBeforeTheImagesOfAShard(t *testing.T) {
+	checkNoLeaks(t)
 	dst, s := packed(t, PackConfig{Source: testFolder(t, 60), ShardBytes: minShardBytes})
 	require.Greater(t, s.Shards, 1)
 	d := open(t, dst)
-	// The label of the shard before, so that it is one that its last row has.
+	// The label comes from the shard before, whose last row has it.
 	at := labelAt(t, d, d.Shards()[0].Rows-1)
 	first, err := os.ReadFile(d.ShardPath(0))
 	require.NoError(t, err)
@@ -181,11 +181,11 @@ func TestALabelThatStandsBeforeTheImagesOfAShardIsFound(t *testing.T) {
 	require.Contains(t, texts(verify(t, VerifyConfig{Source: dst})), "a label without an image before it")
 }
 
-func TestALabelThatIsMissingInAShardIsFound(t *testing.T) {
-	emptyWorld(t)
+func TestVerifyFindsAMissingLabelInAShard(t *testing.T) {
+	checkNoLeaks(t)
 	dst, _ := packed(t, PackConfig{Source: testFolder(t, 6)})
 	d := open(t, dst)
-	// Of the last record, behind whose label nothing stands that would move.
+	// It is the label of the last record, because after others something would have to move.
 	last := d.Len() - 1
 	at := labelAt(t, d, last)
 	change(t, d.ShardPath(0), func(b []byte) []byte { clear(b[at : at+1024]); return b })
@@ -202,8 +202,8 @@ func texts(r Report) (all []string) {
 	return all
 }
 
-func TestChangedFilesOfAnIndexedFolderAreFound(t *testing.T) {
-	emptyWorld(t)
+func TestVerifyFindsChangedFilesOfAnIndexedFolder(t *testing.T) {
+	checkNoLeaks(t)
 	src := testFolder(t, 12)
 	_, err := Index(context.Background(), IndexConfig{Source: src}, nil)
 	require.NoError(t, err)
@@ -221,14 +221,14 @@ func TestChangedFilesOfAnIndexedFolderAreFound(t *testing.T) {
 	for _, p := range verify(t, VerifyConfig{Source: src}).Faults.Listed {
 		found[p.Record] = p.Text
 	}
-	require.Len(t, found, 3, "a file of another time alone is as it was indexed")
+	require.Len(t, found, 3, "a file of which only the time changed is no fault")
 	require.Contains(t, found[1], "CRC")
 	require.Contains(t, found[2], "size")
 	require.Contains(t, found[3], "cannot be read")
 }
 
-func TestSamplesThatWereFaultyWhenPackedAreListedApartAndAreNoFault(t *testing.T) {
-	emptyWorld(t)
+func TestSamplesThatWereFaultyWhenPackedAreListedSeparatelyAndAreNoFault(t *testing.T) {
+	checkNoLeaks(t)
 	src := testFolder(t, 12)
 	dst, made := packed(t, PackConfig{Source: src, ShardBytes: minShardBytes})
 	require.EqualValues(t, testFaults, made.Faults.Total)
@@ -237,7 +237,7 @@ func TestSamplesThatWereFaultyWhenPackedAreListedApartAndAreNoFault(t *testing.T
 	require.NoError(t, err)
 	for _, c := range []VerifyConfig{{Source: dst}, {Source: dst, Decode: true}, {Source: src, IndexDir: indexed}} {
 		r := verify(t, c)
-		require.True(t, r.OK, "the bytes are as they were packed: %+v", r.Faults)
+		require.True(t, r.OK, "the bytes are those that were packed: %+v", r.Faults)
 		require.EqualValues(t, testFaults, r.KnownFaults)
 		require.Len(t, r.Known, testFaults)
 		for n, p := range r.Known {
@@ -259,11 +259,11 @@ func TestSamplesThatWereFaultyWhenPackedAreListedApartAndAreNoFault(t *testing.T
 	dst, _ = packed(t, PackConfig{Source: clean})
 	r := verify(t, VerifyConfig{Source: dst})
 	require.Zero(t, r.KnownFaults)
-	require.NotNil(t, r.Known, "JSON would say null")
+	require.NotNil(t, r.Known, "JSON would have null instead of a list")
 }
 
-func TestAFaultySampleWhoseBytesChangedSinceIsAFault(t *testing.T) {
-	emptyWorld(t)
+func TestAFaultySampleWhoseBytesChangedSincePackingIsAFault(t *testing.T) {
+	checkNoLeaks(t)
 	dst, _ := packed(t, PackConfig{Source: testFolder(t, 3)})
 	known := verify(t, VerifyConfig{Source: dst}).Known
 	require.NotEmpty(t, known)

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestHashesOfMDSAreThoseThatTheirAuthorsPublish(t *testing.T) {
-	for name, want := range map[string]string{ // of no byte
+func TestTheHashesOfMDSGiveThePublishedValues(t *testing.T) {
+	for name, want := range map[string]string{ // the hashes of no bytes
 		"md5": "d41d8cd98f00b204e9800998ecf8427e", "sha1": "da39a3ee5e6b4b0d3255bfef95601890afd80709",
 		"xxh64": "ef46db3751d8e999", "xxh3_64": "2d06800538d394c2", "xxh128": "99aa06d3014798d86001c324468d497f",
 	} {

@@ -22,8 +22,8 @@ import (
 	"github.com/headrace/headrace/internal/fault"
 )
 
-// emptyWorld fails the test when it leaves descriptors or goroutines behind.
-func emptyWorld(t *testing.T) {
+// checkNoLeaks fails the test if it leaves descriptors or goroutines behind.
+func checkNoLeaks(t *testing.T) {
 	descriptors := func() int {
 		list, _ := os.ReadDir("/proc/self/fd")
 		return len(list)
@@ -65,7 +65,7 @@ func put(t testing.TB, root, name string, data []byte) {
 	require.NoError(t, os.WriteFile(path, data, 0o644))
 }
 
-// testFolder has three classes, n good images and four that are not.
+// testFolder has three classes with n good images and four other files, of which testFaults are faulty.
 func testFolder(t testing.TB, n int) string {
 	root := t.TempDir()
 	for i := range n {
@@ -79,7 +79,7 @@ func testFolder(t testing.TB, n int) string {
 	return root
 }
 
-const testFaults = 3 // of testFolder; the PNG named .JPEG is fine
+const testFaults = 3 // the faulty files of testFolder; the PNG named .JPEG is good
 
 // digest is one hash over names and contents of a directory.
 func digest(t testing.TB, dir string) string {

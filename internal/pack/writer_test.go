@@ -15,7 +15,7 @@ import (
 )
 
 func TestWriterKeepsImagesLabelsAndTypedFieldsInOrder(t *testing.T) {
-	emptyWorld(t)
+	checkNoLeaks(t)
 	dst := filepath.Join(t.TempDir(), "w.hr")
 	w, err := NewWriter(WriterConfig{Destination: dst, ShardBytes: minShardBytes})
 	require.NoError(t, err)
@@ -47,7 +47,7 @@ func TestWriterKeepsImagesLabelsAndTypedFieldsInOrder(t *testing.T) {
 }
 
 func TestWriterRefusesWhatDoesNotFitAndGoesOn(t *testing.T) {
-	emptyWorld(t)
+	checkNoLeaks(t)
 	dst := filepath.Join(t.TempDir(), "w.hr")
 	w, err := NewWriter(WriterConfig{Destination: dst, Classes: []string{"a", "b"}})
 	require.NoError(t, err)
@@ -79,7 +79,7 @@ func TestWriterRefusesWhatDoesNotFitAndGoesOn(t *testing.T) {
 }
 
 func TestWriterRefusesNegativeLabelsAndNamesThatEverySampleHas(t *testing.T) {
-	emptyWorld(t)
+	checkNoLeaks(t)
 	dst := filepath.Join(t.TempDir(), "w.hr")
 	w, err := NewWriter(WriterConfig{Destination: dst})
 	require.NoError(t, err)
@@ -103,7 +103,7 @@ func TestWriterRefusesNegativeLabelsAndNamesThatEverySampleHas(t *testing.T) {
 }
 
 func TestUnfinishedAndEmptyWritersLeaveNothing(t *testing.T) {
-	emptyWorld(t)
+	checkNoLeaks(t)
 	dir := t.TempDir()
 	for n := range 4 {
 		w, err := NewWriter(WriterConfig{Destination: filepath.Join(dir, "w.hr")})
@@ -121,8 +121,8 @@ func TestUnfinishedAndEmptyWritersLeaveNothing(t *testing.T) {
 	}
 }
 
-func TestFaultInAWriterThatRaisesEndsItAndLeavesNothing(t *testing.T) {
-	emptyWorld(t)
+func TestAFaultInAWriterThatRaisesEndsItAndLeavesNothing(t *testing.T) {
+	checkNoLeaks(t)
 	dir := t.TempDir()
 	w, err := NewWriter(WriterConfig{Destination: filepath.Join(dir, "w.hr"), OnFault: RaiseFaults})
 	require.NoError(t, err)
@@ -134,8 +134,8 @@ func TestFaultInAWriterThatRaisesEndsItAndLeavesNothing(t *testing.T) {
 	require.Error(t, err)
 }
 
-func TestNoClassNameIsTakenThatNoReaderWouldTake(t *testing.T) {
-	emptyWorld(t)
+func TestAClassNameThatNoReaderAcceptsIsRefused(t *testing.T) {
+	checkNoLeaks(t)
 	dst, long := filepath.Join(t.TempDir(), "w.hr"), strings.Repeat("x", 4097)
 	_, err := NewWriter(WriterConfig{Destination: dst, Classes: []string{"a", long}})
 	require.EqualError(t, err, "classes[1] has 4097 bytes (expected at most 4096)")
@@ -146,8 +146,8 @@ func TestNoClassNameIsTakenThatNoReaderWouldTake(t *testing.T) {
 	requireNothing(t, filepath.Dir(dst))
 }
 
-func TestAManifestThatNoReaderWouldTakeIsNotWritten(t *testing.T) {
-	emptyWorld(t)
+func TestAManifestThatNoReaderAcceptsIsNotWritten(t *testing.T) {
+	checkNoLeaks(t)
 	dst := filepath.Join(t.TempDir(), "w.hr")
 	classes := make([]string, 30_000) // over the limit of 100 MiB, each name within its own
 	for i := range classes {
