@@ -36,8 +36,8 @@ func indexBeside(t testing.TB, c pack.IndexConfig) {
 	require.NoError(t, err)
 }
 
-// without is what two epochs hold where nothing is known.
-func without(t testing.TB, paths []string) string {
+// streamWithoutCache is the hash of two epochs without a cache.
+func streamWithoutCache(t testing.TB, paths []string) string {
 	t.Helper()
 	dir := os.Getenv(cache.Variable)
 	t.Setenv(cache.Variable, "off")
@@ -47,13 +47,13 @@ func without(t testing.TB, paths []string) string {
 	return hash
 }
 
-func TestFilesOfAnIndexedFolderAreDecodedByItsPointsAndNothingIsLearned(t *testing.T) {
+func TestFilesOfAnIndexedFolderAreDecodedWithItsSeekPointsAndNothingIsLearned(t *testing.T) {
 	root := folder(t, 12)
 	paths := filesOf(t, root)
 	some := [][]string{paths, paths[3:7]}
 	var want []string
 	for _, list := range some {
-		want = append(want, without(t, list))
+		want = append(want, streamWithoutCache(t, list))
 	}
 	indexBeside(t, pack.IndexConfig{Source: root})
 	for _, place := range []string{"off", filepath.Join(t.TempDir(), "cache")} {
@@ -67,7 +67,7 @@ func TestFilesOfAnIndexedFolderAreDecodedByItsPointsAndNothingIsLearned(t *testi
 	}
 }
 
-func TestOfFilesThatWereAddedOrChangedSinceTheyWereIndexedPointsAreLearned(t *testing.T) {
+func TestSeekPointsAreLearnedOfFilesAddedOrChangedSinceIndexing(t *testing.T) {
 	root := folder(t, 12)
 	indexBeside(t, pack.IndexConfig{Source: root})
 	cached(t)
@@ -79,38 +79,38 @@ func TestOfFilesThatWereAddedOrChangedSinceTheyWereIndexedPointsAreLearned(t *te
 	added := filepath.Join(filepath.Dir(paths[0]), "added.jpg")
 	require.NoError(t, os.WriteFile(added, wide(t, 40), 0o600))
 	paths = append(paths, added)
-	want := without(t, paths)
+	want := streamWithoutCache(t, paths)
 	hash, found, kept := listed(t, paths)
 	require.Equal(t, want, hash)
 	require.EqualValues(t, 3, kept)
 	require.GreaterOrEqual(t, found, int64(2*len(paths)-3-meanwhile))
 }
 
-func TestAFileThatWasReplacedUnderItsIndexWithSizeAndTimeKeptGivesItsOwnPixels(t *testing.T) {
+func TestAnIndexedFileThatWasReplacedWithItsSizeAndTimeKeptGivesItsOwnPixels(t *testing.T) {
 	root := folder(t, 6)
 	paths := filesOf(t, root)
-	for i, path := range paths { // of one size, with which files may be replaced
+	for i, path := range paths { // all of the same size, so that each can replace another
 		data := wide(t, i)
 		require.NoError(t, os.WriteFile(path, append(data, make([]byte, 60000-len(data))...), 0o600))
 	}
 	indexBeside(t, pack.IndexConfig{Source: root})
-	old := without(t, paths)
+	old := streamWithoutCache(t, paths)
 	replace(t, root, len(paths))
-	want := without(t, paths)
+	want := streamWithoutCache(t, paths)
 	require.NotEqual(t, old, want)
 	cached(t)
 	hash, _, kept := listed(t, paths)
 	require.Equal(t, want, hash)
-	require.EqualValues(t, len(paths), kept, "learned anew")
+	require.EqualValues(t, len(paths), kept, "learned again")
 	hash, _, kept = listed(t, paths)
 	require.Equal(t, want, hash)
-	require.Zero(t, kept, "what was learned is found before the index that knows no better")
+	require.Zero(t, kept, "learned seek points are found before those of the outdated index")
 }
 
-func TestWhereTheIndexLiesElsewhereOrIsDamagedPointsAreLearned(t *testing.T) {
+func TestSeekPointsAreLearnedIfTheIndexIsElsewhereOrDamaged(t *testing.T) {
 	root := folder(t, 6)
 	paths := filesOf(t, root)
-	want := without(t, paths)
+	want := streamWithoutCache(t, paths)
 	cached(t)
 	indexBeside(t, pack.IndexConfig{Source: root, IndexDir: t.TempDir()})
 	hash, _, kept := listed(t, paths)

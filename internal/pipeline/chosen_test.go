@@ -9,10 +9,10 @@ import (
 	"github.com/headrace/headrace/internal/parts"
 )
 
-func TestUsesOfSubmittedSamplesAreKnownUntilTheyAreDeliveredOrDropped(t *testing.T) {
+func TestTheUsesOfSubmittedSamplesAreKnownUntilTheyAreDeliveredOrDropped(t *testing.T) {
 	random := rand.New(rand.NewPCG(4, 20))
 	c := newChosen()
-	begin, all := uint64(1), []int64{} // of all that is known
+	begin, all := uint64(1), []int64{} // the numbers of all known uses
 	for range 300 {
 		switch {
 		case random.IntN(20) == 0:

@@ -11,7 +11,7 @@ import (
 	"github.com/headrace/headrace/mmap"
 )
 
-func TestClosingWakesANextThatWaits(t *testing.T) {
+func TestCloseWakesANextThatWaits(t *testing.T) {
 	l := open(t, dataset(t, 8, nil), settings{order.Config{BatchSize: 8}, Config{Threads: 1, Store: mmap.Options{ReadDelay: 2 * time.Second}}})
 	answer := make(chan error)
 	go func() {
@@ -30,7 +30,7 @@ func TestClosingWakesANextThatWaits(t *testing.T) {
 	require.ErrorIs(t, err, ErrClosed)
 }
 
-func TestClosingAtAnyMomentEndsEverything(t *testing.T) {
+func TestCloseAtAnyMomentEndsTheLoaderWithinASecond(t *testing.T) {
 	d := dataset(t, 30, nil)
 	for i := range 60 {
 		delay := time.Duration(i%3) * 3 * time.Millisecond
@@ -46,7 +46,7 @@ func TestClosingAtAnyMomentEndsEverything(t *testing.T) {
 func TestNextKeepsItsTimeout(t *testing.T) {
 	l := open(t, dataset(t, 4, nil), settings{order.Config{BatchSize: 4}, Config{Threads: 1, Store: mmap.Options{ReadDelay: 1500 * time.Millisecond}}})
 	for _, timeout := range []time.Duration{0, time.Millisecond, 50 * time.Millisecond} {
-		best := time.Hour // of some: on a busy machine any timer may be late by as much
+		best := time.Hour // the best of five, because on a busy machine any timer may be late
 		for range 5 {
 			began := time.Now()
 			_, err := l.Next(timeout)
@@ -58,7 +58,7 @@ func TestNextKeepsItsTimeout(t *testing.T) {
 	}
 }
 
-func TestTheDescriptorPollsReadableExactlyWhenNextWouldAnswer(t *testing.T) {
+func TestTheDescriptorIsReadableExactlyWhenNextWouldReturn(t *testing.T) {
 	l := open(t, dataset(t, 6, nil), settings{order.Config{BatchSize: 2}, Config{Threads: 2}})
 	fd, err := l.EventFD()
 	require.NoError(t, err)
@@ -75,7 +75,7 @@ func TestTheDescriptorPollsReadableExactlyWhenNextWouldAnswer(t *testing.T) {
 			require.NoError(t, b.Release())
 		}
 		if !readable(t, fd, 0) {
-			// Not readable a moment ago: now a batch may be ready, but then the descriptor is too.
+			// It was not readable a moment ago. A batch may be ready now, but then the descriptor is readable.
 			if b, err := l.Next(0); err == nil {
 				require.NoError(t, b.Release())
 			}
@@ -109,5 +109,5 @@ func TestCloseDoesNotWaitForAReadThatHangs(t *testing.T) {
 	began := time.Now()
 	l.Close()
 	require.Less(t, time.Since(began), time.Second)
-	<-l.gone // and everything is given back all the same, when the read has ended
+	<-l.gone // everything is still released when the read has ended
 }

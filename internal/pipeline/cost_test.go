@@ -19,7 +19,7 @@ import (
 	"github.com/headrace/headrace/native"
 )
 
-// What statistics cost a sample: the clocks that produce reads and what it adds up.
+// BenchmarkASampleIsCounted measures what statistics cost for each sample: reading clocks and adding up.
 func BenchmarkASampleIsCounted(b *testing.B) {
 	var w worker
 	for b.Loop() {
@@ -27,7 +27,7 @@ func BenchmarkASampleIsCounted(b *testing.B) {
 	}
 }
 
-// countOne is what a worker counts of a sample, in the place of its work.
+// countOne counts a sample as a worker does, without the work itself.
 func countOne(w *worker) {
 	began := time.Now()
 	w.read(110_000, time.Since(began))
@@ -37,9 +37,10 @@ func countOne(w *worker) {
 	w.decode.Add(int64(time.Since(began)))
 }
 
-// The same beside the decoding of an image of 500 x 375, in pairs of short rounds with it and without that take turns
-// to be first: the ratio of their CPU times, and between which ratios its median lies with 95 %. Statistics cannot be
-// switched off in a loader, so one side has them once more.
+// BenchmarkStatisticsBesideAnImage measures the cost of statistics relative to the decoding of an image of 500 x 375.
+// It runs pairs of short rounds, with statistics and without, which take turns to be first, and reports the median
+// ratio of their CPU times with its 95 % confidence interval. Statistics cannot be switched off in a loader, so one
+// side has them in addition.
 func BenchmarkStatisticsBesideAnImage(b *testing.B) {
 	const images, pairs = 20, 200
 	picture := image.NewNRGBA(image.Rect(0, 0, 500, 375))
@@ -51,7 +52,7 @@ func BenchmarkStatisticsBesideAnImage(b *testing.B) {
 	var encoded bytes.Buffer
 	require.NoError(b, jpeg.Encode(&encoded, picture, &jpeg.Options{Quality: 85}))
 	const side = 224
-	// C is given memory that is not Go's, as in a loader.
+	// C gets memory from outside Go's heap, as in a loader.
 	var from, into mmap.Buffer
 	defer from.Free()
 	defer into.Free()
@@ -104,7 +105,7 @@ func BenchmarkStatisticsBesideAnImage(b *testing.B) {
 	}
 }
 
-// cpuOfThread is in seconds.
+// cpuOfThread is the thread's CPU time in seconds.
 func cpuOfThread(b *testing.B) float64 {
 	var at unix.Timespec
 	require.NoError(b, unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &at))

@@ -15,7 +15,7 @@ func TestTheEventIsNotReadableBeforeTheFirstBatchIsReady(t *testing.T) {
 		Config{Threads: 1, ReadAhead: 1, Store: mmap.Options{ReadDelay: 100 * time.Millisecond}}})
 	fd, err := l.EventFD()
 	require.NoError(t, err)
-	// Eight samples, one after the other: 800 ms until there is anything.
+	// Eight samples are read one after the other, so the batch takes 800 ms.
 	require.False(t, readable(t, fd, 0))
 	_, err = l.Next(0)
 	require.ErrorIs(t, err, ErrTimeout)

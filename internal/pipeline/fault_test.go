@@ -17,8 +17,8 @@ import (
 	"github.com/headrace/headrace/pinned"
 )
 
-// faulty is a dataset of which samples 17 (its bytes altered after the checksum) and 30
-// (truncated, and found so when it was indexed) are no good.
+// faulty is a dataset in which two samples are faulty: 17, whose bytes were altered after the checksum was
+// taken, and 30, which was already truncated when it was indexed.
 func faulty(t *testing.T) *catalog.Dataset {
 	return dataset(t, 40, func(i int, row *catalog.Row, data []byte) []byte {
 		switch i {
@@ -32,7 +32,7 @@ func faulty(t *testing.T) *catalog.Dataset {
 	})
 }
 
-func TestAFaultySampleIsAnErrorWhereItsBatchWouldHaveComeAndStaysUntilSeek(t *testing.T) {
+func TestAFaultySampleIsAnErrorInPlaceOfItsBatchUntilSeek(t *testing.T) {
 	d := faulty(t)
 	for _, threads := range []int{1, 3} {
 		l := open(t, d, settings{order.Config{BatchSize: 4}, Config{Threads: threads, VerifyCRC: true}})
@@ -81,7 +81,7 @@ func requireFault(t *testing.T, l *Loader, sample int64, kind fault.Kind, code n
 	require.Equal(t, code, pixels.Code)
 }
 
-func TestTheFirstOfSeveralFaultsInABatchIsReportedWhateverTheThreads(t *testing.T) {
+func TestTheFirstOfSeveralFaultsInABatchIsReportedForAnyNumberOfThreads(t *testing.T) {
 	d := faulty(t)
 	for range 20 {
 		l := open(t, d, settings{order.Config{BatchSize: 40}, Config{Threads: 8, VerifyCRC: true}})
@@ -90,7 +90,7 @@ func TestTheFirstOfSeveralFaultsInABatchIsReportedWhateverTheThreads(t *testing.
 	}
 }
 
-func TestReplacedSamplesKeepTheEpochsLengthAndBringTheirOwnLabels(t *testing.T) {
+func TestSubstitutesKeepTheEpochsLengthAndHaveTheirOwnLabels(t *testing.T) {
 	d := faulty(t)
 	var first streamed
 	for _, threads := range []int{1, 2, 8} {
@@ -131,7 +131,7 @@ func TestReplacedSamplesKeepTheEpochsLengthAndBringTheirOwnLabels(t *testing.T) 
 	}
 }
 
-func TestASetWithoutAGoodSampleFailsInsteadOfTryingForEver(t *testing.T) {
+func TestADatasetWithoutAnyGoodSampleFailsInsteadOfTryingForEver(t *testing.T) {
 	d := dataset(t, 30, func(i int, row *catalog.Row, data []byte) []byte { return data[:40] })
 	l := open(t, d, settings{order.Config{BatchSize: 4}, Config{Threads: 2, OnError: Replace}})
 	_, err := next(t, l)
@@ -169,7 +169,7 @@ func TestAMissingFileIsAnErrorThatNamesItAndCanBeReplaced(t *testing.T) {
 	require.NoError(t, b.Release())
 }
 
-func TestAFaultThatWasReadAheadIsTheSame(t *testing.T) {
+func TestAFaultInARecordThatWasReadAheadIsReportedTheSame(t *testing.T) {
 	s := settings{order.Config{BatchSize: 4}, Config{Threads: 2, VerifyCRC: true}}
 	s.Store.ReadDelay = 10 * time.Millisecond
 	l := open(t, faulty(t), s)
@@ -187,7 +187,7 @@ func TestAPanicIsAnInternalErrorOfItsBatchAndIsNotReplaced(t *testing.T) {
 	defer context.Close()
 	w := &worker{loader: l, context: context}
 	defer w.buffer.Free()
-	d := newDraft(l.stream, 0, 0, 0, 4) // a mistake: it has no slot
+	d := newDraft(l.stream, 0, 0, 0, 4) // a bug: it has no slot
 	w.fill(task{draft: d, i: 2})
 	var found *SampleError
 	require.ErrorAs(t, d.fault, &found)
@@ -196,7 +196,7 @@ func TestAPanicIsAnInternalErrorOfItsBatchAndIsNotReplaced(t *testing.T) {
 	require.Contains(t, found.Text, "panic")
 }
 
-func TestABatchThatIsTooLargeForMemoryIsRefusedAtOpenWithWhatItNeeds(t *testing.T) {
+func TestABatchTooLargeForMemoryIsRefusedAtOpenWithTheBytesItNeeds(t *testing.T) {
 	c := settings{order.Config{BatchSize: 1 << 34}, Config{Threads: 2}}.configure(t, dataset(t, 4, nil))
 	defer c.Recipe.Close()
 	_, err := Open(c)

@@ -30,7 +30,7 @@ func cached(t testing.TB) string {
 	return dir
 }
 
-// learning reads some epochs of a listed folder, and says what was found and kept.
+// learning reads some epochs of a listed folder, and counts the seek points found and kept.
 func learning(t testing.TB, path string, epochs int) (hash string, found, kept int64) {
 	t.Helper()
 	d, err := catalog.Open(path, catalog.Options{})
@@ -45,17 +45,17 @@ func learningOf(t testing.TB, d *catalog.Dataset, epochs int) (hash string, foun
 	require.Equal(t, catalog.Listed, d.Kind())
 	l := open(t, d, settings{order: order.Config{Seed: 3, Shuffle: true, BatchSize: 3}, Config: Config{Threads: 2}})
 	hash = consume(t, l, epochs).hash
-	l.Close() // with what was begun of the next epoch
+	l.Close() // the next epoch was begun, and counts too
 	<-l.gone
 	counts := l.learned.Counts()
 	return hash, counts.Found, counts.Kept
 }
 
-// meanwhile is how many images of a second epoch may be begun before they are learned: two threads are at
-// work, and one of them may still have an image of the first when the other comes to it again.
+// meanwhile is how many images of the second epoch may be begun before they are learned. There are two threads, and
+// one may still be making an image of the first epoch when the other comes to the same image again.
 const meanwhile = 1
 
-// unlearned is what the same epochs hold without a cache.
+// unlearned is the hash of the same epochs without a cache.
 func unlearned(t testing.TB, path string, epochs int) string {
 	dir := os.Getenv(cache.Variable)
 	t.Setenv(cache.Variable, "off")
@@ -65,21 +65,21 @@ func unlearned(t testing.TB, path string, epochs int) string {
 	return hash
 }
 
-func TestAListedFolderIsDecodedByThePointsItLearnedToTheSamePixels(t *testing.T) {
+func TestLearnedSeekPointsAreUsedAndGiveTheSamePixels(t *testing.T) {
 	root := folder(t, 12)
 	cached(t)
 	want := unlearned(t, root, 3)
 	hash, found, kept := learning(t, root, 3)
 	require.Equal(t, want, hash)
-	require.EqualValues(t, 12, kept, "each file once")
+	require.EqualValues(t, 12, kept, "each file is learned once")
 	require.GreaterOrEqual(t, found, int64(24-meanwhile), "from the second epoch on")
 	hash, found, kept = learning(t, root, 3)
 	require.Equal(t, want, hash)
-	require.Zero(t, kept, "what an earlier process learned is known")
+	require.Zero(t, kept, "an earlier process has learned everything")
 	require.GreaterOrEqual(t, found, int64(36))
 }
 
-func TestTheSwitchThatIsOffMakesNoCache(t *testing.T) {
+func TestNoCacheIsMadeIfItIsSwitchedOff(t *testing.T) {
 	root := folder(t, 4)
 	home := t.TempDir()
 	t.Setenv("HOME", home)
@@ -95,7 +95,7 @@ func TestTheSwitchThatIsOffMakesNoCache(t *testing.T) {
 	require.DirExists(t, filepath.Join(home, ".cache", "headrace"))
 }
 
-func TestASizeThatIsNoneIsAWarningAndTheEpochIsMade(t *testing.T) {
+func TestAnInvalidCacheSizeIsAWarningAndTheEpochIsMade(t *testing.T) {
 	root := folder(t, 4)
 	dir := cached(t)
 	t.Setenv(cache.SizeVariable, "much")
@@ -117,7 +117,7 @@ func replace(t testing.TB, root string, images int) {
 	for i, file := range files {
 		before, err := os.Stat(file)
 		require.NoError(t, err)
-		// What stands behind an image is no part of it, so it may have any length.
+		// Bytes after an image are not part of it, so there may be any number of them.
 		other := wide(t, 100+i)
 		require.LessOrEqual(t, int64(len(other)), before.Size())
 		require.NoError(t, os.WriteFile(file, append(other, make([]byte, int(before.Size())-len(other))...), 0o600))
@@ -125,12 +125,12 @@ func replace(t testing.TB, root string, images int) {
 	}
 }
 
-func TestFilesThatAreReplacedWithTheirSizeAndTimeKeptGiveTheirOwnPixels(t *testing.T) {
+func TestFilesThatWereReplacedWithTheirSizeAndTimeKeptGiveTheirOwnPixels(t *testing.T) {
 	const images = 8
 	root := folder(t, images)
 	files, err := filepath.Glob(filepath.Join(root, "*", "*.jpg"))
 	require.NoError(t, err)
-	for _, file := range files { // room for any of the others
+	for _, file := range files { // long enough for any other image
 		data, err := os.ReadFile(file)
 		require.NoError(t, err)
 		require.NoError(t, os.WriteFile(file, append(data, make([]byte, 60000-len(data))...), 0o600))
@@ -144,14 +144,14 @@ func TestFilesThatAreReplacedWithTheirSizeAndTimeKeptGiveTheirOwnPixels(t *testi
 	require.NotEqual(t, old, want)
 	hash, found, kept := learning(t, root, 2)
 	require.Equal(t, want, hash)
-	require.EqualValues(t, images, kept, "learned anew")
+	require.EqualValues(t, images, kept, "learned again")
 	require.GreaterOrEqual(t, found, int64(images-meanwhile))
 	hash, _, kept = learning(t, root, 2)
 	require.Equal(t, want, hash)
 	require.Zero(t, kept)
 }
 
-// tries is how many images of each of some epochs were to be learned. Each epoch has a loader of its own.
+// tries counts for each of some epochs how many images the loader tried to learn. Each epoch has a loader of its own.
 func tries(t testing.TB, root string, epochs int) (tried []int64) {
 	t.Helper()
 	for range epochs {
@@ -167,20 +167,20 @@ func tries(t testing.TB, root string, epochs int) (tried []int64) {
 	return tried
 }
 
-func TestWhereNothingCanBeKeptNothingIsTried(t *testing.T) {
+func TestNothingIsLearnedWhereTheCacheIsReadOnlyOrFull(t *testing.T) {
 	root := folder(t, 12)
 	dir := cached(t)
-	// Root may write anywhere, so it is the lock that cannot be had.
+	// Root may write anywhere, so the test puts a directory in the place of the lock file.
 	require.NoError(t, os.MkdirAll(filepath.Join(dir, "lock"), 0o700))
 	require.Equal(t, []int64{0, 0}, tries(t, root, 2))
 	require.NoError(t, os.Remove(filepath.Join(dir, "lock")))
 	tried := tries(t, root, 3)
-	require.GreaterOrEqual(t, tried[0], int64(12), "with what was begun of the next epoch")
+	require.GreaterOrEqual(t, tried[0], int64(12), "all images, and those begun in the next epoch")
 	require.Equal(t, []int64{0, 0}, tried[1:])
 }
 
-func TestAfterADiskWasFullNothingMoreIsTried(t *testing.T) {
-	// In a process of its own: a limit to files' size is also one to the log that go test keeps of this process.
+func TestNothingMoreIsLearnedAfterTheDiskWasFull(t *testing.T) {
+	// This runs in a process of its own, because a limit on file sizes would also apply to the log of go test.
 	const alone = "HEADRACE_TEST_FULL_DISK"
 	if os.Getenv(alone) == "" {
 		command := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$")
@@ -196,7 +196,7 @@ func TestAfterADiskWasFullNothingMoreIsTried(t *testing.T) {
 	var before unix.Rlimit
 	require.NoError(t, unix.Getrlimit(unix.RLIMIT_FSIZE, &before))
 	low := before
-	low.Cur = 16 // not even the head of a segment
+	low.Cur = 16 // less than the head of a segment
 	require.NoError(t, unix.Setrlimit(unix.RLIMIT_FSIZE, &low))
 	tried := tries(t, root, 2)
 	require.NoError(t, unix.Setrlimit(unix.RLIMIT_FSIZE, &before))
@@ -204,7 +204,7 @@ func TestAfterADiskWasFullNothingMoreIsTried(t *testing.T) {
 	require.DirExists(t, dir)
 }
 
-func TestAFileThatNoPointsCanBeOfIsTriedOnce(t *testing.T) {
+func TestLearningIsTriedOnceForAFileThatCanHaveNoSeekPoints(t *testing.T) {
 	root := folder(t, 6)
 	for i, file := range filesOf(t, root) {
 		data, err := os.ReadFile(file)
@@ -218,14 +218,14 @@ func TestAFileThatNoPointsCanBeOfIsTriedOnce(t *testing.T) {
 	want := unlearned(t, root, 1)
 	hash, _, kept := learning(t, root, 1)
 	require.Equal(t, want, hash)
-	require.EqualValues(t, 6, kept, "of three that there are none")
+	require.EqualValues(t, 6, kept, "for three of them it is kept that they can have none")
 	require.Equal(t, []int64{0, 0}, tries(t, root, 2))
 	hash, found, _ := learning(t, root, 1)
 	require.Equal(t, want, hash)
 	require.GreaterOrEqual(t, found, int64(3))
 }
 
-func TestACacheOfAnyBytesGivesTheSamePixels(t *testing.T) {
+func TestADamagedCacheOfSeekPointsGivesTheSamePixels(t *testing.T) {
 	root := folder(t, 6)
 	dir := cached(t)
 	want := unlearned(t, root, 2)
@@ -247,7 +247,7 @@ func TestACacheOfAnyBytesGivesTheSamePixels(t *testing.T) {
 	}
 }
 
-func TestFilesThatAreDamagedFailAsTheyDoWithoutACache(t *testing.T) {
+func TestDamagedFilesFailAsTheyDoWithoutACache(t *testing.T) {
 	root := folder(t, 4)
 	cached(t)
 	learning(t, root, 1)
@@ -257,7 +257,7 @@ func TestFilesThatAreDamagedFailAsTheyDoWithoutACache(t *testing.T) {
 	require.NoError(t, err)
 	info, err := os.Stat(files[0])
 	require.NoError(t, err)
-	// As long as it was, and as old.
+	// The damaged file keeps its length and its time.
 	cut := append(bytes.Clone(data[:len(data)/3]), make([]byte, len(data)-len(data)/3)...)
 	require.NoError(t, os.WriteFile(files[0], cut, 0o600))
 	require.NoError(t, os.Chtimes(files[0], info.ModTime(), info.ModTime()))
@@ -267,7 +267,7 @@ func TestFilesThatAreDamagedFailAsTheyDoWithoutACache(t *testing.T) {
 		defer d.Release()
 		l := open(t, d, settings{order: order.Config{Seed: 3, BatchSize: 1}, Config: Config{Threads: 1}})
 		text := ""
-		for range 4 * d.Len() { // some of the crops lie above the cut
+		for range 4 * d.Len() { // several epochs, because some crops lie above the damage
 			b, err := next(t, l)
 			if err == nil {
 				require.NoError(t, b.Release())

@@ -42,7 +42,7 @@ func TestLentMemoryIsWrittenFirstAndReturnsWithItsBatch(t *testing.T) {
 	require.Greater(t, seen, 5)
 }
 
-// lendable is memory that can be lent, with room to spare in front for a misaligned address.
+// lendable maps memory that can be lent.
 func lendable(t *testing.T, bytes int64) []byte {
 	t.Helper()
 	memory, err := unix.Mmap(-1, 0, int(bytes), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
@@ -51,7 +51,7 @@ func lendable(t *testing.T, bytes int64) []byte {
 	return memory
 }
 
-func TestMemoryThatCannotBeLentIsRefusedAndTheLoaderGoesOnInItsOwn(t *testing.T) {
+func TestMemoryThatCannotBeLentIsRefusedAndTheLoaderUsesItsOwn(t *testing.T) {
 	l := open(t, dataset(t, 16, nil), settings{order.Config{BatchSize: 4}, Config{Threads: 2}})
 	slot := l.Layout().SlotBytes
 	memory := lendable(t, 2*slot+4096)
@@ -75,7 +75,7 @@ func TestMemoryThatCannotBeLentIsRefusedAndTheLoaderGoesOnInItsOwn(t *testing.T)
 	}
 }
 
-func TestLentMemoryIsItsOwnersAgainOnceTheLoaderIsClosed(t *testing.T) {
+func TestLentMemoryIsNotUsedOnceTheLoaderIsClosed(t *testing.T) {
 	l := open(t, dataset(t, 64, nil), settings{order.Config{BatchSize: 4}, Config{Threads: 2, Prefetch: 4}})
 	memory := lendable(t, l.Layout().SlotBytes)
 	require.NoError(t, l.Lend(unsafe.Pointer(&memory[0]), int64(len(memory)), 5))
@@ -95,16 +95,16 @@ func TestLentMemoryIsItsOwnersAgainOnceTheLoaderIsClosed(t *testing.T) {
 	}
 }
 
-func TestLentMemoryIsNotWrittenBehindCloseHoweverLongAnImageTakes(t *testing.T) {
+func TestLentMemoryIsNotWrittenAfterCloseHoweverLongAnImageTakes(t *testing.T) {
 	list := `[{"name": "Resize", "size": [1500, 1500]}` + strings.Repeat(`, {"name": "GaussianBlur", "kernel_size": 23, "sigma": 5.0}`, 60) + `, {"name": "Resize", "size": [8, 8]}]`
 	l, err := openWith(t, dataset(t, 64, nil), list)
 	require.NoError(t, err)
 	loans := int(l.Layout().SlotBytes)
 	memory := lendable(t, int64(8*loans))
-	for tag := range 8 { // all that is opened from now on
+	for tag := range 8 { // enough for all slots that are acquired from now on
 		require.NoError(t, l.Lend(unsafe.Pointer(&memory[tag*loans]), int64(loans), int64(tag)))
 	}
-	// The window was opened before that: behind its first batch comes one in lent memory.
+	// The first batches had their slots before that; the first one in lent memory comes after them.
 	for l.pool.Stats().Lent == 8 && !lentFilling(l) {
 		b, err := next(t, l)
 		require.NoError(t, err)
@@ -118,11 +118,11 @@ func TestLentMemoryIsNotWrittenBehindCloseHoweverLongAnImageTakes(t *testing.T) 
 	took := time.Since(began)
 	<-l.gone
 	for i, b := range memory {
-		require.EqualValues(t, 0xA5, b, "byte %d was written behind Close, which took %v", i, took)
+		require.EqualValues(t, 0xA5, b, "byte %d was written after Close, which took %v", i, took)
 	}
 }
 
-// lentFilling: a batch is being made in lent memory.
+// lentFilling says whether a batch is being made in lent memory.
 func lentFilling(l *Loader) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -16,12 +16,12 @@ func readsUntilTurned(p *pace, took ...time.Duration) int {
 	return -1
 }
 
-func TestReadersTakeOverAfterTwoReadsOfABucketAndFewOfADisk(t *testing.T) {
+func TestReadersTakeOverAfterTwoReadsOfAStoreAndAFewOfADisk(t *testing.T) {
 	require.Equal(t, 2, readsUntilTurned(new(pace), 20*time.Millisecond))
 	require.Equal(t, paceReads/4+1, readsUntilTurned(new(pace), 300*time.Microsecond))
 }
 
-func TestWorkersKeepReadingFromThePageCacheThoughTheyLoseTheirCoreNowAndThen(t *testing.T) {
+func TestWorkersKeepReadingFromThePageCacheIfSingleReadsAreSlow(t *testing.T) {
 	reads := make([]time.Duration, 25)
 	for i := range reads {
 		reads[i] = 30 * time.Microsecond
@@ -30,7 +30,7 @@ func TestWorkersKeepReadingFromThePageCacheThoughTheyLoseTheirCoreNowAndThen(t *
 	require.Equal(t, -1, readsUntilTurned(new(pace), reads...))
 }
 
-func TestWorkersTryAgainEverMoreSeldomWhileReadsAreSlow(t *testing.T) {
+func TestWorkersTryToReadAgainEverMoreRarelyWhileReadsAreSlow(t *testing.T) {
 	p := new(pace)
 	for want := firstTrial; want <= 8*firstTrial; want *= 2 {
 		require.Positive(t, readsUntilTurned(p, 20*time.Millisecond))

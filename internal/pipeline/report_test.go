@@ -19,7 +19,7 @@ func TestASampleWithWarningsIsKeptAndReported(t *testing.T) {
 	l := open(t, d, settings{order: order.Config{BatchSize: 4}})
 	consumeQuietly(t, l, 2)
 	report := l.Report()
-	require.Len(t, report, 2, "one line an epoch")
+	require.Len(t, report, 2, "one line for each epoch")
 	for epoch, line := range report {
 		require.Equal(t, Replacement{Epoch: int64(epoch), Step: 1, Place: 1, Index: 5, Key: "cat/5", Substitute: -1}, line)
 	}
@@ -27,7 +27,7 @@ func TestASampleWithWarningsIsKeptAndReported(t *testing.T) {
 	require.Zero(t, l.Stats().Replaced)
 }
 
-func TestTheReportIsBoundedAndItsCountIsNot(t *testing.T) {
+func TestTheReportHasABoundedListAndCountsEverything(t *testing.T) {
 	var r report
 	for range 5 {
 		var d draft
@@ -42,7 +42,7 @@ func TestTheReportIsBoundedAndItsCountIsNot(t *testing.T) {
 	require.EqualValues(t, 15_000, r.warnedInAll)
 }
 
-func TestBatchesThatWereNotDeliveredAreNotReported(t *testing.T) {
+func TestReplacementsInUndeliveredBatchesAreNotReported(t *testing.T) {
 	l := open(t, faulty(t), settings{order.Config{BatchSize: 4}, Config{OnError: Replace, VerifyCRC: true, Prefetch: 8}})
 	require.Eventually(t, func() bool { return l.Stats().Ready == 8 }, waitLong, waitShort)
 	require.Empty(t, l.Report())
@@ -53,7 +53,7 @@ func TestBatchesThatWereNotDeliveredAreNotReported(t *testing.T) {
 	require.Empty(t, l.Report())
 }
 
-func TestStatisticsAddUp(t *testing.T) {
+func TestTheStatisticsAddUp(t *testing.T) {
 	d := dataset(t, 40, nil)
 	l := open(t, d, settings{order.Config{BatchSize: 8}, Config{Threads: 3}})
 	consumeQuietly(t, l, 3)

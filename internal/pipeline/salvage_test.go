@@ -27,7 +27,7 @@ func epochOf(t *testing.T, l *Loader) (came []int64) {
 	}
 }
 
-func TestATruncatedShardLosesOnlyTheSamplesThatAreNotWhole(t *testing.T) {
+func TestATruncatedShardLosesOnlyTheSamplesThatItNoLongerHolds(t *testing.T) {
 	const samples = 60
 	for _, backend := range []mmap.Backend{mmap.Auto, mmap.Pread} {
 		d := dataset(t, samples, nil)
@@ -38,7 +38,7 @@ func TestATruncatedShardLosesOnlyTheSamplesThatAreNotWhole(t *testing.T) {
 		require.NoError(t, err)
 		middle, err := d.Sample(samples / 2)
 		require.NoError(t, err)
-		// With one sample left of sixty, sixteen random tries would fail two times in three.
+		// If one sample of sixty is left, sixteen random tries would miss it two times in three.
 		for _, cut := range []int64{first.Offset + first.Length, middle.Offset, middle.Offset + middle.Length/2, int64(len(whole)) - 1} {
 			require.NoError(t, os.WriteFile(path, whole[:cut], 0o600))
 			l := open(t, d, settings{order.Config{BatchSize: 8, Shuffle: true, Seed: 3},
@@ -69,10 +69,10 @@ func TestATruncatedShardLosesOnlyTheSamplesThatAreNotWhole(t *testing.T) {
 				require.NotEmpty(t, line.Key)
 				delete(lost, line.Index)
 			}
-			require.Empty(t, lost, "each is in the report once")
+			require.Empty(t, lost, "each lost sample is in the report once")
 			l.Close()
 		}
-		// Without salvage the damage is reported at once, whichever sample comes first.
+		// Without replacement the damage is reported at once, whatever sample comes first.
 		l := open(t, d, settings{order.Config{BatchSize: 8}, Config{Threads: 2, Store: mmap.Options{Backend: backend}}})
 		_, err = next(t, l)
 		var found *SampleError
@@ -84,7 +84,7 @@ func TestATruncatedShardLosesOnlyTheSamplesThatAreNotWhole(t *testing.T) {
 	}
 }
 
-func TestAMissingOnlyShardIsAnErrorAlsoWhereSamplesMayBeReplaced(t *testing.T) {
+func TestTheMissingOnlyShardIsAnErrorEvenIfSamplesMayBeReplaced(t *testing.T) {
 	d := dataset(t, 2000, func(i int, row *catalog.Row, data []byte) []byte { return data[:20] })
 	require.NoError(t, os.Remove(d.ShardPath(0)))
 	l := open(t, d, settings{order.Config{BatchSize: 8}, Config{Threads: 2, OnError: Replace}})

@@ -26,7 +26,7 @@ func TestResumingAtAnyBatchGivesTheRestOfTheStream(t *testing.T) {
 	}
 }
 
-func TestSeekingToWhereTheStreamStandsKeepsWhatIsPrefetched(t *testing.T) {
+func TestSeekingToTheCurrentPositionKeepsThePrefetchedBatches(t *testing.T) {
 	l := open(t, dataset(t, 8, nil), settings{order.Config{BatchSize: 2}, Config{Threads: 2, Prefetch: 3}})
 	full := func() bool { return l.Stats().Ready == 3 }
 	for range 4 {
@@ -49,7 +49,7 @@ func TestSeekingToWhereTheStreamStandsKeepsWhatIsPrefetched(t *testing.T) {
 	require.Equal(t, images+2, l.Stats().Images, "nothing was made twice")
 }
 
-func TestBreakingOffAndSeekingStormsGiveTheRightBatches(t *testing.T) {
+func TestManySeeksAtAnyMomentGiveTheRightBatches(t *testing.T) {
 	d := dataset(t, 50, nil)
 	s := settings{order.Config{Seed: 8, BatchSize: 4, Shuffle: true}, Config{Threads: 3, Prefetch: 2}}
 	reference := map[[2]int64]string{}
@@ -90,7 +90,7 @@ func TestBreakingOffAndSeekingStormsGiveTheRightBatches(t *testing.T) {
 	}
 }
 
-func TestPlacesThatDoNotExistAreRefused(t *testing.T) {
+func TestSeekRefusesPositionsThatDoNotExist(t *testing.T) {
 	l := open(t, dataset(t, 8, nil), settings{order: order.Config{BatchSize: 2}})
 	for _, place := range [][2]int64{{-1, 0}, {0, -1}, {0, 9}, {maxEpoch + 1, 0}} {
 		require.Error(t, l.SeekTo(place[0], place[1]))

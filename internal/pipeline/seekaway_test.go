@@ -8,7 +8,7 @@ import (
 	"github.com/headrace/headrace/internal/catalog"
 )
 
-func TestARunOfPointsEndsBeforeOneThatGoesBackAndWhereItsMemoryDoes(t *testing.T) {
+func TestARunOfSeekPointsHasAscendingOffsetsAndFitsItsMemory(t *testing.T) {
 	places := [][2]int64{{900, 50}, {0, 0}, {950, 50}, {980, 40}, {1020, 980}, {2000, 10}, {100, 2000}, {700, 20}}
 	sampleAt := func(row int64) (sample catalog.Sample, err error) {
 		sample.Index, sample.Seek.Offset, sample.Seek.Length = row, places[row][0], places[row][1]

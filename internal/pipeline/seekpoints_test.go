@@ -36,10 +36,10 @@ func wide(t testing.TB, number int) []byte {
 	return b.Bytes()
 }
 
-// folder is an image folder of wide JPEGs in two classes. The test must leave the world as it was.
+// folder makes an image folder of wide JPEGs in two classes, and fails a test that leaves anything open.
 func folder(t testing.TB, images int) string {
-	before := world(t)
-	t.Cleanup(func() { requireSameWorld(t, before) })
+	before := usage(t)
+	t.Cleanup(func() { requireNoLeaks(t, before) })
 	root := t.TempDir()
 	for i := range images {
 		path := filepath.Join(root, fmt.Sprint("class ", i%2), fmt.Sprintf("%03d.jpg", i))
@@ -69,7 +69,7 @@ func hashOf(t testing.TB, path string, o mmap.Options, epochs int) (string, erro
 	return consume(t, l, epochs).hash, nil
 }
 
-func TestStreamIsTheSameWithAndWithoutSeekPointsPackedIndexedAndListed(t *testing.T) {
+func TestTheStreamIsTheSameWithAndWithoutSeekPoints(t *testing.T) {
 	source := folder(t, 12)
 	want, err := hashOf(t, source, mmap.Options{}, 3)
 	require.NoError(t, err)
@@ -78,7 +78,8 @@ func TestStreamIsTheSameWithAndWithoutSeekPointsPackedIndexedAndListed(t *testin
 	_, err = pack.Index(context.Background(), pack.IndexConfig{Source: source}, nil)
 	require.NoError(t, err)
 	require.FileExists(t, filepath.Join(source, catalog.SeekFileName(0)))
-	for _, o := range []mmap.Options{{}, {Backend: mmap.Pread}, {ReadDelay: 2 * time.Millisecond}} { // the last with readers
+	// The last one has read-ahead threads.
+	for _, o := range []mmap.Options{{}, {Backend: mmap.Pread}, {ReadDelay: 2 * time.Millisecond}} {
 		for _, path := range []string{with, without, source} {
 			found, err := hashOf(t, path, o, 3)
 			require.NoError(t, err)
@@ -87,7 +88,7 @@ func TestStreamIsTheSameWithAndWithoutSeekPointsPackedIndexedAndListed(t *testin
 	}
 }
 
-func TestEveryAlteredByteOfTheSeekFileIsAnErrorAtOpenOrShowsInNoPixel(t *testing.T) {
+func TestAnAlteredByteOfTheSeekFileIsAnErrorAtOpenOrChangesNoPixel(t *testing.T) {
 	source := folder(t, 3)
 	dir := packFolder(t, source, false)
 	want, err := hashOf(t, dir, mmap.Options{}, 2)
@@ -107,10 +108,10 @@ func TestEveryAlteredByteOfTheSeekFileIsAnErrorAtOpenOrShowsInNoPixel(t *testing
 		}
 		require.Equal(t, want, found, "byte %d of %d", at, len(whole))
 	}
-	require.Equal(t, catalog.SeekHeadBytes, refused, "the head is checked at open")
+	require.Equal(t, catalog.SeekHeadBytes, refused, "only changes of the head are errors at open")
 }
 
-func TestSeekFileCutWhileALoaderRunsShowsInNoPixel(t *testing.T) {
+func TestASeekFileCutWhileALoaderRunsChangesNoPixel(t *testing.T) {
 	source := folder(t, 8)
 	dir := packFolder(t, source, false)
 	want, err := hashOf(t, dir, mmap.Options{}, 4)

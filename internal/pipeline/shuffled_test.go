@@ -10,7 +10,7 @@ import (
 	"github.com/headrace/headrace/internal/order"
 )
 
-// inBlocks is a dataset of a container that is not there, whose samples lie in that many blocks of four.
+// inBlocks is a dataset of a container that does not exist, with so many blocks of four samples.
 func inBlocks(t *testing.T, count int, size uint32) *catalog.Dataset {
 	table := &catalog.Table{Shards: []catalog.ShardInfo{{Name: "a.parquet", Size: 1 << 40}}}
 	table.Source.Blocks = true
@@ -26,9 +26,9 @@ func inBlocks(t *testing.T, count int, size uint32) *catalog.Dataset {
 	return d
 }
 
-func TestAFullShuffleOverMoreBlocksThanAreKeptSaysWhatItCosts(t *testing.T) {
-	before := world(t)
-	t.Cleanup(func() { requireSameWorld(t, before) })
+func TestAFullShuffleOverMoreBlocksThanAreCachedIsAWarningWithItsCost(t *testing.T) {
+	before := usage(t)
+	t.Cleanup(func() { requireNoLeaks(t, before) })
 	large, small := inBlocks(t, 4, 200<<20), inBlocks(t, 2, 200<<20)
 	l := open(t, large, settings{order.Config{Seed: 5, BatchSize: 4, Shuffle: true}, Config{Threads: 1}})
 	require.Equal(t, "the images lie in more than 3 compressed blocks of 4 images and 204800 kB on average, of which 512 MB are kept: "+

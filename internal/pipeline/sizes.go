@@ -21,7 +21,7 @@ const (
 	sizesOfFolder = 32
 )
 
-// oneSize says what gives all images one size; TestEveryTransformThatIsHintedAtGivesOneSize tries all of it.
+// oneSize says what gives all images one size; TestEveryTransformInTheHintGivesAllImagesOneSize tries all of it.
 const oneSize = "Resize((height, width)), CenterCrop, RandomCrop or RandomResizedCrop gives all images one size"
 
 // explainSizes finds the first sample, and the first one with another size, for a user who is not aware of different

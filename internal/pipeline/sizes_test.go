@@ -34,7 +34,7 @@ func openWith(t *testing.T, d *catalog.Dataset, list string) (*Loader, error) {
 	return l, nil
 }
 
-func TestImagesOfDifferentSizesAreAnErrorThatNamesTheFirstTwoAndWhatWouldHelp(t *testing.T) {
+func TestImagesOfDifferentSizesAreAnErrorThatNamesTheFirstTwoAndARemedy(t *testing.T) {
 	indexed := dataset(t, 8, func(i int, row *catalog.Row, data []byte) []byte {
 		row.Width, row.Height = 100, 80
 		if i >= 5 {
@@ -58,15 +58,15 @@ func TestImagesOfDifferentSizesAreAnErrorThatNamesTheFirstTwoAndWhatWouldHelp(t 
 	}
 }
 
-func TestTheSizesOfListedFilesAreReadFromThem(t *testing.T) {
+func TestTheSizesOfListedFilesAreReadFromTheFiles(t *testing.T) {
 	root := t.TempDir()
 	var paths []string
 	for i := range 3 {
 		paths = append(paths, filepath.Join(root, string(rune('a'+i))+".jpg"))
 		require.NoError(t, os.WriteFile(paths[i], photograph(t, i), 0o600))
 	}
-	before := world(t)
-	defer func() { requireSameWorld(t, before) }()
+	before := usage(t)
+	defer func() { requireNoLeaks(t, before) }()
 	d, err := catalog.FromFiles(paths, nil, nil)
 	require.NoError(t, err)
 	defer d.Release()
@@ -76,14 +76,14 @@ func TestTheSizesOfListedFilesAreReadFromThem(t *testing.T) {
 	require.ErrorContains(t, err, "one size")
 }
 
-func TestImagesThatAreAlikeWithoutATransformAreNotCalledDifferent(t *testing.T) {
-	d := dataset(t, 3, nil) // the index says 1 x 1 of each
+func TestImagesOfOneSizeWithoutATransformAreNotCalledDifferent(t *testing.T) {
+	d := dataset(t, 3, nil) // the index says 1 x 1 for each
 	_, err := openWith(t, d, `[]`)
 	require.ErrorContains(t, err, "no transform sets the size")
 	require.ErrorContains(t, err, oneSize)
 }
 
-func TestEveryTransformThatIsHintedAtGivesOneSize(t *testing.T) {
+func TestEveryTransformInTheHintGivesAllImagesOneSize(t *testing.T) {
 	d := dataset(t, 4, nil)
 	for _, list := range []string{`[{"name": "Resize", "size": [8, 9]}]`, `[{"name": "CenterCrop", "size": 8}]`,
 		`[{"name": "RandomCrop", "size": 8}]`, `[{"name": "RandomResizedCrop", "size": 8}]`} {

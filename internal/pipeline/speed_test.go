@@ -16,7 +16,7 @@ import (
 	"github.com/headrace/headrace/mmap"
 )
 
-func TestAStoreThatAnswersIn20MillisecondsStillGivesAThousandImagesASecond(t *testing.T) {
+func TestReadsOf20MillisecondsStillGiveAThousandImagesASecond(t *testing.T) {
 	if testing.Short() || raceDetector {
 		t.Skip("a matter of speed")
 	}
@@ -70,7 +70,7 @@ func consumeQuietly(t testing.TB, l *Loader, epochs int) {
 	}
 }
 
-func TestAStarvedLoaderSleeps(t *testing.T) {
+func TestALoaderThatWaitsForReadsUsesNoCPUTime(t *testing.T) {
 	if raceDetector {
 		t.Skip("a matter of speed")
 	}

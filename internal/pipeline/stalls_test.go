@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestQuantilesOfStallsAreGoodToSevenPerCent(t *testing.T) {
+func TestQuantilesOfStallsAreWithinSevenPerCent(t *testing.T) {
 	var s stalls
 	for i := 1; i <= 1000; i++ {
 		s.batches++
@@ -33,7 +33,7 @@ func TestEveryDurationHasACell(t *testing.T) {
 	}
 }
 
-func TestAWaitCutIntoPiecesByTimeoutsIsOneStall(t *testing.T) {
+func TestAWaitInterruptedByTimeoutsIsOneStall(t *testing.T) {
 	var s stalls
 	none := func() int64 { return 0 }
 	s.begin(time.Now().Add(-time.Second), none)
@@ -48,7 +48,7 @@ func TestAWaitCutIntoPiecesByTimeoutsIsOneStall(t *testing.T) {
 	require.Less(t, s.longest, time.Minute)
 }
 
-func TestBytesThatWereReadBeforeTheFirstNextAreNotInTheRate(t *testing.T) {
+func TestBytesReadBeforeTheFirstNextDoNotCountInTheRate(t *testing.T) {
 	var s stalls
 	s.begin(time.Now().Add(-10*time.Second), func() int64 { return 1 << 30 })
 	s.end(4)

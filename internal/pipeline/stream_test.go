@@ -46,7 +46,7 @@ func TestTheStreamIsTheSameWhenReadersReadAhead(t *testing.T) {
 	}
 }
 
-func TestWhatIsReadAheadIsBoundedInBytesWithoutADeadlock(t *testing.T) {
+func TestTheBytesReadAheadAreBoundedWithoutADeadlock(t *testing.T) {
 	d := dataset(t, 60, nil)
 	s := settings{order.Config{Seed: 5, BatchSize: 3, Shuffle: true}, Config{Threads: 2}}
 	want := consume(t, open(t, d, s), 2)
@@ -121,7 +121,7 @@ func collect(t *testing.T, l *Loader, seen map[int64]int) {
 	}
 }
 
-func TestADatasetOfOneGivesEmptyBatchesToOtherRanks(t *testing.T) {
+func TestADatasetOfOneSampleGivesEmptyBatchesToTheOtherRanks(t *testing.T) {
 	d := dataset(t, 1, nil)
 	for rank := range int64(3) {
 		l := open(t, d, settings{order: order.Config{BatchSize: 2, WorldSize: 3, Rank: rank}})
@@ -162,7 +162,7 @@ func TestTheNextEpochFollowsTheEnd(t *testing.T) {
 	require.Equal(t, []string{"0/0:2", "0/1:2", "0/2:1", "end", "1/0:2", "1/1:2", "1/2:1", "end"}, seen)
 }
 
-func TestBatchesThatAreKeptAreNeverWrittenAgain(t *testing.T) {
+func TestBatchesThatAreKeptAreNeverOverwritten(t *testing.T) {
 	l := open(t, dataset(t, 40, nil), settings{order: order.Config{BatchSize: 4, Shuffle: true}})
 	var held []*Batch
 	var was []string
@@ -182,7 +182,7 @@ func TestBatchesThatAreKeptAreNeverWrittenAgain(t *testing.T) {
 	}
 }
 
-func TestNotMoreThanTheWindowIsMadeAhead(t *testing.T) {
+func TestNoMoreBatchesThanPrefetchAreMadeAhead(t *testing.T) {
 	for _, prefetch := range []int{1, 2, 5} {
 		l := open(t, dataset(t, 40, nil), settings{order.Config{BatchSize: 2}, Config{Threads: 2, Prefetch: prefetch}})
 		require.Eventually(t, func() bool { return l.Stats().Ready == max(2, prefetch) }, waitLong, waitShort)

@@ -9,9 +9,9 @@ import (
 	"github.com/headrace/headrace/internal/order"
 )
 
-func TestEveryBlockOfAWindowIsAskedForOnce(t *testing.T) {
+func TestEveryBlockOfAWindowIsRequestedOnce(t *testing.T) {
 	d := dataset(t, 60, nil)
-	for _, delay := range []time.Duration{0, 4 * time.Millisecond} { // workers read, readers read
+	for _, delay := range []time.Duration{0, 4 * time.Millisecond} { // first the workers read, then the readers
 		s := settings{order.Config{Seed: 5, BatchSize: 7, Shuffle: true, Window: 4 * 1024}, Config{Threads: 2, ReadAhead: 9}}
 		s.Store.ReadDelay = delay
 		l := open(t, d, s)
@@ -26,7 +26,8 @@ func TestEveryBlockOfAWindowIsAskedForOnce(t *testing.T) {
 		require.Contains(t, []int{15, 16}, len(blocks), "60 samples in blocks of 4, one of them perhaps over the end")
 		l.stretches.mu.Lock()
 		require.GreaterOrEqual(t, l.stretches.asked, int64(len(blocks)))
-		require.LessOrEqual(t, l.stretches.asked, int64(2*16+2*16), "of this epoch and what was prefetched of the next")
+		require.LessOrEqual(t, l.stretches.asked, int64(2*16+2*16),
+			"the blocks of this epoch, and those prefetched for the next")
 		l.stretches.mu.Unlock()
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/headrace/headrace/mmap"
 )
 
-// submitting are settings for batches that the test chooses.
+// submitting are settings for a loader whose batches the test chooses.
 func submitting(batch int64, c Config) settings {
 	c.Submitted = true
 	return settings{order.Config{Seed: 5, BatchSize: batch}, c}
@@ -43,7 +43,7 @@ func received(l *Loader) string {
 	return fmt.Sprintf("%d/%d %v", b.Epoch, b.Step, b.Indices())
 }
 
-func TestSubmittedBatchesMakeTheSameStreamForAnyThreadsPrefetchAndBackend(t *testing.T) {
+func TestSubmittedBatchesGiveTheSameStreamForAnyThreadsPrefetchAndBackend(t *testing.T) {
 	d := dataset(t, 60, nil)
 	own := settings{order.Config{Seed: 5, BatchSize: 7, Shuffle: true}, Config{Threads: 2}}
 	l := open(t, d, own)
@@ -100,7 +100,7 @@ func TestLongBatchesReuseTheirMemory(t *testing.T) {
 	require.LessOrEqual(t, l.long.pool.Stats().Made, int64(2))
 }
 
-func TestASampleThatIsDrawnTwiceIsAugmentedDifferently(t *testing.T) {
+func TestASampleThatIsDrawnTwiceIsAugmentedInTwoWays(t *testing.T) {
 	l := open(t, dataset(t, 8, nil), submitting(6, Config{Threads: 2}))
 	require.NoError(t, l.Submit([]int64{3, 3, 3, 3, 5, 3}, []uint64{0, 1, 1 << 63, 1, 0, 0}))
 	require.NoError(t, l.Submit([]int64{3}, nil))
@@ -116,11 +116,11 @@ func TestASampleThatIsDrawnTwiceIsAugmentedDifferently(t *testing.T) {
 	require.NoError(t, b.Release())
 	b, err = next(t, l)
 	require.NoError(t, err)
-	require.Equal(t, at(0), string(b.pixels()), "no numbers are zeros")
+	require.Equal(t, at(0), string(b.pixels()), "without draw numbers all are 0")
 	require.NoError(t, b.Release())
 }
 
-func TestTheEndOfASubmittedEpochIsToldOnceWhereItWasSaid(t *testing.T) {
+func TestTheEndOfASubmittedEpochIsReturnedOnceAtItsPlace(t *testing.T) {
 	l := open(t, dataset(t, 8, nil), submitting(2, Config{Threads: 2}))
 	end := ErrEnd.Error()
 	require.NoError(t, l.Submit([]int64{1}, nil))
@@ -141,7 +141,7 @@ func TestTheEndOfASubmittedEpochIsToldOnceWhereItWasSaid(t *testing.T) {
 	require.Equal(t, "3/0 [5]", received(l))
 }
 
-func TestTheEpochOfASubmittedBatchIsInTheKeyOfItsAugmentation(t *testing.T) {
+func TestTheAugmentationOfASubmittedBatchDependsOnItsEpoch(t *testing.T) {
 	d := dataset(t, 8, nil)
 	l := open(t, d, submitting(2, Config{Threads: 1}))
 	pixels := map[string]bool{}
@@ -157,7 +157,7 @@ func TestTheEpochOfASubmittedBatchIsInTheKeyOfItsAugmentation(t *testing.T) {
 	require.Len(t, pixels, 3)
 }
 
-func TestSeekingDropsWhatWasSubmitted(t *testing.T) {
+func TestSeekingDropsTheSubmittedBatches(t *testing.T) {
 	l := open(t, dataset(t, 40, nil), submitting(4, Config{Threads: 3, Prefetch: 3}))
 	random := rand.New(rand.NewPCG(9, 9))
 	for round := range int64(60) {
@@ -173,7 +173,7 @@ func TestSeekingDropsWhatWasSubmitted(t *testing.T) {
 	}
 }
 
-func TestASubmittedIndexOutsideTheDatasetIsNamedAndNothingIsAppended(t *testing.T) {
+func TestASubmittedIndexOutsideTheDatasetIsAnErrorAndNothingIsSubmitted(t *testing.T) {
 	l := open(t, dataset(t, 8, nil), submitting(2, Config{Threads: 1}))
 	for _, index := range []int64{-1, 8, 1 << 62} {
 		err := l.Submit([]int64{0, 1, index}, nil)
@@ -208,7 +208,7 @@ func TestNextWaitsForASubmission(t *testing.T) {
 	require.ErrorIs(t, l.EndEpoch(), ErrClosed)
 }
 
-func TestWhatMayBeSubmittedAheadIsBounded(t *testing.T) {
+func TestTheBatchesAndSamplesSubmittedAheadAreBounded(t *testing.T) {
 	l := open(t, dataset(t, 8, nil), submitting(1, Config{Threads: 1}))
 	for range maxWaiting {
 		require.NoError(t, l.Submit([]int64{1}, nil))
@@ -227,7 +227,7 @@ func TestWhatMayBeSubmittedAheadIsBounded(t *testing.T) {
 	require.Equal(t, "2/0 [3]", received(l))
 }
 
-func TestAnOrderOfItsOwnTakesNoSubmissions(t *testing.T) {
+func TestALoaderWithItsOwnOrderRefusesSubmissions(t *testing.T) {
 	l := open(t, dataset(t, 8, nil), settings{order: order.Config{BatchSize: 2}})
 	require.ErrorContains(t, l.Submit([]int64{1}, nil), "its own")
 	require.ErrorContains(t, l.EndEpoch(), "its own")

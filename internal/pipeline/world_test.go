@@ -28,7 +28,7 @@ import (
 	"github.com/headrace/headrace/native"
 )
 
-// photograph is a JPEG of noise over a gradient, its size and content a function of its number.
+// photograph is a JPEG of noise over a gradient, whose size and content depend on its number alone.
 func photograph(t testing.TB, number int) []byte {
 	t.Helper()
 	random := rand.New(rand.NewPCG(uint64(number), 7))
@@ -45,11 +45,11 @@ func photograph(t testing.TB, number int) []byte {
 }
 
 // dataset writes a dataset of JPEGs in one shard, with an index. spoil may alter a sample's row and
-// bytes after its checksum was taken. The test must leave the world as it was before this call.
+// bytes after its checksum was taken. A test that leaves anything open fails.
 func dataset(t testing.TB, samples int, spoil func(i int, row *catalog.Row, data []byte) []byte) *catalog.Dataset {
 	t.Helper()
-	before := world(t)
-	t.Cleanup(func() { requireSameWorld(t, before) })
+	before := usage(t)
+	t.Cleanup(func() { requireNoLeaks(t, before) })
 	root := t.TempDir()
 	w, err := catalog.NewWriter(filepath.Join(root, catalog.IndexFileName(0)), catalog.Packed, nil)
 	require.NoError(t, err)
@@ -130,7 +130,7 @@ func open(t testing.TB, d *catalog.Dataset, s settings) *Loader {
 	t.Cleanup(func() {
 		l.Close()
 		l.Close()
-		<-l.gone // a test may have left a read that hangs
+		<-l.gone // there may be a read that still hangs
 		stats := l.pool.Stats()
 		assert.Zero(t, stats.Free+stats.Filling+stats.Ready+stats.Held, "slots")
 	})
@@ -144,8 +144,8 @@ type counts struct {
 
 var poller sync.Once
 
-// world counts what a Loader may leave behind.
-func world(t testing.TB) counts {
+// usage counts what a Loader might leave open.
+func usage(t testing.TB) counts {
 	t.Helper()
 	poller.Do(func() { // the runtime's own descriptors are made with the first pipe and stay
 		r, w, err := os.Pipe()
@@ -166,16 +166,16 @@ func (c counts) butAtMost(now counts) counts {
 		min(c.mappings, now.mappings), min(c.buffers, now.buffers)}
 }
 
-func requireSameWorld(t testing.TB, before counts) {
+func requireNoLeaks(t testing.TB, before counts) {
 	t.Helper()
-	after := world(t)
-	// What an earlier test let go of may be counted until a moment later: a goroutine that has told
-	// that it ends, a file that the garbage collector closes. Fewer than before is nothing left.
-	for deadline := time.Now().Add(2 * time.Second); after != before && time.Now().Before(deadline); after = world(t) {
+	after := usage(t)
+	// What an earlier test closed may still have been counted before: a goroutine that is about to end, or a file
+	// that the garbage collector closes. So fewer than before are right, too.
+	for deadline := time.Now().Add(2 * time.Second); after != before && time.Now().Before(deadline); after = usage(t) {
 		time.Sleep(time.Millisecond)
 		before = before.butAtMost(after)
 	}
-	assert.Equal(t, before, after, "the world is not as it was")
+	assert.Equal(t, before, after, "the test left something open")
 }
 
 // next is the next batch or end, or a failure if it takes too long.
