@@ -9,7 +9,7 @@ import (
 	"github.com/headrace/headrace/internal/fault"
 )
 
-func TestANameInAnIndexStaysBelowItsPrefix(t *testing.T) {
+func TestANameInAnIndexCannotLeadOutOfItsPrefix(t *testing.T) {
 	for _, c := range [][3]string{
 		{"s3://b/train.hr", "shard-0.tar", "s3://b/train.hr/shard-0.tar"},
 		{"s3://b/train.hr/", "a b/%2e%2e.tar", "s3://b/train.hr/a b/%2e%2e.tar"},
@@ -29,7 +29,7 @@ func TestANameInAnIndexStaysBelowItsPrefix(t *testing.T) {
 	assert.Error(t, err, joined)
 }
 
-func TestWhatIsAnAddressIsToldByItsBeginning(t *testing.T) {
+func TestAnAddressIsRecognisedByItsScheme(t *testing.T) {
 	for _, url := range []string{"s3://b/k", "gs://b", "az://c/k", "http://h", "https://h/x", "hf://datasets/o/n/p"} {
 		assert.True(t, IsURL(url), url)
 		_, err := parse(url)
@@ -48,7 +48,7 @@ func TestWhatIsAnAddressIsToldByItsBeginning(t *testing.T) {
 	assert.Equal(t, "/data/photos?", Display("/data/photos?"))
 }
 
-func TestAWrongOptionOfAStorageIsAnErrorThatListsWhatThereIs(t *testing.T) {
+func TestAWrongStorageOptionIsAnErrorThatListsTheKnownOnes(t *testing.T) {
 	s, err := ParseStorage([]byte(`{"endpoint": "http://127.0.0.1:9000/", "region": "eu-central-1", "path_style": true, "anonymous": false}`))
 	require.NoError(t, err)
 	assert.Equal(t, Storage{Endpoint: "http://127.0.0.1:9000", Region: "eu-central-1", PathStyle: true}, s)

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestAMissingBucketIsToldFromAMissingObject(t *testing.T) {
+func TestAMissingBucketIsDistinguishedFromAMissingObject(t *testing.T) {
 	_, amazon := s3Server(t)
 	t.Setenv("AZURE_STORAGE_ACCOUNT", "account")
 	store := func(body string, headers ...string) Storage {

@@ -10,7 +10,7 @@ import (
 	"github.com/headrace/headrace/internal/fault"
 )
 
-func TestCaseMeansNothingInAScheme(t *testing.T) {
+func TestTheCaseOfASchemeDoesNotMatter(t *testing.T) {
 	for given, normal := range map[string]string{
 		"HTTPS://h/X?Sig=1": "https://h/X?Sig=1", "Http://h": "http://h", "S3://Bucket/K": "s3://Bucket/K",
 		"HF://datasets/O/n": "hf://datasets/O/n", "aZ://c/n": "az://c/n", "s3://b/k": "s3://b/k",
@@ -35,10 +35,10 @@ func TestCaseMeansNothingInAScheme(t *testing.T) {
 	o, err := Open(t.Context(), strings.Replace(serving(t, data).URL, "http", "HTTP", 1)+"/data.bin", hasty())
 	require.NoError(t, err)
 	assert.Equal(t, int64(100), o.Size())
-	assert.True(t, strings.HasPrefix(o.Key(), " http://"), "one object, one key")
+	assert.True(t, strings.HasPrefix(o.Key(), " http://"), "one object has one key, whatever the case of the scheme")
 }
 
-func TestAnAddressThatIsRefusedIsShownWithoutItsSecrets(t *testing.T) {
+func TestARefusedAddressIsShownWithoutItsSecrets(t *testing.T) {
 	for _, url := range []string{"s3://ID:SECRET@bucket/k", "S3://ID:SEC/SECRET@bucket/k", "HTTP://u:SECRET@/x", "HTTP://u:SECRET@h:x/", "hf://SECRET@datasets/o/n"} {
 		_, err := parse(url)
 		require.Equal(t, fault.KindArgument, fault.KindOf(err), url)

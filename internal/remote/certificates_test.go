@@ -15,7 +15,7 @@ import (
 	"github.com/headrace/headrace/internal/fault"
 )
 
-func TestCertificatesThatAreNamedBehindTheFirstHandshakeAreTrusted(t *testing.T) {
+func TestCertificatesNamedAfterTheFirstHandshakeAreTrusted(t *testing.T) {
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		http.ServeContent(w, r, "", time.Time{}, strings.NewReader("content"))
 	}))
@@ -26,7 +26,8 @@ func TestCertificatesThatAreNamedBehindTheFirstHandshakeAreTrusted(t *testing.T)
 	for _, variable := range []string{"SSL_CERT_FILE", "SSL_CERT_DIR"} {
 		t.Run(variable, func(t *testing.T) {
 			t.Setenv(variable, "")
-			// Another client for each, which Open would make of Python's changes: Go tells C what it sets, and sees none.
+			// Each storage has its own client. Open makes a new one if it sees that the program changed C's
+			// environment, but variables that Go sets are set in C, too, so there it sees no change.
 			_, err := Open(t.Context(), server.URL+"/a", Storage{Region: "before " + variable})
 			require.Equal(t, fault.KindDenied, fault.KindOf(err))
 			require.ErrorContains(t, err, "certificate is not one to trust")

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestAnAnswerInChunksIsTakenWhenItsBytesAreThereWhateverBecomesOfItsEnd(t *testing.T) {
+func TestAChunkedAnswerIsUsedOnceItsBytesAreThereWithoutWaitingForItsEnd(t *testing.T) {
 	data := content(1000)
 	over := make(chan struct{})
 	server := answering(t, func(w http.ResponseWriter, r *http.Request) {

@@ -9,15 +9,15 @@ import (
 	"testing"
 )
 
-// processorTime is what this process has used so far, in nanoseconds.
+// processorTime is the CPU time that this process has used so far, in nanoseconds.
 func processorTime() int64 {
 	var used syscall.Rusage
 	syscall.Getrusage(syscall.RUSAGE_SELF, &used)
 	return used.Utime.Nano() + used.Stime.Nano()
 }
 
-// The server is another process, so that the processor's time is the client's: bare net/http beside a
-// web server's object and S3's, in ranges of an image's size.
+// BenchmarkFetching reads ranges of an image's size with bare net/http, from a web server and from S3. The server
+// is another process, so that the CPU time is the client's alone.
 func BenchmarkFetching(b *testing.B) {
 	_, s := s3Server(b)
 	put(b, "s3://photos/x", s, content(1<<20))

@@ -16,7 +16,7 @@ import (
 	"github.com/headrace/headrace/internal/remote/s3test"
 )
 
-func TestCredentialsThatEndAreLookedForAnew(t *testing.T) {
+func TestExpiredS3CredentialsAreLookedUpAgain(t *testing.T) {
 	server, direct := s3Server(t)
 	put(t, "s3://photos/x", direct, content(1000))
 	for name, ask := range map[string]func(Storage) error{
@@ -29,7 +29,8 @@ func TestCredentialsThatEndAreLookedForAnew(t *testing.T) {
 			front := faultproxy.Web(t, server.Address, func(_ int, w http.ResponseWriter, r *http.Request) bool {
 				ended := strings.Contains(r.Header.Get("Authorization"), "ENDED")
 				if ended {
-					set.Do(func() { os.Setenv("AWS_ACCESS_KEY_ID", s3test.AccessKey) }) // as a program that renews them
+					// As a program does that renews them.
+					set.Do(func() { os.Setenv("AWS_ACCESS_KEY_ID", s3test.AccessKey) })
 					w.WriteHeader(http.StatusBadRequest)
 					w.Write([]byte("<Error><Code>ExpiredToken</Code></Error>"))
 				}

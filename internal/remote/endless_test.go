@@ -15,9 +15,10 @@ import (
 	"github.com/headrace/headrace/internal/fault"
 )
 
-func TestAListWhosePagesLeadToThemselvesIsAnErrorAtOnce(t *testing.T) {
+func TestAListWhoseNextPageIsTheSameAgainIsAnErrorAtOnce(t *testing.T) {
 	item := `{"kind":"storage#object","bucket":"photos","name":"train/x","size":"1","generation":"7"}`
-	full := strings.Repeat(item+",", pageEntries-1) + item // the library asks on by itself where fewer come
+	// The library requests further pages by itself if a page has fewer entries.
+	full := strings.Repeat(item+",", pageEntries-1) + item
 	var asked atomic.Int64
 	server := answering(t, func(w http.ResponseWriter, _ *http.Request) {
 		if w.Header().Set("Content-Type", "application/json"); asked.Add(1) > 50 {

@@ -20,7 +20,7 @@ import (
 	"github.com/headrace/headrace/internal/remote/faultproxy"
 )
 
-// hasty is a storage whose times are short: nobody shares it, for its patience is its own.
+// hasty is a storage with short times. It shares nothing with others, because its patience differs from theirs.
 func hasty() Storage {
 	return Storage{Patience: 1500*time.Millisecond + time.Duration(hastened.Add(1))}
 }
@@ -29,7 +29,7 @@ var hastened atomic.Int64
 
 const token = "token=SECRET-in-the-query"
 
-// unasked is an object of a server that nobody asked before.
+// unasked is an object that is known without a request to its server.
 func unasked(t *testing.T, server string, size int, version string, s Storage) *Object {
 	t.Helper()
 	o, err := OpenKnown(server+"/data.bin?"+token, int64(size), version, s)
@@ -37,7 +37,7 @@ func unasked(t *testing.T, server string, size int, version string, s Storage) *
 	return o
 }
 
-func TestWhatFailsForAWhileIsReadInTheEnd(t *testing.T) {
+func TestReadsSurviveConnectionsThatFailForAWhile(t *testing.T) {
 	data := content(400_000)
 	origin := serving(t, data)
 	target := strings.TrimPrefix(origin.URL, "http://")
@@ -74,7 +74,7 @@ func first(n, bad int, f faultproxy.Fault) faultproxy.Fault {
 	return faultproxy.Fault{}
 }
 
-func TestTheFirstAnswersThatFailAreTriedAgainAndRetryAfterIsWaitedFor(t *testing.T) {
+func TestFailedAnswersAreRetriedAndRetryAfterIsRespected(t *testing.T) {
 	data := content(1000)
 	origin := serving(t, data)
 	for _, status := range []int{408, 429, 500, 502, 503, 504} {
@@ -106,7 +106,7 @@ func TestTheFirstAnswersThatFailAreTriedAgainAndRetryAfterIsWaitedFor(t *testing
 	assert.GreaterOrEqual(t, asked[1].Sub(asked[0]), time.Second)
 }
 
-// kindOf is an error's kind, of an error that is one of this package.
+// kindOf is the kind of an error, which must be one of this package.
 func kindOf(t *testing.T, err error) fault.Kind {
 	t.Helper()
 	var e *Error
@@ -114,7 +114,7 @@ func kindOf(t *testing.T, err error) fault.Kind {
 	return fault.KindOf(err)
 }
 
-// answering is a server that answers all requests like this.
+// answering is the address of a server that answers all requests in one way.
 func answering(t *testing.T, answer http.HandlerFunc) string {
 	t.Helper()
 	server := httptest.NewServer(answer)
@@ -122,7 +122,7 @@ func answering(t *testing.T, answer http.HandlerFunc) string {
 	return server.URL
 }
 
-func TestWhatStaysWrongIsASentenceWithAddressStatusAndAttempts(t *testing.T) {
+func TestALastingFailureIsAnErrorWithAddressStatusAndAttempts(t *testing.T) {
 	data := content(1000)
 	part := func(headers map[string]string, status int, body []byte) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) {
@@ -137,7 +137,7 @@ func TestWhatStaysWrongIsASentenceWithAddressStatusAndAttempts(t *testing.T) {
 	for name, c := range map[string]struct {
 		answer   http.HandlerFunc
 		kind     fault.Kind
-		attempts int // 0: several
+		attempts int // 0 for several
 		says     string
 	}{
 		"401":                       {status(401), fault.KindDenied, 1, "the server answered 401 Unauthorized"},
@@ -188,14 +188,14 @@ func redirect(to string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, to, http.StatusFound) }
 }
 
-func TestAServerWithoutRangesIsRefusedWhenItIsOpened(t *testing.T) {
+func TestAServerWithoutRangeRequestsIsRefusedByOpen(t *testing.T) {
 	server := answering(t, func(w http.ResponseWriter, r *http.Request) { w.Write(content(1000)) })
 	_, err := Open(t.Context(), server+"/data.bin", hasty())
 	assert.Equal(t, fault.KindUnsupported, kindOf(t, err))
 	assert.ErrorContains(t, err, "the server has no range requests")
 }
 
-func TestAServerThatNeverAnswersEndsInASentence(t *testing.T) {
+func TestAServerThatNeverAnswersIsAnErrorInTime(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer listener.Close() // what it never accepts, the kernel does
@@ -204,10 +204,10 @@ func TestAServerThatNeverAnswersEndsInASentence(t *testing.T) {
 	assert.Equal(t, fault.KindUnreachable, kindOf(t, err))
 	assert.ErrorContains(t, err, "the server did not answer in time")
 	assert.NotContains(t, err.Error(), "SECRET")
-	assert.Less(t, time.Since(began), 5*time.Second, "the patience is 1.5 s")
+	assert.Less(t, time.Since(began), 5*time.Second, "the patience of 1.5 s is exceeded")
 }
 
-func TestAServerThatIsNotThereAndANameThatIsNoneAreSentences(t *testing.T) {
+func TestARefusedConnectionAndAnUnknownHostAreErrorsThatSayWhichOne(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	address := listener.Addr().String()
@@ -222,7 +222,7 @@ func TestAServerThatIsNotThereAndANameThatIsNoneAreSentences(t *testing.T) {
 	assert.NotContains(t, err.Error(), "SECRET")
 }
 
-func TestAnEndedContextEndsEveryWaitWithinASecond(t *testing.T) {
+func TestACancelledContextEndsEveryWaitWithinASecond(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer listener.Close()
@@ -241,7 +241,7 @@ func TestAnEndedContextEndsEveryWaitWithinASecond(t *testing.T) {
 	}
 }
 
-func TestEveryByteIsRightWhereATenthOfTheRequestsFails(t *testing.T) {
+func TestEveryByteIsRightIfATenthOfTheRequestsFail(t *testing.T) {
 	data := content(1 << 20)
 	origin := serving(t, data)
 	var lock sync.Mutex
@@ -253,7 +253,7 @@ func TestEveryByteIsRightWhereATenthOfTheRequestsFails(t *testing.T) {
 		case 0:
 			w.WriteHeader(http.StatusServiceUnavailable)
 		case 1:
-			panic(http.ErrAbortHandler) // the connection ends
+			panic(http.ErrAbortHandler) // closes the connection
 		case 2:
 			w.Header().Set("Content-Range", "bytes 5-104/1048576")
 			w.Header().Set("Content-Length", "100")
@@ -281,7 +281,7 @@ func TestEveryByteIsRightWhereATenthOfTheRequestsFails(t *testing.T) {
 	assert.Greater(t, o.Counts().Retries, int64(10))
 }
 
-func TestARequestThatLastsIsOvertakenByASecondOne(t *testing.T) {
+func TestASlowRequestIsHedgedByASecondOne(t *testing.T) {
 	data := content(100_000)
 	origin := serving(t, data)
 	hung := make(chan struct{})
@@ -311,7 +311,7 @@ func TestARequestThatLastsIsOvertakenByASecondOne(t *testing.T) {
 	assert.Zero(t, o.Counts().Retries)
 }
 
-func TestNoErrorSaysASecretOfAnAddress(t *testing.T) {
+func TestNoErrorShowsASecretOfAnAddress(t *testing.T) {
 	for _, url := range []string{
 		"https://user:SECRET@no-such-host.invalid/x?sig=SECRET#SECRET",
 		"https://user:SECRET@[::1/x?sig=SECRET",

@@ -18,10 +18,10 @@ import (
 	"github.com/headrace/headrace/internal/fault"
 )
 
-// Google's and Azure's own servers cannot be run here. These answer the few requests of the stores'
-// real libraries as the documented protocols say; what they cannot show is the credentials.
+// Google's and Azure's own servers cannot be run here. These servers answer the few requests of the stores'
+// real libraries as the documented protocols say. They do not test credentials.
 
-// odd is a version whose answers lack a header that every answer of Azure has.
+// odd is a version that is answered without a header that all answers of Azure have.
 const odd = 99
 
 // azureServer has one blob, /account/photos/train/x (Get Blob, Get Blob Properties, List Blobs).
@@ -102,7 +102,7 @@ func TestObjectsOfGoogleAndAzureAreListedReadAndPinnedToTheirVersion(t *testing.
 			if scheme == "az" {
 				version.Store(odd)
 				_, err = Open(t.Context(), "az://photos/train/x", s)
-				assert.Equal(t, fault.KindBadFile, kindOf(t, err), "an error, where the library panics")
+				assert.Equal(t, fault.KindBadFile, kindOf(t, err), "an error, although the library panics")
 			}
 			version.Store(8)
 			err = o.ReadAt(t.Context(), p, 5)
@@ -115,7 +115,7 @@ func TestObjectsOfGoogleAndAzureAreListedReadAndPinnedToTheirVersion(t *testing.
 	}
 }
 
-func TestAnObjectOfAServerThatKnowsNoConditionsIsToldByTheVersionInItsAnswer(t *testing.T) {
+func TestAReplacedObjectIsNoticedByTheVersionInTheAnswerIfConditionsAreIgnored(t *testing.T) {
 	t.Setenv("AZURE_STORAGE_ACCOUNT", "account")
 	data := content(100_000)
 	for scheme, made := range map[string]func(*testing.T, []byte, *atomic.Int64) *httptest.Server{"az": azureServer, "gs": googleServer} {
@@ -146,7 +146,7 @@ func TestAnObjectOfAServerThatKnowsNoConditionsIsToldByTheVersionInItsAnswer(t *
 	}
 }
 
-func TestATokenOfGooglesGoesNowhereThatARedirectLeads(t *testing.T) {
+func TestAGoogleTokenIsNotSentToTheTargetOfARedirect(t *testing.T) {
 	other, headers := listening(t, content(1000))
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/token" {

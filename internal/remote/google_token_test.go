@@ -24,7 +24,7 @@ import (
 	"github.com/headrace/headrace/internal/fault"
 )
 
-// serviceAccount has Google's library ask the address for tokens, as one of a service account.
+// serviceAccount makes Google's library request tokens from the address, as for a service account.
 func serviceAccount(t *testing.T, address string) {
 	t.Helper()
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
@@ -37,7 +37,7 @@ func serviceAccount(t *testing.T, address string) {
 	})
 }
 
-// credentials are a file of Google's that the environment names.
+// credentials writes a file of Google credentials and names it in the environment.
 func credentials(t *testing.T, account map[string]string) {
 	t.Helper()
 	text, err := json.Marshal(account)
@@ -47,7 +47,7 @@ func credentials(t *testing.T, account map[string]string) {
 	t.Setenv("GOOGLE_APPLICATION_CREDENTIALS", file)
 }
 
-// silent is a server that accepts requests and answers none before the test ends.
+// silent is a server that accepts requests and does not answer before the test ends.
 func silent(t *testing.T) string {
 	t.Helper()
 	over := make(chan struct{})
@@ -56,7 +56,7 @@ func silent(t *testing.T) string {
 	return url
 }
 
-func TestAServerOfTokensThatNeverAnswersIsASentenceWithAddressAndAttempts(t *testing.T) {
+func TestATokenServerThatNeverAnswersIsAnErrorWithAddressAndAttempts(t *testing.T) {
 	server := silent(t)
 	serviceAccount(t, server+"/token?key=SECRET")
 	s := hasty()
@@ -71,7 +71,7 @@ func TestAServerOfTokensThatNeverAnswersIsASentenceWithAddressAndAttempts(t *tes
 	assert.Less(t, took, 2*s.Patience)
 }
 
-func TestAWaitForATokenEndsWithTheContextAndWithTheTimeout(t *testing.T) {
+func TestAWaitForATokenEndsWithItsContextOrAtTheTimeout(t *testing.T) {
 	server := silent(t)
 	serviceAccount(t, server+"/token")
 	s := hasty()
@@ -90,16 +90,16 @@ func TestAWaitForATokenEndsWithTheContextAndWithTheTimeout(t *testing.T) {
 	assert.Less(t, time.Since(began), time.Second)
 }
 
-// The library keeps the context of the first request for all tokens, and heeds it where the credentials are a
-// user's.
-func TestTokensAreAskedForWhenTheFirstRequestIsLongOver(t *testing.T) {
+// Google's library keeps the context of the first request for all later tokens, and obeys it if the credentials
+// are a user's.
+func TestTokensAreRequestedAfterTheFirstRequestHasEnded(t *testing.T) {
 	var version, tokens atomic.Int64
 	version.Store(7)
 	data := content(1000)
 	google := googleServer(t, data, &version)
 	server := answering(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
-		// It lasts for less than the library asks for one ahead, so that each request needs a new one.
+		// The token expires so soon that the library requests a new one for each request.
 		fmt.Fprintf(w, `{"access_token": "T%d", "token_type": "Bearer", "expires_in": 1}`, tokens.Add(1))
 	})
 	credentials(t, map[string]string{
@@ -117,7 +117,7 @@ func TestTokensAreAskedForWhenTheFirstRequestIsLongOver(t *testing.T) {
 	assert.Equal(t, int64(4), tokens.Load())
 }
 
-func TestATokenThatIsRefusedIsAnErrorAtOnceAndOneThatFailsForAWhileIsAskedForAgain(t *testing.T) {
+func TestARefusedTokenIsAnErrorAtOnceAndATemporaryFailureIsRetried(t *testing.T) {
 	var version, tokens atomic.Int64
 	version.Store(7)
 	google := googleServer(t, content(1000), &version)

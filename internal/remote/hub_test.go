@@ -17,19 +17,19 @@ import (
 	"github.com/headrace/headrace/internal/fault"
 )
 
-// hub is a server that answers as Hugging Face's does for one dataset, with what it was asked, and the
+// hub is a server that answers as Hugging Face's hub does for one dataset and records the requests, with the
 // server that its redirects lead to.
 type hub struct {
 	url, cdn string
 	data     []byte
 	lifetime time.Duration // of redirects
-	ahead    time.Duration // of its clock this machine's is
+	ahead    time.Duration // how far this machine's clock is ahead of the hub's
 
 	mu      sync.Mutex
 	commit  string
 	asked   []string
-	strange []string // what the other server got that is none of its business
-	refuse  int      // so many requests of the other server are 403
+	strange []string // headers with secrets that the other server got
+	refuse  int      // so many requests to the other server are answered with 403
 }
 
 const hubSecret = "hf_SECRETtoken"
@@ -127,7 +127,7 @@ func TestFilesOfADatasetOnTheHubAreListedAndReadAtOneCommit(t *testing.T) {
 	}
 	assert.Equal(t, 1, h.count("/revision/main"), "a revision is resolved once")
 	assert.Equal(t, 1, h.count("/b.tar"), "a redirect is used again")
-	assert.Empty(t, h.strange, "the token reaches the hub alone")
+	assert.Empty(t, h.strange, "the token was sent to another server than the hub")
 	o, err := Open(t.Context(), "hf://datasets/org/pets@refs/pr/1/data/b.tar", s)
 	require.NoError(t, err)
 	assert.Equal(t, int64(200_000), o.Size())
@@ -135,7 +135,7 @@ func TestFilesOfADatasetOnTheHubAreListedAndReadAtOneCommit(t *testing.T) {
 	assert.ErrorIs(t, err, os.ErrNotExist)
 }
 
-func TestACommaInALinkOfAListDoesNotHideTheNextPage(t *testing.T) {
+func TestACommaInALinkHeaderDoesNotHideTheNextPage(t *testing.T) {
 	h := &hubStore{endpoint: "https://hub"}
 	for header, want := range map[string]string{
 		`<https://hub/tree?cursor=a,b>; rel="next"`:                                    "https://hub/tree?cursor=a,b",
@@ -154,12 +154,12 @@ func TestACommaInALinkOfAListDoesNotHideTheNextPage(t *testing.T) {
 	assert.ErrorContains(t, err, "the hub's list continues at another host")
 }
 
-func TestARedirectThatEndedIsAskedForAnew(t *testing.T) {
+func TestAnExpiredRedirectIsRequestedAgain(t *testing.T) {
 	h, s := newHub(t), hasty()
 	o, err := Open(t.Context(), "hf://datasets/org/pets/data/b.tar", s)
 	require.NoError(t, err)
 	h.mu.Lock()
-	h.refuse = 1 // the signature ended before it said
+	h.refuse = 1 // the signature expired before its time
 	h.mu.Unlock()
 	p := make([]byte, 10)
 	require.NoError(t, o.ReadAt(t.Context(), p, 5))
@@ -169,7 +169,7 @@ func TestARedirectThatEndedIsAskedForAnew(t *testing.T) {
 	h.mu.Unlock()
 	require.NoError(t, o.ReadAt(t.Context(), p, 5))
 	require.NoError(t, o.ReadAt(t.Context(), p, 5))
-	assert.Equal(t, 4, h.count("/b.tar"), "one that has ended by its own word is not used")
+	assert.Equal(t, 4, h.count("/b.tar"), "a redirect whose time is over is used again")
 	h.mu.Lock()
 	h.refuse = 1000
 	h.mu.Unlock()
@@ -179,7 +179,7 @@ func TestARedirectThatEndedIsAskedForAnew(t *testing.T) {
 	assert.Empty(t, h.strange)
 }
 
-func TestARedirectIsUsedAgainWhereThisMachinesClockIsWrong(t *testing.T) {
+func TestARedirectIsReusedEvenIfThisMachinesClockIsWrong(t *testing.T) {
 	for _, ahead := range []time.Duration{100 * time.Hour, -100 * time.Hour} {
 		h, s := newHub(t), hasty()
 		h.ahead = ahead
@@ -192,7 +192,7 @@ func TestARedirectIsUsedAgainWhereThisMachinesClockIsWrong(t *testing.T) {
 	}
 }
 
-func TestAFileOfTheHubThatIsAnotherIsAnErrorOfTheKindChanged(t *testing.T) {
+func TestAFileOnTheHubWithAnotherSizeOrVersionIsAnErrorOfKindChanged(t *testing.T) {
 	newHub(t)
 	s := hasty()
 	for _, c := range []struct {
@@ -208,7 +208,7 @@ func TestAFileOfTheHubThatIsAnotherIsAnErrorOfTheKindChanged(t *testing.T) {
 	}
 }
 
-func TestTheHubRefusesInASentenceWithoutTheToken(t *testing.T) {
+func TestAnErrorOfTheHubDoesNotShowTheToken(t *testing.T) {
 	newHub(t)
 	t.Setenv("HF_TOKEN", "hf_another-SECRET")
 	_, err := Open(t.Context(), "hf://datasets/org/pets/data/b.tar", hasty())

@@ -14,7 +14,7 @@ import (
 	"github.com/headrace/headrace/internal/fault"
 )
 
-func TestAKeyThatWouldBeWrittenInAnotherSpellingIsRefused(t *testing.T) {
+func TestAKeyThatALibraryWouldSpellDifferentlyIsRefused(t *testing.T) {
 	_, s := s3Server(t)
 	for _, key := range []string{"x/../y.hr", "../y", "x/./y", "x/..", ".", "etc../y", "etc.../y/", "a__0x2f__b"} {
 		_, err := Create(t.Context(), "s3://photos/"+key, 0, s)
@@ -40,7 +40,7 @@ func TestAKeyThatWouldBeWrittenInAnotherSpellingIsRefused(t *testing.T) {
 	}
 }
 
-func TestAKeyThatOtherProgramsWroteIsListedAndReadAsItIs(t *testing.T) {
+func TestAnUnusualKeyThatAnotherProgramWroteIsListedAndRead(t *testing.T) {
 	server, s := s3Server(t)
 	for _, key := range []string{"a..__0x2f__b", "a__0x0a__", "x/.../y", "etc../z"} {
 		file := filepath.Join(server.Dir, "photos", key)

@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestATextThatIsMeantAsAnAddressIsToldFromAPath(t *testing.T) {
+func TestATextThatIsMeantAsAnAddressIsDistinguishedFromAPath(t *testing.T) {
 	for text, said := range map[string]string{
 		"s3a://bucket/a.tar":         "addresses of s3a:// are not read (expected s3://, or a path)",
 		"GCS://bucket/a.tar":         "addresses of gcs:// are not read (expected gs://, or a path)",

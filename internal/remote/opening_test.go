@@ -13,7 +13,7 @@ import (
 	"github.com/headrace/headrace/internal/fault"
 )
 
-// saying is a server that answers all requests with a status, headers ("Name: value") and a body.
+// saying answers all requests with a status, headers ("Name: value") and a body.
 func saying(status int, body string, headers ...string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		for _, header := range headers {
@@ -25,7 +25,7 @@ func saying(status int, body string, headers ...string) http.HandlerFunc {
 	}
 }
 
-func TestAnswersThatAreNoObjectAreSentencesWhenItIsOpened(t *testing.T) {
+func TestOpenReportsAnswersThatAreNotAReadableObject(t *testing.T) {
 	for name, c := range map[string]struct {
 		answer http.HandlerFunc
 		kind   fault.Kind
@@ -52,10 +52,10 @@ func TestAnswersThatAreNoObjectAreSentencesWhenItIsOpened(t *testing.T) {
 	}
 }
 
-func TestAnEmptyObjectIsOpenedHoweverItIsSaid(t *testing.T) {
+func TestAnEmptyObjectIsOpenedHoweverTheServerSaysIt(t *testing.T) {
 	for name, answer := range map[string]http.HandlerFunc{
-		"all of it":        saying(200, "", `ETag: "one"`),
-		"416 and a length": saying(416, "", "Content-Range: bytes */0", `ETag: "one"`),
+		"200 without bytes": saying(200, "", `ETag: "one"`),
+		"416 and a length":  saying(416, "", "Content-Range: bytes */0", `ETag: "one"`),
 		"416 without headers": func(w http.ResponseWriter, r *http.Request) {
 			if w.Header().Set("ETag", `"one"`); r.Header.Get("Range") != "" {
 				w.WriteHeader(http.StatusRequestedRangeNotSatisfiable)
@@ -69,7 +69,7 @@ func TestAnEmptyObjectIsOpenedHoweverItIsSaid(t *testing.T) {
 	}
 }
 
-func TestAnObjectThatLiesCompressedInItsStoreIsReadAsItLies(t *testing.T) {
+func TestAnObjectStoredWithAContentEncodingIsReadAsStored(t *testing.T) {
 	origin := serving(t, content(1000)).Config.Handler
 	server := answering(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Encoding", "gzip")
@@ -82,7 +82,7 @@ func TestAnObjectThatLiesCompressedInItsStoreIsReadAsItLies(t *testing.T) {
 	assert.Equal(t, content(1000)[10:110], p)
 }
 
-func TestAServerThatCompressesRangesIsNotAskedAgain(t *testing.T) {
+func TestAServerThatCompressesRangesIsAnErrorWithoutRetry(t *testing.T) {
 	server := answering(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Encoding", "gzip")
 		w.Header().Set("Content-Range", "bytes 10-109/1000")
@@ -96,7 +96,7 @@ func TestAServerThatCompressesRangesIsNotAskedAgain(t *testing.T) {
 	assert.ErrorContains(t, err, "cannot read it in 1 attempt: the server compresses what it sends")
 }
 
-func TestARangeThatIsRefusedOfAnOpenObjectMeansThatItWasReplaced(t *testing.T) {
+func TestARefusedRangeOfAnOpenObjectMeansThatItWasReplaced(t *testing.T) {
 	for _, answer := range []http.HandlerFunc{saying(416, ""), saying(416, "", "Content-Range: bytes */1000"), saying(416, "", "Content-Range: bytes */9")} {
 		err := unasked(t, answering(t, answer), 1000, `"one"`, hasty()).ReadAt(t.Context(), make([]byte, 100), 10)
 		assert.Equal(t, fault.KindChanged, kindOf(t, err))
@@ -104,7 +104,7 @@ func TestARangeThatIsRefusedOfAnOpenObjectMeansThatItWasReplaced(t *testing.T) {
 	}
 }
 
-func TestAnEmptyFileOfTheHubIsOpened(t *testing.T) {
+func TestAnEmptyFileOnTheHubIsOpened(t *testing.T) {
 	commit := strings.Repeat("a1", 20)
 	said := ""
 	t.Setenv("HF_ENDPOINT", answering(t, func(w http.ResponseWriter, r *http.Request) {

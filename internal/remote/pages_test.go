@@ -17,7 +17,7 @@ import (
 	"github.com/headrace/headrace/internal/remote/faultproxy"
 )
 
-func TestAListMayTakeLongerThanARequestAndEachPageIsTriedByItself(t *testing.T) {
+func TestAListMayTakeLongerThanARequestAndEachPageIsRetriedByItself(t *testing.T) {
 	server, _ := s3Server(t)
 	const count = 2500 // three pages
 	folder := filepath.Join(server.Dir, "photos", "many")
@@ -30,7 +30,7 @@ func TestAListMayTakeLongerThanARequestAndEachPageIsTriedByItself(t *testing.T) 
 	var asked atomic.Int64
 	front := faultproxy.Web(t, server.Address, func(n int, w http.ResponseWriter, r *http.Request) bool {
 		asked.Add(1)
-		time.Sleep(s.patience() / attemptPart / 2) // so that all pages take longer than a request may
+		time.Sleep(s.patience() / attemptPart / 2) // so that all pages together take longer than a request may
 		if n == 1 {
 			w.WriteHeader(http.StatusServiceUnavailable)
 		}
@@ -43,5 +43,5 @@ func TestAListMayTakeLongerThanARequestAndEachPageIsTriedByItself(t *testing.T) 
 	for i, e := range entries {
 		assert.Equal(t, fmt.Sprintf("s3://photos/many/%05d.jpg", i), e.URL)
 	}
-	assert.Equal(t, int64(4), asked.Load(), "three pages, and one of them once more")
+	assert.Equal(t, int64(4), asked.Load(), "three pages, and one of them twice")
 }

@@ -23,7 +23,7 @@ func presigned(t testing.TB, o *Object) string {
 	return signed.URL
 }
 
-// readBySDK is a read as AWS's SDK makes it, to measure beside ours.
+// readBySDK reads with AWS's SDK, to compare its cost with ours.
 func readBySDK(ctx context.Context, o *Object, p []byte, offset int64) error {
 	b, err := o.store.(*s3Store).bucketStore.bucket(ctx, o.address, false)
 	if err != nil {

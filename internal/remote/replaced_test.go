@@ -11,7 +11,7 @@ import (
 	"github.com/headrace/headrace/internal/fault"
 )
 
-func TestAnAnswerThatAnObjectWasReplacedWaitsNoLongerThanTheTimeoutForTheNewVersion(t *testing.T) {
+func TestAReplacedObjectIsReportedWithinTheTimeoutWithoutItsNewVersion(t *testing.T) {
 	over := make(chan struct{})
 	server := answering(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodHead || r.Header.Get("If-Match") == "" {

@@ -20,7 +20,7 @@ import (
 	"github.com/headrace/headrace/internal/remote/s3test"
 )
 
-// s3Server is a server with the bucket "photos", and the storage that leads to it.
+// s3Server starts a server with the bucket "photos", and returns the storage for it, too.
 func s3Server(t testing.TB) (*s3test.Server, Storage) {
 	t.Helper()
 	server := s3test.Start(t, "photos")
@@ -57,7 +57,7 @@ func TestObjectsOfS3AreWrittenListedAndReadWithRealSignatures(t *testing.T) {
 		}
 		o, err := Open(t.Context(), e.URL, s)
 		require.NoError(t, err, e.URL)
-		assert.Equal(t, e.Version, o.Version(), "a list and the object say the same version")
+		assert.Equal(t, e.Version, o.Version(), "the list and the object have different versions")
 		assert.Equal(t, e.Size, o.Size())
 		known, err := OpenKnown(e.URL, e.Size, e.Version, s)
 		require.NoError(t, err)
@@ -68,7 +68,7 @@ func TestObjectsOfS3AreWrittenListedAndReadWithRealSignatures(t *testing.T) {
 	}
 }
 
-func TestAnObjectOfS3ThatIsReplacedIsAnErrorOfTheKindChanged(t *testing.T) {
+func TestAReplacedS3ObjectIsAnErrorOfKindChanged(t *testing.T) {
 	_, s := s3Server(t)
 	put(t, "s3://photos/x", s, content(1000))
 	o, err := Open(t.Context(), "s3://photos/x", s)
@@ -82,7 +82,7 @@ func TestAnObjectOfS3ThatIsReplacedIsAnErrorOfTheKindChanged(t *testing.T) {
 	assert.ErrorContains(t, err, "(expected version "+o.Version()+", found "+now.Version()+")")
 }
 
-func TestAFileThatWasPutBesideTheServerHasNoTagAndIsToldByItsDate(t *testing.T) {
+func TestAReplacedS3ObjectWithoutAnETagIsNoticedByItsDate(t *testing.T) {
 	server, s := s3Server(t)
 	path := filepath.Join(server.Dir, "photos", "x")
 	require.NoError(t, os.WriteFile(path, content(1000), 0o600))
@@ -97,11 +97,11 @@ func TestAFileThatWasPutBesideTheServerHasNoTagAndIsToldByItsDate(t *testing.T) 
 	assert.Equal(t, fault.KindChanged, kindOf(t, o.ReadAt(t.Context(), p, 7)))
 }
 
-func TestS3RefusesAWrongSecretAndTheSentenceHasNeither(t *testing.T) {
+func TestTheErrorOfAWrongS3SecretShowsNeitherKeyNorSecret(t *testing.T) {
 	_, s := s3Server(t)
 	put(t, "s3://photos/x", s, content(1000))
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "a-WRONG-secret")
-	s.Patience = 59 * time.Second // another storage: this one has the right keys already
+	s.Patience = 59 * time.Second // a new storage, because the other one has the right keys already
 	for _, try := range []func() error{
 		func() error { _, err := Open(t.Context(), "s3://photos/x", s); return err },
 		func() error { _, err := List(t.Context(), "s3://photos/", s); return err },
@@ -123,7 +123,7 @@ func TestS3RefusesAWrongSecretAndTheSentenceHasNeither(t *testing.T) {
 	assert.Equal(t, fault.KindDenied, kindOf(t, err))
 }
 
-func TestAMissingObjectOfS3IsAMissingFile(t *testing.T) {
+func TestAMissingS3ObjectIsAMissingFile(t *testing.T) {
 	_, s := s3Server(t)
 	_, err := Open(t.Context(), "s3://photos/none", s)
 	assert.ErrorIs(t, err, os.ErrNotExist)
@@ -136,7 +136,7 @@ func TestAMissingObjectOfS3IsAMissingFile(t *testing.T) {
 	assert.Empty(t, entries)
 }
 
-func TestAnEmptyObjectOfS3IsOpened(t *testing.T) {
+func TestAnEmptyS3ObjectIsOpened(t *testing.T) {
 	_, s := s3Server(t)
 	put(t, "s3://photos/empty", s, nil)
 	o, err := Open(t.Context(), "s3://photos/empty", s)
@@ -145,7 +145,7 @@ func TestAnEmptyObjectOfS3IsOpened(t *testing.T) {
 	require.NoError(t, o.ReadAt(t.Context(), nil, 0))
 }
 
-func TestManyReadsOfS3ShareTheirConnections(t *testing.T) {
+func TestManyConcurrentReadsOfS3EachTakeOneRequest(t *testing.T) {
 	_, s := s3Server(t)
 	data := content(1 << 20)
 	put(t, "s3://photos/x", s, data)
@@ -168,7 +168,7 @@ func TestManyReadsOfS3ShareTheirConnections(t *testing.T) {
 	assert.Equal(t, int64(321), counts.Requests-counts.Hedges)
 }
 
-func TestNothingOfAnUploadIsVisibleBeforeItsCommitOrAfterItsAbort(t *testing.T) {
+func TestAnUploadIsNotVisibleBeforeItsCommitOrAfterItsAbort(t *testing.T) {
 	server, s := s3Server(t)
 	part := content(usualPart)
 	w, err := Create(t.Context(), "s3://photos/large", 0, s)
@@ -184,8 +184,7 @@ func TestNothingOfAnUploadIsVisibleBeforeItsCommitOrAfterItsAbort(t *testing.T) 
 	require.Error(t, w.Commit())
 	_, err = Open(t.Context(), "s3://photos/large", s)
 	require.ErrorIs(t, err, os.ErrNotExist)
-	// What the server keeps of the parts lies in its directory.
-	// It is done with the request that was ended a moment after the client is.
+	// The server keeps the parts in its directory. It ends the aborted request a moment after the client does.
 	assert.Eventually(t, func() bool {
 		left := 0
 		filepath.WalkDir(server.Dir, func(_ string, entry os.DirEntry, err error) error {
@@ -232,7 +231,7 @@ func TestAPresignedAddressIsReadAndItsSignatureNeverShown(t *testing.T) {
 	assert.Len(t, whole, 1000)
 }
 
-func TestReadsOfS3OutliveBrokenConnectionsAndCredentialsThatExpire(t *testing.T) {
+func TestReadsOfS3SurviveBrokenConnectionsAndExpiredCredentials(t *testing.T) {
 	server, direct := s3Server(t)
 	data := content(400_000)
 	put(t, "s3://photos/x", direct, data)
@@ -263,7 +262,7 @@ func TestReadsOfS3OutliveBrokenConnectionsAndCredentialsThatExpire(t *testing.T)
 	assert.Equal(t, int64(1), o.Counts().Retries)
 }
 
-func TestCredentialsThatStayExpiredAndAnotherRegionAreSentences(t *testing.T) {
+func TestExpiredS3CredentialsAndAWrongRegionAreNamedInTheError(t *testing.T) {
 	s3Server(t)
 	for says, answer := range map[string]http.HandlerFunc{
 		"400 Bad Request ExpiredToken": func(w http.ResponseWriter, _ *http.Request) {

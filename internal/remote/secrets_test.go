@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// listening is a server of one object, and all headers of all requests that it gets.
+// listening is a server of one object, which records the headers of all requests.
 func listening(t *testing.T, data []byte) (url string, headers func() []http.Header) {
 	t.Helper()
 	var lock sync.Mutex
@@ -34,19 +34,19 @@ func listening(t *testing.T, data []byte) (url string, headers func() []http.Hea
 	}
 }
 
-// leading is a server that redirects all requests to one address.
-func leading(t *testing.T, to string) string {
+// redirecting is a server that redirects all requests to one address.
+func redirecting(t *testing.T, to string) string {
 	t.Helper()
 	server := httptest.NewServer(http.RedirectHandler(to, http.StatusFound))
 	t.Cleanup(server.Close)
 	return server.URL
 }
 
-func TestAServerThatARedirectLeadsToLearnsNothingOfTheAddress(t *testing.T) {
+func TestTheTargetOfARedirectLearnsNoSecretOfTheAddress(t *testing.T) {
 	data := content(1000)
 	end, headers := listening(t, data)
-	between := leading(t, end+"/data.bin?Signature=SECRET-of-between")
-	begin := leading(t, between+"/data.bin?Signature=SECRET-of-begin")
+	between := redirecting(t, end+"/data.bin?Signature=SECRET-of-between")
+	begin := redirecting(t, between+"/data.bin?Signature=SECRET-of-begin")
 	url := strings.Replace(begin, "http://", "http://user:SECRET-word@", 1) + "/data.bin?X-Amz-Signature=SECRET-of-user"
 	o, err := Open(t.Context(), url, hasty())
 	require.NoError(t, err)
@@ -61,10 +61,10 @@ func TestAServerThatARedirectLeadsToLearnsNothingOfTheAddress(t *testing.T) {
 	}
 }
 
-func TestAServerThatTheHubsOtherServerRedirectsToLearnsNoSignature(t *testing.T) {
+func TestTheTargetOfASecondRedirectOfTheHubLearnsNoSignature(t *testing.T) {
 	h := newHub(t)
 	end, headers := listening(t, h.data)
-	h.cdn = leading(t, end)
+	h.cdn = redirecting(t, end)
 	o, err := Open(t.Context(), "hf://datasets/org/pets/data/b.tar", hasty())
 	require.NoError(t, err)
 	require.NoError(t, o.ReadAt(t.Context(), make([]byte, 10), 5))

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestAnotherSignatureOfAnAddressIsTheSameKey(t *testing.T) {
+func TestAddressesThatDifferOnlyInTheirSignatureHaveTheSameKey(t *testing.T) {
 	key := func(rest string) string {
 		o, err := OpenKnown("https://"+rest, 1, "", Storage{})
 		require.NoError(t, err)

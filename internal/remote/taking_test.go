@@ -17,7 +17,7 @@ import (
 	"github.com/headrace/headrace/internal/fault"
 )
 
-// notReading is the address of a server that begins an upload, wants its parts, and takes nothing of them.
+// notReading is the address of a server that begins an upload, asks for its parts, and reads nothing of them.
 func notReading(t *testing.T) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -56,12 +56,12 @@ func notReading(t *testing.T) string {
 	return "http://" + listener.Addr().String()
 }
 
-func TestAnUploadToAServerThatTakesNothingEnds(t *testing.T) {
+func TestAnUploadToAServerThatAcceptsNoBytesEndsInAnError(t *testing.T) {
 	s := hasty()
 	s.Endpoint, s.PathStyle, s.Anonymous = notReading(t), true, true
 	w, err := Create(t.Context(), "s3://photos/x", 0, s)
 	require.NoError(t, err)
-	_, err = w.Write(content(24 << 20)) // more than the system buffers of a connection, and one part
+	_, err = w.Write(content(24 << 20)) // one part, and more than the system buffers for a connection
 	require.NoError(t, err)
 	ended := make(chan error, 1)
 	go func() { ended <- w.Commit() }()
@@ -70,18 +70,18 @@ func TestAnUploadToAServerThatTakesNothingEnds(t *testing.T) {
 		assert.Equal(t, fault.KindUnreachable, kindOf(t, err))
 		assert.ErrorContains(t, err, "the server did not answer in time")
 	case <-time.After(60 * time.Second):
-		t.Fatal("still waiting")
+		t.Fatal("the upload still waits")
 	}
 }
 
-func TestWhatIsLateSaysWhatWentWrongBefore(t *testing.T) {
+func TestATimeoutErrorSaysWhatWentWrongBefore(t *testing.T) {
 	server := answering(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) })
 	_, err := Open(t.Context(), server+"/x", Storage{Timeout: 300 * time.Millisecond})
 	assert.Equal(t, fault.KindLate, kindOf(t, err))
 	assert.Regexp(t, `/x: cannot open it in \d attempts? .*the store gave no answer within 0.3 s; before that: the server answered 503 Service Unavailable$`, err.Error())
 }
 
-func TestAnUploadThatTakesLongerThanItMayIsLate(t *testing.T) {
+func TestAnUploadThatTakesLongerThanTheTimeoutIsATimeoutError(t *testing.T) {
 	s := Storage{Endpoint: notReading(t), PathStyle: true, Anonymous: true, Timeout: 300 * time.Millisecond}
 	w, err := Create(t.Context(), "s3://photos/x", 0, s)
 	require.NoError(t, err)

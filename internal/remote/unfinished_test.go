@@ -29,9 +29,9 @@ func parts(server *s3test.Server) (count int) {
 	return count
 }
 
-func TestUploadsThatWereNotFinishedAreDroppedAndThoseOfOtherObjectsAreNot(t *testing.T) {
+func TestUnfinishedUploadsAreAbortedAndThoseOfOtherObjectsAreNot(t *testing.T) {
 	server, s := s3Server(t)
-	data := content(2*leastPart + 1000) // the first part is sent when the second is full
+	data := content(2*leastPart + 1000) // the first part is sent once the second one is full
 	begin := func(name string) *Writer {
 		before := parts(server)
 		w, err := Create(t.Context(), "s3://photos/"+name, 1, s)
@@ -51,7 +51,7 @@ func TestUploadsThatWereNotFinishedAreDroppedAndThoseOfOtherObjectsAreNot(t *tes
 	assert.Zero(t, parts(server))
 }
 
-func TestUploadsThatWereNotFinishedAreCountedFromOneWholeAnswerOrNotAtAll(t *testing.T) {
+func TestUnfinishedUploadsAreCountedOnlyIfTheWholeListArrives(t *testing.T) {
 	t.Setenv("AWS_ACCESS_KEY_ID", "key")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")
 	t.Setenv("AWS_REGION", "us-east-1")
@@ -68,9 +68,9 @@ func TestUploadsThatWereNotFinishedAreCountedFromOneWholeAnswerOrNotAtAll(t *tes
 		count       int
 		mostSeconds float64
 	}{
-		"whole":           {func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte(second)) }, 2, 30},
-		"a page is amiss": {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }, 0, 30},
-		"no answer":       {func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, 0, 1},
+		"whole":        {func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte(second)) }, 2, 30},
+		"a page fails": {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }, 0, 30},
+		"no answer":    {func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, 0, 1},
 	} {
 		var asked atomic.Int64
 		s := hasty()

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// content is bytes that differ everywhere.
+// content is n pseudo-random bytes.
 func content(n int) []byte {
 	b := make([]byte, n)
 	state := uint32(1)
@@ -34,7 +34,7 @@ func serving(t *testing.T, data []byte) *httptest.Server {
 	return server
 }
 
-func TestAnObjectOfAWebServerIsReadByRanges(t *testing.T) {
+func TestAnObjectOnAWebServerIsReadByRanges(t *testing.T) {
 	data := content(100_000)
 	server := serving(t, data)
 	o, err := Open(t.Context(), server.URL+"/data.bin?token=secret", Storage{})
