@@ -21,7 +21,7 @@ import (
 	"github.com/headrace/headrace/internal/flat"
 )
 
-// fieldsAre compares a sample's fields with what the official reader found, each as text.
+// fieldsAre compares a sample's fields, each as text, with those that the official reader found.
 func fieldsAre(t *testing.T, d *catalog.Dataset, i int64, members map[string]uint32, image string) {
 	for name, want := range members {
 		if name == image || name == d.Source().Label {
@@ -33,8 +33,8 @@ func fieldsAre(t *testing.T, d *catalog.Dataset, i int64, members map[string]uin
 	}
 }
 
-// isWhatWasSaved says that a dataset is the one of testdata/maketables.py, as Hugging Face's reader has it.
-func isWhatWasSaved(t *testing.T, d *catalog.Dataset, format string) {
+// requireSavedDataset requires that a dataset is the one of testdata/maketables.py, as Hugging Face's reader reads it.
+func requireSavedDataset(t *testing.T, d *catalog.Dataset, format string) {
 	t.Helper()
 	want := expected(t, "saved")
 	require.Len(t, want, int(d.Len()))
@@ -48,9 +48,9 @@ func isWhatWasSaved(t *testing.T, d *catalog.Dataset, format string) {
 	}
 }
 
-func TestADatasetThatHuggingFaceSavedIsWhatItsReaderReads(t *testing.T) {
+func TestASavedHuggingFaceDatasetIsReadAsItsOwnReaderReadsIt(t *testing.T) {
 	d := open(t, "testdata/saved", Options{})
-	isWhatWasSaved(t, d, "arrow")
+	requireSavedDataset(t, d, "arrow")
 	for i := range int(d.Len()) {
 		blob, err := d.FieldValue(int64(i), "binary")
 		require.NoError(t, err)
@@ -61,7 +61,7 @@ func TestADatasetThatHuggingFaceSavedIsWhatItsReaderReads(t *testing.T) {
 	}
 }
 
-func TestAnArrowFileIsWhatPyArrowReads(t *testing.T) {
+func TestAnArrowFileIsReadAsPyArrowReadsIt(t *testing.T) {
 	for _, name := range []string{"table", "lz4", "zstd"} {
 		t.Run(name, func(t *testing.T) { tableIsRead(t, name) })
 	}
@@ -91,7 +91,7 @@ func tableIsRead(t *testing.T, name string) {
 	}
 }
 
-func TestColumnsOfViewsAreWhatPyArrowReads(t *testing.T) {
+func TestArrowColumnsOfViewsAreReadAsPyArrowReadsThem(t *testing.T) {
 	d := open(t, "testdata/views.arrow", Options{})
 	want := expected(t, "table.arrow")
 	require.Len(t, want, int(d.Len()))
@@ -103,8 +103,8 @@ func TestColumnsOfViewsAreWhatPyArrowReads(t *testing.T) {
 	}
 }
 
-// Before Arrow 0.15 no marker stood before a message.
-func TestArrowOfItsEarlierFormatIsReadAsTheLaterOne(t *testing.T) {
+// Before Arrow 0.15 there was no marker before a message.
+func TestArrowFilesOfTheFormatBefore015AreReadLikeLaterOnes(t *testing.T) {
 	want := open(t, "testdata/table.arrow", Options{Fields: []string{"fixed", "when", "word"}})
 	for _, name := range []string{"early", "earlystream"} {
 		d := open(t, "testdata/"+name+".arrow", Options{})
@@ -134,12 +134,12 @@ func TestArrowOfItsEarlierFormatIsReadAsTheLaterOne(t *testing.T) {
 	require.Equal(t, fault.KindUnsupported, fault.KindOf(err))
 }
 
-func TestTheOrderOfASavedDatasetIsThatOfItsState(t *testing.T) {
+func TestTheFilesOfASavedDatasetAreReadInTheOrderOfItsStateFile(t *testing.T) {
 	dir := put(t, map[string][]byte{"a.arrow": fixture(t, "saved/data-00001-of-00002.arrow"), "b.arrow": fixture(t, "saved/data-00000-of-00002.arrow"),
 		"cache-1.arrow": fixture(t, "table.arrow"), "dataset_info.json": []byte("{}"), "state.json": []byte(`{"_data_files": [{"filename": "b.arrow"}, {"filename": "a.arrow"}]}`)})
 	require.Equal(t, contents(t, open(t, "testdata/saved", Options{})), contents(t, open(t, dir, Options{})))
 	require.NoError(t, os.Remove(filepath.Join(dir, "state.json")))
-	require.Equal(t, int64(7), open(t, dir, Options{}).Len(), "what map() keeps in the folder is no data")
+	require.Equal(t, int64(7), open(t, dir, Options{}).Len(), "files that map() keeps in the folder are no data")
 	for state, want := range map[string]string{
 		`{"_data_files": [{"filename": "../a.arrow"}]}`: "expected the name of a file beside it",
 		`{"_data_files": []}`:                           "the dataset has no data file",
@@ -151,14 +151,14 @@ func TestTheOrderOfASavedDatasetIsThatOfItsState(t *testing.T) {
 	}
 }
 
-// rowNumbers is a table of one column, as Dataset.select makes it.
+// rowNumbers is a table of one column of row numbers, as Dataset.select makes it.
 func rowNumbers(t *testing.T, rows ...uint64) []byte {
 	return columnOf(t, arrow.PrimitiveTypes.Uint64, func(b array.Builder) {
 		b.(*array.Uint64Builder).AppendValues(rows, nil)
 	})
 }
 
-// floatRows is the same of floats.
+// floatRows is a table of row numbers that are floats.
 func floatRows(t *testing.T, rows ...float64) []byte {
 	return columnOf(t, arrow.PrimitiveTypes.Float64, func(b array.Builder) {
 		b.(*array.Float64Builder).AppendValues(rows, nil)
@@ -177,7 +177,7 @@ func columnOf(t *testing.T, of arrow.DataType, add func(array.Builder)) []byte {
 	return out.Bytes()
 }
 
-func TestASelectionThatWasSavedAsRowNumbersHasThoseRows(t *testing.T) {
+func TestASavedSelectionOfRowNumbersHasThoseRows(t *testing.T) {
 	all := open(t, "testdata/saved", Options{})
 	files := map[string][]byte{"state.json": []byte(`{"_data_files": [{"filename": "0.arrow"}, {"filename": "1.arrow"}], "_indices_data_files": [{"filename": "indices.arrow"}]}`),
 		"0.arrow": fixture(t, "saved/data-00000-of-00002.arrow"), "1.arrow": fixture(t, "saved/data-00001-of-00002.arrow")}
@@ -209,7 +209,7 @@ func TestASelectionThatWasSavedAsRowNumbersHasThoseRows(t *testing.T) {
 	}
 }
 
-func TestARowNumberThatIsNoWholeNumberIsRefused(t *testing.T) {
+func TestARowNumberThatIsNotAWholeNumberIsRefused(t *testing.T) {
 	const state = `{"_data_files": [{"filename": "0.arrow"}], "_indices_data_files": [{"filename": "indices.arrow"}]}`
 	table := fixture(t, "saved/data-00000-of-00002.arrow")
 	all := open(t, put(t, map[string][]byte{"0.arrow": table}), Options{})
@@ -229,7 +229,7 @@ func TestARowNumberThatIsNoWholeNumberIsRefused(t *testing.T) {
 	}
 }
 
-func TestSplitsOfADatasetDictAreNamed(t *testing.T) {
+func TestTheSplitsOfADatasetDictAreNamedIfNoneIsChosen(t *testing.T) {
 	files := map[string][]byte{"dataset_dict.json": []byte(`{"splits": ["train", "test"]}`)}
 	for _, split := range []string{"train", "test"} {
 		files[split+"/data.arrow"], files[split+"/state.json"] = fixture(t, "saved/data-00000-of-00002.arrow"), []byte(`{"_data_files": [{"filename": "data.arrow"}]}`)
@@ -240,17 +240,17 @@ func TestSplitsOfADatasetDictAreNamed(t *testing.T) {
 	require.Equal(t, int64(4), open(t, dir, Options{Split: "test"}).Len())
 }
 
-func TestAnArrowStreamThatIsCutAnywhereIsAnErrorOrASmallerDataset(t *testing.T) {
+func TestATruncatedArrowFileIsAnErrorOrASmallerDataset(t *testing.T) {
 	for _, name := range []string{"saved/data-00000-of-00002.arrow", "table.arrow", "views.arrow", "dictionaries.arrow", "grown.arrow", "early.arrow", "earlystream.arrow"} {
 		whole, file := fixture(t, name), filepath.Join(t.TempDir(), "a.arrow")
 		for end := 0; end < len(whole); end += 8 {
 			require.NoError(t, os.WriteFile(file, whole[:end], 0o644))
-			survives(t, file)
+			opensOrFailsCleanly(t, file)
 		}
 	}
 }
 
-// numbersOf is where eight bytes in a file are a number between the two.
+// numbersOf returns the offsets in a file at which eight bytes are a number from least to most.
 func numbersOf(data []byte, least, most uint64) (at []int) {
 	for i := 0; i+8 <= len(data); i += 8 {
 		if n := binary.LittleEndian.Uint64(data[i:]); n >= least && n <= most {
@@ -260,7 +260,7 @@ func numbersOf(data []byte, least, most uint64) (at []int) {
 	return at
 }
 
-func TestLengthsAndPlacesOfArrowThatCannotBeAreErrors(t *testing.T) {
+func TestImpossibleLengthsAndOffsetsInAnArrowFileAreErrorsOrHarmless(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "a.arrow")
 	for _, name := range []string{"saved/data-00000-of-00002.arrow", "table.arrow", "views.arrow", "dictionaries.arrow", "grown.arrow"} {
 		whole := fixture(t, name)
@@ -270,7 +270,7 @@ func TestLengthsAndPlacesOfArrowThatCannotBeAreErrors(t *testing.T) {
 				data := bytes.Clone(whole)
 				binary.LittleEndian.PutUint64(data[at:], value)
 				require.NoError(t, os.WriteFile(file, data, 0o644))
-				if survives(t, file) {
+				if opensOrFailsCleanly(t, file) {
 					opened++
 				}
 			}

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestAFragmentOfAnAddressIsNotSentAndIsNotInTheNameOfItsContainer(t *testing.T) {
+func TestTheFragmentOfAnAddressIsNeitherSentNorInTheContainersName(t *testing.T) {
 	data := fixture(t, "webdataset.tar")
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.RequestURI != "/data/a.tar" && r.RequestURI != "/data/a.tar?sig=1" {

@@ -31,7 +31,7 @@ func betonRows(t *testing.T, name string) []betonRow {
 	return all[name]
 }
 
-func TestSamplesOfABetonAreThoseThatFFCVReads(t *testing.T) {
+func TestABetonIsReadAsFFCVReadsIt(t *testing.T) {
 	raw := 0
 	for _, name := range []string{"jpeg.beton", "mixed.beton"} {
 		d := open(t, "testdata/"+name, Options{})
@@ -65,7 +65,7 @@ func TestSamplesOfABetonAreThoseThatFFCVReads(t *testing.T) {
 		}
 	}
 	require.Positive(t, raw)
-	require.Less(t, raw, 7, "and some of those in mixed.beton are JPEGs")
+	require.Less(t, raw, 7, "some images of mixed.beton are JPEGs")
 }
 
 // The offsets of jpeg.beton: the header, six fields, rows of 72 bytes.
@@ -100,16 +100,16 @@ func TestImpossibleNumbersInABetonAreErrorsWithRecordAndOffset(t *testing.T) {
 	}
 }
 
-func TestABetonCutAnywhereIsAnErrorOrOpens(t *testing.T) {
+func TestATruncatedBetonIsAnError(t *testing.T) {
 	whole, file := fixture(t, "mixed.beton"), filepath.Join(t.TempDir(), "a.beton")
 	for end := 0; end <= len(whole); end += 128 {
 		require.NoError(t, os.WriteFile(file, whole[:end], 0o644))
-		opened := survives(t, file)
+		opened := opensOrFailsCleanly(t, file)
 		require.Equal(t, end == len(whole), opened, end)
 	}
 }
 
-func TestTheNewerVersionOfABetonIsNotTakenForOne(t *testing.T) {
+func TestABetonOfANewerVersionIsUnsupported(t *testing.T) {
 	data := fixture(t, "jpeg.beton")
 	data[0] = 3
 	_, err := Open(put(t, map[string][]byte{"a.beton": data})+"/a.beton", Options{})

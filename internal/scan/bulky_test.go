@@ -48,8 +48,8 @@ func field(t *testing.T, d *catalog.Dataset, name string) catalog.Field {
 	return f
 }
 
-// isBulky reads every field of what makebulky.py wrote, by a store, as programs do.
-func isBulky(t *testing.T, d *catalog.Dataset) *store.Store {
+// requireBulkyFields reads every field that makebulky.py wrote through a store, as programs do, and compares it.
+func requireBulkyFields(t *testing.T, d *catalog.Dataset) *store.Store {
 	s, err := store.Open(d, store.Options{MaxRecordBytes: 1 << 20})
 	require.NoError(t, err)
 	t.Cleanup(s.Close)
@@ -69,7 +69,7 @@ func isBulky(t *testing.T, d *catalog.Dataset) *store.Store {
 	return s
 }
 
-func TestBulkyColumnsInBlocksAreFieldsThatAreLocatedAndShortOnesAreHeld(t *testing.T) {
+func TestLongColumnsInBlocksAreLocatedFieldsAndShortOnesAreHeldInMemory(t *testing.T) {
 	for _, name := range bulky {
 		t.Run(name, func(t *testing.T) {
 			o := Options{}
@@ -85,8 +85,9 @@ func TestBulkyColumnsInBlocksAreFieldsThatAreLocatedAndShortOnesAreHeld(t *testi
 			if name == "bulky.arrow" {
 				require.Equal(t, catalog.Field{Name: "vector", Type: catalog.ArrayType, DType: "float32", Shape: []int64{2048}, Located: true, Blocks: true}, field(t, d, "vector"))
 			}
-			s := isBulky(t, d)
-			require.LessOrEqual(t, s.BlocksDecoded(), int64(9), "three columns of three batches: each block once, in whatever order its values are asked for")
+			s := requireBulkyFields(t, d)
+			require.LessOrEqual(t, s.BlocksDecoded(), int64(9),
+				"three columns of three batches: each block is decoded once, in whatever order its values are read")
 			for row := range int64(bulkyRows) { // without a store every value decodes its block
 				found, err := d.FieldValue(row, "caption")
 				require.NoError(t, err)
@@ -99,7 +100,7 @@ func TestBulkyColumnsInBlocksAreFieldsThatAreLocatedAndShortOnesAreHeld(t *testi
 	}
 }
 
-func TestValuesInBlocksOfAConcatenationAreThoseOfTheirParts(t *testing.T) {
+func TestFieldsInBlocksOfAConcatenationAreReadFromItsParts(t *testing.T) {
 	var parts []*catalog.Dataset
 	for _, name := range bulky {
 		parts = append(parts, open(t, "testdata/"+name, Options{}))
@@ -117,7 +118,7 @@ func TestValuesInBlocksOfAConcatenationAreThoseOfTheirParts(t *testing.T) {
 	}
 }
 
-func TestAnImageInABlockIsAFieldWhereItIsAskedFor(t *testing.T) {
+func TestAnImageInABlockIsAlsoAFieldOnRequest(t *testing.T) {
 	d := open(t, "testdata/bulky.parquet", Options{Fields: []string{"image"}})
 	require.True(t, field(t, d, "image_").Blocks)
 	s, err := d.Sample(4)
@@ -128,7 +129,7 @@ func TestAnImageInABlockIsAFieldWhereItIsAskedFor(t *testing.T) {
 	require.Equal(t, "\xff\xd8\xff", string(data.([]byte)[:3]))
 }
 
-func TestAColumnThatIsInBlocksOfSomeContainersAloneIsAField(t *testing.T) {
+func TestAColumnThatIsInBlocksInSomeContainersOnlyIsAField(t *testing.T) {
 	dir := put(t, map[string][]byte{"a.parquet": fixture(t, "plain1.parquet"), "b.parquet": fixture(t, "snappy.parquet")})
 	d := open(t, dir, Options{})
 	require.Empty(t, d.Warnings())
@@ -168,7 +169,8 @@ func TestADamagedBlockOfAFieldIsAnErrorWithFileRecordAndField(t *testing.T) {
 		} {
 			value, err := read()
 			if err == nil {
-				require.Equal(t, bulkyCaption(7), value, "what is damaged belongs to other rows of the page")
+				require.Equal(t, bulkyCaption(7), value,
+					"a damaged block may be read only if other rows of its page are damaged")
 				continue
 			}
 			kinds[fault.KindOf(err)]++
@@ -177,7 +179,7 @@ func TestADamagedBlockOfAFieldIsAnErrorWithFileRecordAndField(t *testing.T) {
 			require.ErrorContains(t, err, ": field \"caption\": the ")
 		}
 	}
-	require.Len(t, kinds, 2, "what cannot be decoded, and what decodes to another text: %v", kinds)
+	require.Len(t, kinds, 2, "some blocks cannot be decoded, and others decode to another text: %v", kinds)
 	require.Positive(t, kinds[fault.KindBadFile])
 	require.Positive(t, kinds[fault.KindChecksum])
 }
@@ -193,7 +195,7 @@ func TestABlockOfAFieldOverTheLimitIsRefused(t *testing.T) {
 	require.Equal(t, fault.KindLimit, fault.KindOf(err))
 }
 
-func TestAKeptScanHasThePlacesInBlocksAndNoneThatLeadOutOfThem(t *testing.T) {
+func TestACachedScanKeepsPlacesInBlocksAndIsRefusedIfAPlaceIsOutside(t *testing.T) {
 	kept := func() *catalog.Table {
 		file := filepath.Join("testdata", "bulky.parquet")
 		t0, err := scan([]string{file}, "parquet", Options{})
@@ -233,7 +235,7 @@ func TestAKeptScanHasThePlacesInBlocksAndNoneThatLeadOutOfThem(t *testing.T) {
 	}
 }
 
-func TestLongValuesAmongShortOnesAreHeldWhileTheMeanIsSmall(t *testing.T) {
+func TestALongValueAmongShortOnesIsHeldInMemoryWhileTheMeanIsSmall(t *testing.T) {
 	values := func(lengths ...int64) *part {
 		p := &part{size: 1 << 20, columns: make(map[string]*column)}
 		block := &formats.Block{Stored: 1000, Size: 1 << 20, Codec: blocks.Zstd}
@@ -256,6 +258,6 @@ func TestLongValuesAmongShortOnesAreHeldWhileTheMeanIsSmall(t *testing.T) {
 	for i := range short {
 		short[i] = 300
 	}
-	require.NotNil(t, values(short...).columns["text"].texts, "within what a column may have to spare")
+	require.NotNil(t, values(short...).columns["text"].texts, "still within what a column may hold")
 	require.Nil(t, values(append(short, append(short, short...)...)...).columns["text"].texts)
 }

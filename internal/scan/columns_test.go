@@ -44,7 +44,7 @@ func unsigned(values ...uint64) arrow.Array {
 	return b.NewArray()
 }
 
-func TestUnsignedNumbersOf64BitsAreExactBelow2To63AndFloatsBeyond(t *testing.T) {
+func TestUnsigned64BitNumbersAreExactBelow2To63AndFloatsFromThereOn(t *testing.T) {
 	d := open(t, oneTable(t, "image", threeImages(), "label", unsigned(1<<53+1, math.MaxInt64, 0), "id", unsigned(1<<62+1, 2, 3), "hash", unsigned(1, 1<<63, 3)), Options{})
 	require.Equal(t, []int64{1<<53 + 1, math.MaxInt64, 0}, labels(t, d))
 	id, err := d.FieldValue(0, "id")
@@ -61,7 +61,7 @@ func TestUnsignedNumbersOf64BitsAreExactBelow2To63AndFloatsBeyond(t *testing.T) 
 	require.Equal(t, float64(math.MaxUint64), value)
 }
 
-func TestALabelThatIsNaNIsNone(t *testing.T) {
+func TestALabelThatIsNaNMeansNoLabel(t *testing.T) {
 	b := array.NewFloat64Builder(memory.DefaultAllocator)
 	b.AppendValues([]float64{1, math.NaN(), 0}, nil)
 	d := open(t, oneTable(t, "image", threeImages(), "label", b.NewArray()), Options{})
@@ -69,7 +69,7 @@ func TestALabelThatIsNaNIsNone(t *testing.T) {
 	require.Equal(t, []string{"1 of 3 samples have no label, theirs is -1"}, d.Warnings())
 }
 
-func TestAColumnThatHasNothingButNullIsAsIfItWereNotThere(t *testing.T) {
+func TestAColumnOfNullsIsTreatedAsMissing(t *testing.T) {
 	d := open(t, oneTable(t, "image", threeImages(), "label", array.NewNull(3), "x", array.NewNull(3)), Options{})
 	require.Equal(t, []int64{-1, -1, -1}, labels(t, d))
 	require.Empty(t, d.Fields())
@@ -78,14 +78,14 @@ func TestAColumnThatHasNothingButNullIsAsIfItWereNotThere(t *testing.T) {
 	require.ErrorContains(t, err, `no column is known as the image (found "label"); image= names it`)
 }
 
-func TestAColumnWithoutANameIsNoFieldAndLeavesTheRestReadable(t *testing.T) {
+func TestAColumnWithoutANameIsAWarningAndTheOtherColumnsAreRead(t *testing.T) {
 	d := open(t, oneTable(t, "", unsigned(7, 8, 9), "image", threeImages(), "label", unsigned(1, 2, 3), "x", unsigned(4, 5, 6)), Options{})
 	require.Equal(t, []int64{1, 2, 3}, labels(t, d))
 	require.Len(t, d.Fields(), 1)
 	require.Equal(t, []string{`a.arrow: a column is called "", which no field can be called, so it is none`}, d.Warnings())
 }
 
-func TestAWarningThatSeveralContainersGiveIsSaidOnce(t *testing.T) {
+func TestAWarningOfSeveralContainersIsGivenOnce(t *testing.T) {
 	one := oneTable(t, "", unsigned(7, 8, 9), "image", threeImages(), "label", unsigned(1, 2, 3))
 	data, err := os.ReadFile(one)
 	require.NoError(t, err)
@@ -97,7 +97,7 @@ func TestAWarningThatSeveralContainersGiveIsSaidOnce(t *testing.T) {
 	require.Equal(t, []string{`a.arrow: a column is called "", which no field can be called, so it is none (and so in 2 more files)`}, d.Warnings())
 }
 
-func TestOfTwoColumnsOfOneNameNoneIsAFieldImageOrLabel(t *testing.T) {
+func TestTwoColumnsOfOneNameAreNeitherFieldNorImageNorLabel(t *testing.T) {
 	d := open(t, oneTable(t, "image", threeImages(), "label", unsigned(1, 2, 0), "x", unsigned(1, 2, 3), "x", unsigned(4, 5, 6)), Options{})
 	require.Equal(t, []int64{1, 2, 0}, labels(t, d))
 	require.Empty(t, d.Fields())

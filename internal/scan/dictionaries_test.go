@@ -17,7 +17,8 @@ import (
 	"github.com/headrace/headrace/internal/fault"
 )
 
-// rowsOfDictionaries are what testdata/maketables.py wrote: of each batch the first entry, the last, none, the second.
+// rowsOfDictionaries are the rows that testdata/maketables.py wrote: for each batch the first entry, the last, none,
+// the second.
 func rowsOfDictionaries(words [][]string, size func(batch, n int) int) (rows [][2]any) {
 	for batch, all := range words {
 		last := len(all) - 1
@@ -26,7 +27,7 @@ func rowsOfDictionaries(words [][]string, size func(batch, n int) int) (rows [][
 	return rows
 }
 
-func TestColumnsThatAreEncodedByADictionaryAreItsEntries(t *testing.T) {
+func TestDictionaryEncodedColumnsHaveTheEntriesOfTheirDictionary(t *testing.T) {
 	all := []string{"a0", "b0", "a1", "b1", "a2", "b2"}
 	for name, rows := range map[string][][2]any{
 		"dictionaries": rowsOfDictionaries([][]string{all}, func(_, n int) int { return 60 + n }),
@@ -62,13 +63,13 @@ func TestColumnsThatAreEncodedByADictionaryAreItsEntries(t *testing.T) {
 	}
 }
 
-func TestADictionaryOfListsIsUnsupportedByName(t *testing.T) {
+func TestADictionaryOfListsIsUnsupportedAndTheErrorNamesItsColumn(t *testing.T) {
 	_, err := Open("testdata/dictionaries.arrow", Options{Label: "deep"})
 	require.ErrorContains(t, err, `the column "deep" is encoded by a dictionary of lists, of structs or of another column`)
 	require.Equal(t, fault.KindUnsupported, fault.KindOf(err))
 }
 
-func TestADictionaryIsALabelWhereItsColumnIsNamed(t *testing.T) {
+func TestADictionaryEncodedColumnMayBeTheLabel(t *testing.T) {
 	for _, name := range []string{"table", "lz4", "zstd"} {
 		d := open(t, "testdata/"+name+".arrow", Options{Label: "word"})
 		require.Equal(t, []string{"a", "aaaaaaaaaaaaaaaaaaaa", "b"}, d.Classes())
@@ -76,8 +77,8 @@ func TestADictionaryIsALabelWhereItsColumnIsNamed(t *testing.T) {
 	}
 }
 
-// dictionaryFile is an Arrow file of one column of texts, encoded by a dictionary of so many entries, with that number of an
-// entry. A writer in C++ would refuse it.
+// dictionaryFile is an Arrow file with a dictionary-encoded column of texts, with so many entries and one row with the
+// given index. A writer in C++ would refuse an impossible one.
 func dictionaryFile(t *testing.T, entries int, index int32) string {
 	words := array.NewStringBuilder(memory.DefaultAllocator)
 	images := array.NewBinaryBuilder(memory.DefaultAllocator, arrow.BinaryTypes.Binary)
@@ -100,7 +101,7 @@ func dictionaryFile(t *testing.T, entries int, index int32) string {
 	return file
 }
 
-func TestAnEntryThatADictionaryDoesNotHaveIsABadFile(t *testing.T) {
+func TestAnIndexOutsideItsDictionaryIsABadFile(t *testing.T) {
 	require.Equal(t, []string{"word1"}, open(t, dictionaryFile(t, 2, 1), Options{}).Classes())
 	for _, index := range []int32{2, -1, math.MaxInt32, math.MinInt32} {
 		_, err := Open(dictionaryFile(t, 2, index), Options{})

@@ -17,8 +17,8 @@ import (
 	"github.com/headrace/headrace/internal/fault"
 )
 
-// extremes are what a length or an offset may hold that no writer puts there, in as many bytes as it has: nothing,
-// the largest of either sign, the smallest negative one, and one that only leads out of the file.
+// extremes are values of a length or an offset that no writer writes, in width bytes: 0, the largest signed and
+// unsigned ones, the smallest negative one, and values that just lead out of the file.
 func extremes(width int, size int) [][]byte {
 	var all [][]byte
 	for _, v := range []uint64{0, 1, math.MaxInt64, 1 << 63, math.MaxUint64, math.MaxInt32, 1 << 31, uint64(size), uint64(size) - 1, 1 << 15, math.MaxInt16} {
@@ -27,7 +27,7 @@ func extremes(width int, size int) [][]byte {
 	return all
 }
 
-// eachExtreme opens a container with each of those numbers in turn at each place, and says how many opened.
+// eachExtreme opens a container with each of those numbers in turn at each place, and counts how often it opened.
 func eachExtreme(t *testing.T, name string, whole []byte, places map[int]int) (opened, count int) {
 	file := filepath.Join(t.TempDir(), name)
 	for i, at := range slices.Sorted(maps.Keys(places)) {
@@ -39,7 +39,7 @@ func eachExtreme(t *testing.T, name string, whole []byte, places map[int]int) (o
 			data := bytes.Clone(whole)
 			copy(data[at:at+width], value)
 			require.NoError(t, os.WriteFile(file, data, 0o644))
-			if count++; survives(t, file) {
+			if count++; opensOrFailsCleanly(t, file) {
 				opened++
 			}
 		}
@@ -71,8 +71,8 @@ func zipPlaces(data []byte) map[int]int {
 	return places
 }
 
-// zip64 makes an archive of the same members one whose directory needs 64 bits: a record of the end of its own with
-// its locator, and in each entry of the directory the sizes and the place as an extra field.
+// zip64 makes of an archive one with the same members whose directory uses 64 bits: it has the zip64 end record with
+// its locator, and in each entry of the directory the sizes and the offset as an extra field.
 func zip64(t *testing.T, data []byte) []byte {
 	le := binary.LittleEndian
 	begin, end := bytes.Index(data, []byte("PK\x01\x02")), bytes.LastIndex(data, []byte("PK\x05\x06"))
@@ -101,17 +101,17 @@ func zip64(t *testing.T, data []byte) []byte {
 	out = append(out, "PK\x05\x06\x00\x00\x00\x00\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x00\x00"...)
 	file := filepath.Join(t.TempDir(), "a.zip")
 	require.NoError(t, os.WriteFile(file, out, 0o644))
-	require.Positive(t, open(t, file, Options{}).Len(), "it is one that opens")
+	require.Positive(t, open(t, file, Options{}).Len(), "the archive does not open")
 	return out
 }
 
-func TestNumbersOfAZipThatLeadNowhereAreErrorsOrMembersThatCanBeRead(t *testing.T) {
+func TestExtremeNumbersInAZipAreErrorsOrLeaveReadableMembers(t *testing.T) {
 	for name, data := range map[string][]byte{"stored.zip": fixture(t, "folders.zip"), "deflated.zip": fixture(t, "deflated.zip"), "wide.zip": zip64(t, fixture(t, "folders.zip"))} {
 		opened, count := eachExtreme(t, name, data, zipPlaces(data))
-		require.Positive(t, opened, "numbers that nobody needs")
+		require.Positive(t, opened, "some numbers do not matter to a reader")
 		require.Less(t, opened, count)
 	}
-	// The extra field of each entry of the wide one: the two sizes and the place, 8 bytes each.
+	// In the zip64 archive the extra field of each entry has the two sizes and the offset, of 8 bytes each.
 	wide := zip64(t, zipped(t, zip.Store, "a/1.jpg", "a/2.jpg"))
 	extra := bytes.Index(wide, []byte{1, 0, 24, 0}) + 4
 	for field, want := range map[int]string{0: "two sizes", 8: "two sizes", 16: "no local header where the directory says"} {
@@ -123,11 +123,11 @@ func TestNumbersOfAZipThatLeadNowhereAreErrorsOrMembersThatCanBeRead(t *testing.
 	}
 }
 
-func TestMembersOfAZipThatOverlapAreRefusedByRecordAndOffset(t *testing.T) {
+func TestOverlappingMembersOfAZipAreRefusedWithRecordAndOffset(t *testing.T) {
 	data := zipped(t, zip.Store, "a/1.jpg", "a/2.jpg")
 	first := bytes.Index(data, []byte("PK\x01\x02"))
 	second := first + 4 + bytes.Index(data[first+4:], []byte("PK\x01\x02"))
-	copy(data[second+42:second+46], data[first+42:first+46]) // the second is where the first is
+	copy(data[second+42:second+46], data[first+42:first+46]) // the second member gets the offset of the first
 	file := filepath.Join(t.TempDir(), "a.zip")
 	require.NoError(t, os.WriteFile(file, data, 0o644))
 	_, err := Open(file, Options{})
@@ -137,7 +137,7 @@ func TestMembersOfAZipThatOverlapAreRefusedByRecordAndOffset(t *testing.T) {
 	require.Equal(t, []any{fault.KindBadFile, file, int64(1), int64(37)}, []any{e.Kind, e.File, e.Record, e.Offset})
 }
 
-func TestMembersOfAZipMayLieInAnyOrder(t *testing.T) {
+func TestMembersOfAZipMayBeInAnyOrder(t *testing.T) {
 	data := zipped(t, zip.Store, "a/1.jpg", "a/2.jpg")
 	first, end := bytes.Index(data, []byte("PK\x01\x02")), bytes.LastIndex(data, []byte("PK\x05\x06"))
 	half := first + (end-first)/2
@@ -154,7 +154,7 @@ func lmdbPlaces(data []byte) map[int]int {
 	for at := 0; at+page <= len(data); at += page {
 		flags, lower := le.Uint16(data[at+10:]), int(le.Uint16(data[at+12:]))
 		switch {
-		case flags&8 != 0: // of the environment and its two trees
+		case flags&8 != 0: // a meta page: the environment and its two trees
 			for field := 16; field < 16+24+2*48+16; field += 8 {
 				places[at+field] = 8
 			}
@@ -174,7 +174,7 @@ func lmdbPlaces(data []byte) map[int]int {
 	return places
 }
 
-func TestNumbersOfAnLMDBThatLeadNowhereAreErrorsOrValuesThatCanBeRead(t *testing.T) {
+func TestExtremeNumbersInAnLMDBAreErrorsOrLeaveReadableValues(t *testing.T) {
 	for _, name := range []string{"plain.lmdb", "datum.lmdb", "pixels.lmdb", "lz4.lmdb"} {
 		data := fixture(t, name)
 		opened, count := eachExtreme(t, name, data, lmdbPlaces(data))
@@ -183,11 +183,12 @@ func TestNumbersOfAnLMDBThatLeadNowhereAreErrorsOrValuesThatCanBeRead(t *testing
 	}
 }
 
-// Where a container has its numbers: at its head, and of those with a table or a footer at its end.
-func TestExtremeNumbersAtBothEndsOfAContainerAreErrorsOrContainersThatCanBeRead(t *testing.T) {
+// Most containers have their numbers at the beginning, and those with a table or a footer at the end.
+func TestExtremeNumbersAtBothEndsOfAContainerAreErrorsOrLeaveItReadable(t *testing.T) {
 	const head, tail = 160, 160
 	for _, name := range openable(t) {
-		if slices.Contains([]string{".zip", ".lmdb", ".gz", ".bz2", ".br"}, filepath.Ext(name)) { // whose numbers are known one by one, or are no numbers
+		// These have tests of their own, or no numbers.
+		if slices.Contains([]string{".zip", ".lmdb", ".gz", ".bz2", ".br"}, filepath.Ext(name)) {
 			continue
 		}
 		t.Run(name, func(t *testing.T) {
@@ -197,7 +198,7 @@ func TestExtremeNumbersAtBothEndsOfAContainerAreErrorsOrContainersThatCanBeRead(
 			putBeside(t, name, filepath.Dir(file))
 			again := repair[filepath.Ext(name)]
 			step := 4
-			if filepath.Ext(name) == ".parquet" { // whose numbers begin anywhere
+			if filepath.Ext(name) == ".parquet" { // its numbers begin at any byte
 				step = 3
 			}
 			for at := 0; at+8 <= len(whole); at += step {
@@ -211,7 +212,7 @@ func TestExtremeNumbersAtBothEndsOfAContainerAreErrorsOrContainersThatCanBeRead(
 						again(data)
 					}
 					require.NoError(t, os.WriteFile(file, data, 0o644))
-					survives(t, file)
+					opensOrFailsCleanly(t, file)
 				}
 			}
 		})

@@ -12,9 +12,9 @@ import (
 	"github.com/headrace/headrace/internal/fault"
 )
 
-// What lies where people look for a dataset, and is another thing than it seems.
+// These tests are about files and folders that are something else than the dataset that they seem to be.
 
-// hubCache is a repository in huggingface_hub's cache, whose splits only the links' names tell.
+// hubCache is a repository in huggingface_hub's cache, where only the names of links say which split a file is.
 func hubCache(t *testing.T, commits ...string) string {
 	dir := put(t, map[string][]byte{"blobs/0a": fixture(t, "photos.parquet"), "blobs/1b": fixture(t, "photos.parquet"), "blobs/2c": []byte("# readme\n"), "refs/main": []byte(commits[0])})
 	for _, commit := range commits {
@@ -27,7 +27,7 @@ func hubCache(t *testing.T, commits ...string) string {
 	return dir
 }
 
-func TestARepositoryInTheHubsCacheIsItsMainStateAndNotItsBlobs(t *testing.T) {
+func TestARepositoryInTheHubsCacheIsReadAtItsMainRevision(t *testing.T) {
 	for _, commits := range [][]string{{"aa"}, {"bb", "aa"}} {
 		dir := hubCache(t, commits...)
 		_, err := Open(dir, Options{})
@@ -51,7 +51,7 @@ func TestARepositoryInTheHubsCacheIsItsMainStateAndNotItsBlobs(t *testing.T) {
 	require.Equal(t, int64(7), open(t, one, Options{Split: "train"}).Len())
 }
 
-func TestArchivesInAnArchiveAreRefusedWithAWayOut(t *testing.T) {
+func TestArchivesInAnArchiveAreRefusedWithARemedy(t *testing.T) {
 	var zipped bytes.Buffer
 	w := zip.NewWriter(&zipped)
 	_, err := w.Create("train.zip")
@@ -65,7 +65,7 @@ func TestArchivesInAnArchiveAreRefusedWithAWayOut(t *testing.T) {
 	}
 }
 
-func TestAnArchiveIsToldByItsLastEndingInAnyCase(t *testing.T) {
+func TestAnArchiveIsRecognisedByItsLastExtensionInAnyCase(t *testing.T) {
 	for _, name := range []string{"a.tar", "a.TAR", "a.Tgz", "a.tar.gz", "a.TAR.GZ", "x.y/a.1.zip", "tar", "tgz", "zip", "tar.gz", "1.tar.gz", ".tar"} {
 		require.True(t, isArchive(name), name)
 	}
@@ -74,7 +74,7 @@ func TestAnArchiveIsToldByItsLastEndingInAnyCase(t *testing.T) {
 	}
 }
 
-func TestAnArchiveInATarNeedsANameBeforeItsEnding(t *testing.T) {
+func TestAnArchiveInATarNeedsANameBeforeItsExtension(t *testing.T) {
 	for _, name := range []string{".tar", "a/.tar", "..tar"} {
 		data := archive("b.tar", string(archive("1.jpg", "x")), name, string(archive("1.jpg", "x")))
 		_, err := Open(put(t, map[string][]byte{"a.tar": data})+"/a.tar", Options{Format: "tar"})
@@ -83,7 +83,7 @@ func TestAnArchiveInATarNeedsANameBeforeItsEnding(t *testing.T) {
 	}
 }
 
-func TestAPointerOfGitLFSIsToldFromTheFile(t *testing.T) {
+func TestAGitLFSPointerIsRefusedWithARemedy(t *testing.T) {
 	dir := put(t, map[string][]byte{"train.parquet": []byte("version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n")})
 	for _, source := range []string{dir, filepath.Join(dir, "train.parquet")} {
 		_, err := Open(source, Options{})

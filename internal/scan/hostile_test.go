@@ -29,7 +29,7 @@ import (
 	"github.com/headrace/headrace/mmap"
 )
 
-// mutations returns how many mutations each fixture gets: 50, and as many times more as TIMES says (60 in
+// mutations returns how many mutations each fixture gets: 50, multiplied by the variable TIMES if it is set (60 in
 // tools/hostile.sh).
 func mutations() int {
 	times, err := strconv.Atoi(os.Getenv("TIMES"))
@@ -39,13 +39,13 @@ func mutations() int {
 	return 50 * times
 }
 
-// repair makes a damaged container's own checksums right again, or nothing behind them would be tested.
+// repair corrects a damaged container's own checksums. Otherwise most damage would be noticed only by them.
 var repair = map[string]func([]byte){".tar": repairTar, ".tfrecord": repairTFRecord}
 
 // endings of the fixtures that are containers.
 var endings = []string{".tar", ".tfrecord", ".zip", ".arrow", ".parquet", ".bin", ".mds", ".zstd", ".gz", ".bz2", ".br", ".snappy", ".lmdb", ".beton", ".rec"}
 
-// unreadable fixtures open as nothing, whole or damaged.
+// unreadable fixtures cannot be opened, whether whole or damaged.
 var unreadable = []string{"several.lmdb", "mixed.lmdb", "encrypted.parquet"}
 
 // openable are all fixtures that open.
@@ -60,7 +60,7 @@ func openable(t testing.TB) (names []string) {
 	return names
 }
 
-// beside copies what belongs beside a fixture's copy in that folder.
+// putBeside copies the index that belongs to a fixture into the folder of the fixture's copy.
 func putBeside(t testing.TB, name, dir string) {
 	if index, err := os.ReadFile(filepath.Join("testdata", filepath.Dir(name), litIndexName)); err == nil {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, litIndexName), index, 0o644))
@@ -110,7 +110,7 @@ func mutate(r *rand.Rand, data []byte) []byte {
 			data[at] ^= 1 << r.IntN(8)
 		case 2:
 			data[at] = byte(r.Uint32())
-		case 3: // a number as large as it goes, in whatever form one stands there
+		case 3: // a number as large as possible, in one of several forms
 			copy(data[at:], [][]byte{bytes.Repeat([]byte{0xff}, 8), {0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f}, []byte("77777777777\x00"), bytes.Repeat([]byte{0}, 16)}[r.IntN(4)])
 		case 4:
 			data = data[:at]
@@ -130,7 +130,7 @@ func mutate(r *rand.Rand, data []byte) []byte {
 	return data
 }
 
-func TestDamagedContainersAreErrorsThatNameThemOrDatasetsThatCanBeRead(t *testing.T) {
+func TestDamagedContainersAreErrorsThatNameThemOrAreReadable(t *testing.T) {
 	count := mutations()
 	for _, name := range openable(t) {
 		t.Run(name, func(t *testing.T) {
@@ -152,32 +152,33 @@ func TestDamagedContainersAreErrorsThatNameThemOrDatasetsThatCanBeRead(t *testin
 					again(data)
 				}
 				require.NoError(t, os.WriteFile(file, data, 0o644))
-				if survives(t, file) {
+				if opensOrFailsCleanly(t, file) {
 					opened++
 				}
 			}
-			if ext := filepath.Ext(name); ext != ".gz" && ext != ".bz2" { // whose checksums are of all
-				require.Positive(t, opened, "of so many mutations some leave a container that opens")
+			if ext := filepath.Ext(name); ext != ".gz" && ext != ".bz2" { // their checksums cover all bytes
+				require.Positive(t, opened, "no mutation left a container that opens")
 			}
 			require.Less(t, opened, count)
 		})
 	}
 }
 
-// A container of some kilobytes takes no longer than this, and no more memory than a block may have and a scan may hold;
-// what other cases take meanwhile is counted as well.
+// These are bounds for a container of some kilobytes: on its time, and on the memory that a block may have and a scan
+// may hold. The memory that other cases take at the same time counts, too.
 const (
 	mostSeconds = 30
 	mostMemory  = 1 << 30
 )
 
-// oneOf that many containers that open is indexed as well, which decodes each image.
+// oneOf is how many containers have to open until one is indexed as well, which decodes each image.
 const oneOf = 8
 
 var cases atomic.Int64
 
-// survives opens a container and reads all that it then has.
-func survives(t testing.TB, file string) bool {
+// opensOrFailsCleanly opens a container and reads all its samples, or checks the error. It says whether the container
+// opened.
+func opensOrFailsCleanly(t testing.TB, file string) bool {
 	formats := []string{"", "webdataset", "tar"}
 	if filepath.Ext(file) != ".tar" {
 		formats = formats[:1]
@@ -215,18 +216,19 @@ func survives(t testing.TB, file string) bool {
 	return any
 }
 
-// allocated are the bytes that Go's heap was asked for so far.
+// allocated is how many bytes were allocated on Go's heap so far.
 func allocated() uint64 {
 	sample := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
 	metrics.Read(sample)
 	return sample[0].Value.Uint64()
 }
 
-// requirePlace wants the record or the offset of an error about something inside of a container.
+// requirePlace requires that an error about something inside a container has the record or the offset.
 func requirePlace(t testing.TB, err error) {
 	var e *catalog.Error
 	require.ErrorAs(t, err, &e)
-	whole := []fault.Kind{fault.KindUnsupported, fault.KindEmpty, fault.KindArgument} // a kind that is not read, no image, no such column
+	// Kinds of errors that are about the whole file.
+	whole := []fault.Kind{fault.KindUnsupported, fault.KindEmpty, fault.KindArgument}
 	if e.Record < 0 && e.Offset < 0 && !strings.Contains(e.Text, "of another kind than format says") {
 		require.Contains(t, whole, e.Kind, err)
 	}
@@ -258,9 +260,9 @@ func ReadAll(t testing.TB, d *catalog.Dataset) {
 	}
 }
 
-// Every byte of small containers, so at every boundary of what they consist of; of Arrow every word, of archives each
-// half of a block, of an LMDB every few words, and at each page.
-func TestTruncationAnywhereIsAnErrorOrASmallerDataset(t *testing.T) {
+// Small containers are cut at every byte, and so at every boundary in them; Arrow at every word, archives at each half
+// of a block, an LMDB every few words and at each page.
+func TestAContainerTruncatedAnywhereIsAnErrorOrASmallerDataset(t *testing.T) {
 	for name, step := range map[string]int{"webdataset.tar": 256, "gnu.tar": 256, "folders.tar": 256, "nested.tar": 256, "slim.tfrecord": 1, "folders.zip": 1, "deflated.zip": 1,
 		"mds/shard.00000.mds": 1, "mdszstd/shard.00000.mds.zstd": 1, "plain.lmdb": 56, "datum.lmdb": 56, "table.arrow": 4, "saved/data-00000-of-00002.arrow": 4, "grown.arrow": 8, "replacedzstd.arrow": 8, "labels.rec": 1} {
 		t.Run(name, func(t *testing.T) {
@@ -270,18 +272,18 @@ func TestTruncationAnywhereIsAnErrorOrASmallerDataset(t *testing.T) {
 				again(whole)
 			}
 			require.NoError(t, os.WriteFile(file, whole, 0o644))
-			require.True(t, survives(t, file))
+			require.True(t, opensOrFailsCleanly(t, file))
 			for end := len(whole) - 1; end >= 0; end-- {
 				if end%step == 0 || step > 1 && end%4096 < 2 {
 					require.NoError(t, os.Truncate(file, int64(end)))
-					survives(t, file)
+					opensOrFailsCleanly(t, file)
 				}
 			}
 		})
 	}
 }
 
-func TestAMillionEmptyMembersTakeBoundedMemory(t *testing.T) {
+func TestAMillionEmptyMembersOfATarTakeBoundedMemory(t *testing.T) {
 	count := 1_000_000
 	if testing.Short() {
 		count /= 10
@@ -317,12 +319,12 @@ func TestAMillionEmptyMembersTakeBoundedMemory(t *testing.T) {
 	require.Less(t, int64(after.HeapAlloc)-int64(before.HeapAlloc), int64(count)*128, "bytes a member")
 }
 
-// survivesAs is survives of a file of that name that holds the data.
+// survivesAs writes data into a file of the given name and calls opensOrFailsCleanly.
 func survivesAs(t *testing.T, name string, data []byte) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), name)
 	require.NoError(t, os.WriteFile(file, data, 0o644))
-	survives(t, file)
+	opensOrFailsCleanly(t, file)
 }
 
 func FuzzAnyBytesAsATar(f *testing.F) {
@@ -395,7 +397,7 @@ func FuzzAnyBytesAsArrow(f *testing.F) {
 	})
 }
 
-func TestColumnsThatBeginLateTakeNoMoreMemoryThanTheirFileHasBytes(t *testing.T) {
+func TestColumnsThatBeginLateInAFileAreBoundedByTheFilesSize(t *testing.T) {
 	note := func(size int64) (columns int, err error) {
 		p := &part{size: size, columns: make(map[string]*column)}
 		for err == nil && columns < 30 {

@@ -24,7 +24,7 @@ func tarOf(t *testing.T, names ...string) []byte {
 	return b.Bytes()
 }
 
-func TestWhatIsInDoubtCanBeInspectedAndNotOpened(t *testing.T) {
+func TestASourceInDoubtCanBeInspectedAndNotOpened(t *testing.T) {
 	many := []string{"0.jpg"}
 	for i := range 30 {
 		many = append(many, fmt.Sprintf("0.x%02d", i))
@@ -54,13 +54,13 @@ func TestWhatIsInDoubtCanBeInspectedAndNotOpened(t *testing.T) {
 			require.Equal(t, c.columns, source.Columns)
 		}
 		if c.name == "many.tar" {
-			require.Len(t, source.Columns, 31, "all of them")
+			require.Len(t, source.Columns, 31, "not all columns are listed")
 			require.Equal(t, "x29", source.Sample[30])
 		}
 	}
 }
 
-func TestWhatIsInspectedOfAContainerThatIsWhollyClearIsWhatItOpensAs(t *testing.T) {
+func TestTheInspectionOfAnUnambiguousContainerShowsWhatItOpensAs(t *testing.T) {
 	for _, file := range []string{"webdataset.tar", "slim.tfrecord", "photos.parquet", "mds", "plain.lmdb", "jpeg.beton", "labels.rec"} {
 		d, looked := open(t, "testdata/"+file, Options{}), open(t, "testdata/"+file, Options{Inspect: true})
 		require.Equal(t, d.Source().Image, looked.Source().Image)

@@ -18,7 +18,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	os.Setenv(cache.Variable, "off") // but where a test is about it
+	os.Setenv(cache.Variable, "off") // except in tests of the cache
 	os.Exit(m.Run())
 }
 
@@ -38,7 +38,7 @@ func containers(t testing.TB) map[string]string {
 	return found
 }
 
-func TestATableOfEachContainerIsKeptAsItIs(t *testing.T) {
+func TestTheScanOfEachContainerIsEncodedAndDecodedUnchanged(t *testing.T) {
 	for file, kind := range containers(t) {
 		want, err := scan([]string{file}, kind, Options{})
 		require.NoError(t, err)
@@ -46,7 +46,7 @@ func TestATableOfEachContainerIsKeptAsItIs(t *testing.T) {
 		require.NoError(t, err)
 		found, err := decodeTable(data)
 		require.NoError(t, err, file)
-		again, err := encodeTable(found) // bytes, for NaN is not NaN
+		again, err := encodeTable(found) // bytes are compared, because NaN does not equal NaN
 		require.NoError(t, err)
 		require.True(t, bytes.Equal(data, again), file)
 		for i := range want.Keys.Len() {
@@ -55,8 +55,8 @@ func TestATableOfEachContainerIsKeptAsItIs(t *testing.T) {
 	}
 }
 
-func TestEveryColumnOfATableIsOfAKindThatIsKept(t *testing.T) {
-	// JSON is for what is said once, not for a column.
+func TestEveryColumnOfAScanIsOfATypeThatIsCached(t *testing.T) {
+	// What a table has once is kept as JSON, and columns are not.
 	said := map[string]bool{"Root": true, "Source": true, "Shards": true, "Classes": true, "Fields": true, "Warnings": true}
 	table := reflect.TypeFor[catalog.Table]()
 	for i := range table.NumField() {
@@ -67,9 +67,9 @@ func TestEveryColumnOfATableIsOfAKindThatIsKept(t *testing.T) {
 	}
 }
 
-// large writes a tar of class folders, older than its scan would have to be, whose middle is neither its
-// beginning nor its end.
-func large(t testing.TB, middle string) string {
+// largeTar writes a tar that is old enough for its scan to be cached. It is so long that the label in its middle is in
+// neither of the two ends that are checked.
+func largeTar(t testing.TB, middle string) string {
 	path := filepath.Join(t.TempDir(), "photos.tar")
 	var members []string
 	for i := range 400 {
@@ -81,16 +81,16 @@ func large(t testing.TB, middle string) string {
 		members = append(members, key+".jpg", "\xff\xd8"+strings.Repeat("j", 100), key+".cls", label)
 	}
 	require.NoError(t, os.WriteFile(path, archive(members...), 0o644))
-	old(t, path)
+	makeOld(t, path)
 	return path
 }
 
-func old(t testing.TB, path string) {
+func makeOld(t testing.TB, path string) {
 	then := time.Unix(1_700_000_000, 0)
 	require.NoError(t, os.Chtimes(path, then, then))
 }
 
-// labelSum is the labels of the dataset added up, which a scan kept of other bytes would have otherwise.
+// labelSum is the sum of the dataset's labels. It differs if the scan was made of other bytes.
 func labelSum(t testing.TB, path string, o Options) (sum int64) {
 	d := open(t, path, o)
 	for i := range d.Len() {
@@ -101,7 +101,7 @@ func labelSum(t testing.TB, path string, o Options) (sum int64) {
 	return sum
 }
 
-// relabelled writes another label into the middle of the file, and leaves size and time as they were.
+// relabelled writes another label into the middle of the file, and keeps its size and time.
 func relabelled(t testing.TB, path string) {
 	data, err := os.ReadFile(path)
 	require.NoError(t, err)
@@ -109,34 +109,34 @@ func relabelled(t testing.TB, path string) {
 	require.Greater(t, at, 128<<10)
 	data[at+1] = '8'
 	require.NoError(t, os.WriteFile(path, data, 0o644))
-	old(t, path)
+	makeOld(t, path)
 }
 
-// users is a cache for the test alone.
-func users(t testing.TB) string {
+// useOwnCache gives the test a cache of its own.
+func useOwnCache(t testing.TB) string {
 	dir := filepath.Join(t.TempDir(), "cache")
 	t.Setenv(cache.Variable, dir)
 	return dir
 }
 
-func TestAScanIsDoneOnceForFilesThatStayAsTheyWere(t *testing.T) {
-	users(t)
-	path := large(t, "7")
+func TestUnchangedFilesAreScannedOnce(t *testing.T) {
+	useOwnCache(t)
+	path := largeTar(t, "7")
 	require.EqualValues(t, 7, labelSum(t, path, Options{}))
 	relabelled(t, path)
 	require.EqualValues(t, 7, labelSum(t, path, Options{}), "it was scanned again")
-	require.EqualValues(t, 8, labelSum(t, path, Options{Label: "cls"}), "other words are another scan")
+	require.EqualValues(t, 8, labelSum(t, path, Options{Label: "cls"}), "other options need another scan")
 	require.NoError(t, os.Chtimes(path, time.Time{}, time.Unix(1_700_000_001, 0)))
-	require.EqualValues(t, 8, labelSum(t, path, Options{}), "another time is another file")
+	require.EqualValues(t, 8, labelSum(t, path, Options{}), "a file with another time is scanned again")
 }
 
-func TestAScanThatIsTooLargeForTheCacheIsNotKept(t *testing.T) {
-	dir := users(t)
+func TestAScanThatIsTooLargeForTheCacheIsNotCached(t *testing.T) {
+	dir := useOwnCache(t)
 	t.Setenv(cache.SizeVariable, "1048576")
-	path := large(t, "7")
+	path := largeTar(t, "7")
 	require.EqualValues(t, 7, labelSum(t, path, Options{}))
 	relabelled(t, path)
-	require.EqualValues(t, 7, labelSum(t, path, Options{}), "20 kB were not kept")
+	require.EqualValues(t, 7, labelSum(t, path, Options{}), "a scan of 20 kB was not cached")
 	require.NoError(t, os.RemoveAll(dir))
 	k := newKeeper([]string{path}, "tar", &Options{})
 	defer k.cache.Close()
@@ -147,42 +147,42 @@ func TestAScanThatIsTooLargeForTheCacheIsNotKept(t *testing.T) {
 	require.Nil(t, k.find())
 }
 
-func TestWithoutACacheNothingIsKept(t *testing.T) {
+func TestNoScanIsCachedWithoutACache(t *testing.T) {
 	t.Setenv("HOME", t.TempDir())
 	t.Setenv("XDG_CACHE_HOME", "")
-	path := large(t, "7")
+	path := largeTar(t, "7")
 	require.EqualValues(t, 7, labelSum(t, path, Options{}))
 	relabelled(t, path)
 	require.EqualValues(t, 8, labelSum(t, path, Options{}))
 	require.NoDirExists(t, filepath.Join(os.Getenv("HOME"), ".cache"))
 }
 
-func TestFilesThatWereWrittenJustNowAreScannedEachTime(t *testing.T) {
-	dir := users(t)
-	path := large(t, "7")
+func TestFilesThatWereJustWrittenAreScannedEachTime(t *testing.T) {
+	dir := useOwnCache(t)
+	path := largeTar(t, "7")
 	now := time.Now()
 	require.NoError(t, os.Chtimes(path, now, now))
 	require.EqualValues(t, 7, labelSum(t, path, Options{}))
 	require.NoDirExists(t, dir)
 }
 
-func TestOtherEndsOfAFileAreAnotherFile(t *testing.T) {
-	users(t)
-	path := large(t, "7")
+func TestAFileWhoseBeginningChangedIsScannedAgain(t *testing.T) {
+	useOwnCache(t)
+	path := largeTar(t, "7")
 	require.EqualValues(t, 7, labelSum(t, path, Options{}))
 	relabelled(t, path)
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	require.NoError(t, err)
-	_, err = f.WriteAt([]byte("z"), 600) // of the first image
+	_, err = f.WriteAt([]byte("z"), 600) // inside the first image
 	require.NoError(t, err)
 	require.NoError(t, f.Close())
-	old(t, path)
+	makeOld(t, path)
 	require.EqualValues(t, 8, labelSum(t, path, Options{}))
 }
 
-func TestADamagedScanIsDoneAnew(t *testing.T) {
-	dir := users(t)
-	path := large(t, "7")
+func TestADamagedCachedScanIsDoneAgain(t *testing.T) {
+	dir := useOwnCache(t)
+	path := largeTar(t, "7")
 	require.EqualValues(t, 7, labelSum(t, path, Options{}))
 	relabelled(t, path)
 	files, err := filepath.Glob(filepath.Join(dir, "*.data"))
@@ -200,16 +200,16 @@ func TestADamagedScanIsDoneAnew(t *testing.T) {
 		require.NoError(t, err)
 		data[bytes.Index(data, []byte("\x008\x00"))+1] = '7'
 		require.NoError(t, os.WriteFile(path, data, 0o644))
-		old(t, path)
+		makeOld(t, path)
 	}
 	relabelledBack()
-	require.EqualValues(t, 8, labelSum(t, path, Options{}), "what was scanned anew was not kept")
+	require.EqualValues(t, 8, labelSum(t, path, Options{}), "the second scan was not cached")
 }
 
-func TestOfManyThatOpenTheSameFilesOneScans(t *testing.T) {
-	dir := users(t)
-	path := large(t, "7")
-	hold := cache.Open(dir, cache.LeastBound*64) // as a loader of this process does
+func TestOnlyOneOfManyThreadsThatOpenTheSameFilesScansThem(t *testing.T) {
+	dir := useOwnCache(t)
+	path := largeTar(t, "7")
+	hold := cache.Open(dir, cache.LeastBound*64) // keeps the cache open, as a loader of this process does
 	require.NotNil(t, hold)
 	defer hold.Close()
 	var all sync.WaitGroup
@@ -257,7 +257,7 @@ func FuzzAnyBytesAsATableThatWasKept(f *testing.F) {
 	})
 }
 
-func TestAKeptTableWhoseImagesOfPixelsAreLargerThanTheirBytesIsNotTaken(t *testing.T) {
+func TestACachedScanWithRawImagesLargerThanTheirBytesIsNotUsed(t *testing.T) {
 	table, err := scan([]string{"testdata/pixels.lmdb"}, "lmdb", Options{})
 	require.NoError(t, err)
 	require.NotEmpty(t, table.Raw)
@@ -275,7 +275,7 @@ func TestAKeptTableWhoseImagesOfPixelsAreLargerThanTheirBytesIsNotTaken(t *testi
 	}
 }
 
-func TestAKeptTableWhoseImageLiesOutsideOfItsBlockIsNotTaken(t *testing.T) {
+func TestACachedScanWithAnImageOutsideItsBlockIsNotUsed(t *testing.T) {
 	table, err := scan([]string{"testdata/deflated.zip"}, "zip", Options{})
 	require.NoError(t, err)
 	row := slices.IndexFunc(table.Blocks, func(b catalog.BlockPlace) bool { return b.Codec != 0 })
@@ -289,7 +289,7 @@ func TestAKeptTableWhoseImageLiesOutsideOfItsBlockIsNotTaken(t *testing.T) {
 	}
 }
 
-func TestASelectionOfRowsIsOneOfEveryColumn(t *testing.T) {
+func TestASelectionOfRowsAppliesToEveryColumn(t *testing.T) {
 	table := &catalog.Table{Shards: make([]catalog.ShardInfo, 1), Shard: make([]uint32, 3), Offset: []int64{1, 2, 3}, Length: make([]uint32, 3),
 		Label: make([]int64, 3), Blocks: make([]catalog.BlockPlace, 3), Raw: make([]catalog.RawSize, 3), Frames: make([]catalog.Frame, 3)}
 	for _, key := range []string{"a", "b", "c"} {

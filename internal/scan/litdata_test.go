@@ -22,7 +22,7 @@ import (
 	"github.com/headrace/headrace/internal/formats"
 )
 
-// litOf is a folder with the files of a fixture, of which one is other bytes.
+// litOf is a folder with the files of a fixture, one of which has other bytes.
 func litOf(t testing.TB, name, file string, data []byte) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -45,7 +45,7 @@ func crcOf(value any) uint32 {
 	return crc32.ChecksumIEEE(fmt.Append(nil, value))
 }
 
-func TestSamplesOfLitDataAreThoseThatItsReaderReads(t *testing.T) {
+func TestLitDataIsReadAsItsOwnReaderReadsIt(t *testing.T) {
 	for _, name := range []string{"classic", "framed", "sample", "whole", "pair", "footer", "footer-zstd"} {
 		source := "testdata/litdata/" + name
 		o := Options{}
@@ -72,7 +72,7 @@ func TestSamplesOfLitDataAreThoseThatItsReaderReads(t *testing.T) {
 	}
 }
 
-func TestPixelsOfLitDataAreImagesInPlaceAndInFrames(t *testing.T) {
+func TestPixelsInLitDataAreImagesUncompressedAndInFrames(t *testing.T) {
 	for _, name := range []string{"pixels", "pixels-framed"} {
 		for _, image := range []string{"", "hwc", "chw"} {
 			d := open(t, "testdata/litdata/"+name, Options{Image: image})
@@ -91,13 +91,13 @@ func TestPixelsOfLitDataAreImagesInPlaceAndInFrames(t *testing.T) {
 	}
 }
 
-func TestALeafOfLitDataThatIsAPickleIsNeverALabel(t *testing.T) {
+func TestAPickleInLitDataIsNeverALabel(t *testing.T) {
 	_, err := Open("testdata/litdata/classic", Options{Label: "pickled"})
 	require.ErrorContains(t, err, "a pickle, which can run any code when it is read")
 	require.Equal(t, fault.KindUnsupported, fault.KindOf(err))
 }
 
-func TestChunksOfLitDataAreOneDatasetHoweverTheyAreNamed(t *testing.T) {
+func TestChunksOfLitDataAreOneDatasetHoweverTheyAreGiven(t *testing.T) {
 	for _, source := range []string{"testdata/litdata/classic/chunk-*.bin", "testdata/litdata/whole/chunk-0-{0..1}.zstd.bin"} {
 		require.Equal(t, int64(7), open(t, source, Options{}).Len())
 	}
@@ -107,7 +107,7 @@ func TestChunksOfLitDataAreOneDatasetHoweverTheyAreNamed(t *testing.T) {
 	require.ErrorContains(t, err, "without the index.json of its folder")
 }
 
-func TestWhatLitDatasIndexMustNotSayIsAnErrorThatNamesIt(t *testing.T) {
+func TestAnUnsupportedOrWrongIndexOfLitDataIsAnErrorThatSaysWhy(t *testing.T) {
 	index := string(fixture(t, "litdata/classic/index.json"))
 	for want, edit := range map[string][2]string{
 		"unsupported: the chunks are encrypted":                           {`"encryption": null`, `"encryption": {"algorithm": "fernet"}`},
@@ -126,7 +126,7 @@ func TestWhatLitDatasIndexMustNotSayIsAnErrorThatNamesIt(t *testing.T) {
 	}
 }
 
-func TestImpossiblePlacesInAChunkOfLitDataAreErrorsWithRecordAndOffset(t *testing.T) {
+func TestImpossibleOffsetsInAChunkOfLitDataAreErrorsWithRecordAndOffset(t *testing.T) {
 	u32 := binary.LittleEndian.PutUint32
 	for _, of := range []struct {
 		name, want string
@@ -150,7 +150,7 @@ func TestImpossiblePlacesInAChunkOfLitDataAreErrorsWithRecordAndOffset(t *testin
 	}
 }
 
-// A frame of zeros is one to ten thousand of what it decodes to.
+// A frame of zeros has about a ten-thousandth of the bytes that it decodes to.
 func TestADecompressionBombInAChunkOfLitDataIsRefused(t *testing.T) {
 	w, err := zstd.NewWriter(nil)
 	require.NoError(t, err)
@@ -160,7 +160,7 @@ func TestADecompressionBombInAChunkOfLitDataIsRefused(t *testing.T) {
 	require.Equal(t, fault.KindLimit, fault.KindOf(err))
 }
 
-func TestATruncatedChunkOfLitDataIsAnErrorOrNone(t *testing.T) {
+func TestATruncatedChunkOfLitDataIsAnErrorThatNamesIt(t *testing.T) {
 	for name, file := range litFixtures {
 		whole := fixture(t, "litdata/"+name+"/"+file)
 		for end := 0; end < len(whole); end += 1 + end/40 {
@@ -175,7 +175,7 @@ func TestATruncatedChunkOfLitDataIsAnErrorOrNone(t *testing.T) {
 var litFixtures = map[string]string{"classic": "chunk-0-0.bin", "framed": "chunk-0-0.bin", "sample": "chunk-0-0.bin",
 	"whole": "chunk-0-0.zstd.bin", "footer": "chunk-0-0.bin", "footer-zstd": "chunk-0-0.bin", "pixels": "chunk-0-0.bin", "pixels-framed": "chunk-0-0.bin"}
 
-func TestDamagedIndexesOfLitDataAreErrorsThatNameThemOrDatasetsThatCanBeRead(t *testing.T) {
+func TestDamagedIndexesOfLitDataAreErrorsThatNameThemOrAreReadable(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	whole := fixture(t, "litdata/framed/index.json")
 	dir := litOf(t, "framed", "", nil)
@@ -242,7 +242,7 @@ func BenchmarkScanningLitData(b *testing.B) {
 	b.ReportMetric(10_000*float64(b.N)/b.Elapsed().Seconds(), "samples/s")
 }
 
-func TestTensorsOfNoAxesInLitDataAreNumbers(t *testing.T) {
+func TestTensorsWithoutAxesInLitDataAreNumbers(t *testing.T) {
 	want := expected(t, "litdata/scalars")
 	d := open(t, "testdata/litdata/scalars", Options{Fields: []string{"real"}})
 	require.Len(t, want, int(d.Len()))

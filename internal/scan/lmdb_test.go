@@ -17,7 +17,7 @@ import (
 	"github.com/headrace/headrace/internal/formats"
 )
 
-func TestSamplesOfLMDBAreTheImagesThatItsReaderReads(t *testing.T) {
+func TestAnLMDBIsReadAsItsOwnReaderReadsIt(t *testing.T) {
 	for _, name := range []string{"plain.lmdb", "datum.lmdb"} {
 		d := open(t, "testdata/"+name, Options{})
 		want := expected(t, name)
@@ -32,7 +32,7 @@ func TestSamplesOfLMDBAreTheImagesThatItsReaderReads(t *testing.T) {
 	require.Equal(t, int64(-1), labels(t, open(t, "testdata/plain.lmdb", Options{}))[0])
 }
 
-func TestValuesThatAreFramesOfLZ4AreReadByBlocks(t *testing.T) {
+func TestLMDBValuesThatAreLZ4FramesAreReadAsBlocks(t *testing.T) {
 	d := open(t, "testdata/lz4.lmdb", Options{})
 	want := expected(t, "lz4.lmdb")
 	require.Len(t, want, int(d.Len()))
@@ -46,12 +46,13 @@ func TestValuesThatAreFramesOfLZ4AreReadByBlocks(t *testing.T) {
 	require.Contains(t, d.Warnings()[0], `1 of 8 values are no images and passed over, as "text"`)
 }
 
-func TestAFrameOfLZ4ThatWouldBecomeTooLargeIsRefused(t *testing.T) {
+func TestAnLZ4FrameThatWouldDecodeToTooMuchIsRefused(t *testing.T) {
 	const most = 16 << 20
 	for want, options := range map[string][]lz4.Option{
 		"a frame of LZ4 of 9223372036854775807 bytes once it is decompressed": {lz4.SizeOption(math.MaxInt64)},
 		"a frame of LZ4 of 18446744073709551615 bytes":                        {lz4.SizeOption(math.MaxUint64)},
-		fmt.Sprintf("a frame of LZ4 of %d bytes", most+18):                    {}, // as far as it was counted
+		// The bytes counted until it was refused.
+		fmt.Sprintf("a frame of LZ4 of %d bytes", most+18): {},
 	} {
 		var bomb bytes.Buffer
 		w := lz4.NewWriter(&bomb)
@@ -65,12 +66,12 @@ func TestAFrameOfLZ4ThatWouldBecomeTooLargeIsRefused(t *testing.T) {
 	}
 }
 
-func TestAnLMDBEnvironmentIsAFolder(t *testing.T) {
+func TestAnLMDBEnvironmentMayBeAFolder(t *testing.T) {
 	dir := put(t, map[string][]byte{"data.mdb": fixture(t, "plain.lmdb"), "lock.mdb": make([]byte, 8192)})
 	require.Equal(t, int64(9), open(t, dir, Options{}).Len())
 }
 
-func TestOtherFormsOfLMDBAreUnsupportedByName(t *testing.T) {
+func TestUnsupportedFormsOfLMDBAreNamedInTheError(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "a.lmdb")
 	for want, edit := range map[string]func([]byte){
 		"LMDB's data format 2 (expected 1, that of LMDB 0.9)": func(b []byte) { b[16+4] = 2 },
@@ -89,7 +90,7 @@ func TestOtherFormsOfLMDBAreUnsupportedByName(t *testing.T) {
 	}
 }
 
-func TestOfSeveralDatabasesOfAnLMDBTheSplitChoosesOne(t *testing.T) {
+func TestSplitChoosesOneOfSeveralDatabasesInAnLMDB(t *testing.T) {
 	for name, want := range map[string]string{"several.lmdb": `the databases of the environment are ["train" "val"]; split= chooses one of the databases`,
 		"mixed.lmdb": `the databases of the environment are ["val"], beside entries of the environment's own; split= chooses one of the databases; the entries of its own are for a dataset of yours, which headrace.pack takes`} {
 		_, err := Open("testdata/"+name, Options{})
@@ -103,13 +104,14 @@ func TestOfSeveralDatabasesOfAnLMDBTheSplitChoosesOne(t *testing.T) {
 	}
 	dir := put(t, map[string][]byte{"data.mdb": fixture(t, "several.lmdb"), "lock.mdb": make([]byte, 8192)})
 	require.Equal(t, int64(1), open(t, dir, Options{Split: "train"}).Len())
-	require.Equal(t, int64(9), open(t, "testdata/datum.lmdb", Options{Split: "images"}).Len(), "the only one may be named as well")
+	require.Equal(t, int64(9), open(t, "testdata/datum.lmdb", Options{Split: "images"}).Len(),
+		"the only database may be named, too")
 	_, err := Open("testdata/plain.lmdb", Options{Split: "images"})
 	require.ErrorContains(t, err, `split is "images"`)
 }
 
-func TestALoopInATreeOfLMDBEnds(t *testing.T) {
-	for _, name := range []string{"plain.lmdb", "datum.lmdb", "several.lmdb"} { // of these two a named database
+func TestACycleInATreeOfAnLMDBIsABadFile(t *testing.T) {
+	for _, name := range []string{"plain.lmdb", "datum.lmdb", "several.lmdb"} { // in the last two a named database
 		data := fixture(t, name)
 		root := rootOfLMDB(data, name != "plain.lmdb")
 		// Every leaf becomes a branch whose children are whatever its nodes' first bytes are; every child is made
@@ -133,8 +135,8 @@ func TestALoopInATreeOfLMDBEnds(t *testing.T) {
 	}
 }
 
-// Many nodes that point at one value would have it decompressed as often as there are nodes.
-func TestValuesOfAnLMDBThatShareTheirPagesAreABadFile(t *testing.T) {
+// If many nodes pointed at one value, it would be decompressed as often as there are nodes.
+func TestLMDBValuesThatShareTheirPagesAreABadFile(t *testing.T) {
 	le := binary.LittleEndian
 	data := fixture(t, "plain.lmdb")
 	leaf := data[2*4096:][:4096]
@@ -142,7 +144,7 @@ func TestValuesOfAnLMDBThatShareTheirPagesAreABadFile(t *testing.T) {
 	shared, nodes := uint64(0), 0
 	for at := 16; at < int(le.Uint16(leaf[12:])); at += 2 {
 		node := leaf[le.Uint16(leaf[at:]):]
-		if le.Uint16(node[4:])&1 == 0 { // its value lies behind it
+		if le.Uint16(node[4:])&1 == 0 { // its value follows the node
 			continue
 		}
 		place := node[8+le.Uint16(node[6:]):]
@@ -150,7 +152,7 @@ func TestValuesOfAnLMDBThatShareTheirPagesAreABadFile(t *testing.T) {
 			shared = le.Uint64(place)
 		}
 		le.PutUint64(place, shared)
-		le.PutUint32(node, uint32(len(data))-uint32(shared)*4096-16) // all that is left of the file
+		le.PutUint32(node, uint32(len(data))-uint32(shared)*4096-16) // up to the end of the file
 	}
 	require.Greater(t, nodes, 1)
 	file := filepath.Join(t.TempDir(), "a.lmdb")
@@ -175,7 +177,7 @@ func rootOfLMDB(data []byte, named bool) uint64 {
 	return le.Uint64(node[8+le.Uint16(node[6:])+40:])
 }
 
-func TestWordsThatBeginAsImagesDoAreNone(t *testing.T) {
+func TestWordsThatBeginLikeImagesAreNotTakenForImages(t *testing.T) {
 	bmp := "BM\x8a\x00\x00\x00\x00\x00\x00\x00\x36\x00\x00\x00\x28\x00\x00\x00"
 	for head, image := range map[string]bool{
 		bmp: true, "BMW": false, "BMW is a maker of motors": false, "P5\n# made by": true, "P6 12 12 255\n": true,
@@ -185,7 +187,7 @@ func TestWordsThatBeginAsImagesDoAreNone(t *testing.T) {
 	}
 }
 
-func TestValuesInTheOrderOfTheirKeysAreNoJumpsAndScatteredOnesAre(t *testing.T) {
+func TestLMDBValuesInKeyOrderAreNoJumpsAndScatteredOnesAre(t *testing.T) {
 	const size = 1 << 30
 	inOrder, scattered := jumps{size: size}, jumps{size: size}
 	many := 0
@@ -195,11 +197,11 @@ func TestValuesInTheOrderOfTheirKeysAreNoJumpsAndScatteredOnesAre(t *testing.T) 
 			many++
 		}
 	}
-	// Each costs 4 MiB: 2 GiB and a few are let through.
+	// Each jump costs 4 MiB. Those of 2 GiB in all and a few more are allowed.
 	require.Equal(t, 10_000-2*size/jumpPieces-jumpsFew, many+1)
 }
 
-func TestAnLMDBOfTheLaterDataFormatIsUnsupportedByItsName(t *testing.T) {
+func TestAnLMDBOfDataFormat2IsUnsupportedAndTheErrorSaysSo(t *testing.T) {
 	one := fixture(t, "plain.lmdb")
 	later := append(append(bytes.Clone(one[:16]), make([]byte, 8)...), one[16:]...) // a page's header of 24 bytes
 	binary.LittleEndian.PutUint32(later[28:], 2)

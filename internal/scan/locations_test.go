@@ -31,7 +31,7 @@ func twoPlaces(t testing.TB) *Locations {
 	}
 }
 
-func TestPlacesInAFileAreSamples(t *testing.T) {
+func TestGivenPlacesInAFileAreSamples(t *testing.T) {
 	d, err := FromLocations(twoPlaces(t), nil)
 	require.NoError(t, err)
 	defer d.Release()
@@ -48,7 +48,7 @@ func TestPlacesInAFileAreSamples(t *testing.T) {
 	require.Equal(t, "é", text)
 }
 
-func TestAColumnOfLocationsThatIsNotWhatItSaysIsAnError(t *testing.T) {
+func TestAMalformedColumnOfLocationsIsAnError(t *testing.T) {
 	for name, change := range map[string]func(*Locations){
 		"no row":             func(l *Locations) { l.File = nil },
 		"no file":            func(l *Locations) { l.Files = nil },

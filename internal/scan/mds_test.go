@@ -24,7 +24,7 @@ import (
 	"github.com/headrace/headrace/internal/fault"
 )
 
-func TestSamplesOfMDSAreThoseThatStreamingReads(t *testing.T) {
+func TestMDSIsReadAsStreamingReadsIt(t *testing.T) {
 	for _, folder := range []string{"mds", "mdszstd", "mdsgz", "mdsbz2", "mdsbr", "mdssnappy"} {
 		t.Run(folder, func(t *testing.T) { samplesAreThoseOfStreaming(t, folder) })
 	}
@@ -61,8 +61,8 @@ func samplesAreThoseOfStreaming(t *testing.T, folder string) {
 	}
 }
 
-// zstdShard is a shard of MDS with images of random bytes, compressed with a window that makes many small blocks,
-// of which those of the images are raw. Some images are of zeros, which is no raw block.
+// zstdShard is an MDS shard with images of random bytes, compressed with a window so small that there are many small
+// blocks. Those of random bytes are raw. Some images are zeros, which give no raw block.
 func zstdShard(t *testing.T) (stored []byte, images [][]byte) {
 	r := rand.New(rand.NewPCG(3, 5))
 	config := `{"column_encodings":["bytes","int"],"column_names":["image","label"],"column_sizes":[null,8],"format":"mds","version":2}`
@@ -89,7 +89,7 @@ func zstdShard(t *testing.T) (stored []byte, images [][]byte) {
 	return w.EncodeAll(append(append(table, config...), samples...), nil), images
 }
 
-func TestImagesThatZstdKeptRawAreReadWhereTheyLie(t *testing.T) {
+func TestImagesInRawZstdBlocksAreReadFromTheFile(t *testing.T) {
 	stored, images := zstdShard(t)
 	d := open(t, put(t, map[string][]byte{"shard.00000.mds.zstd": stored})+"/shard.00000.mds.zstd", Options{})
 	require.Len(t, images, int(d.Len()))
@@ -103,15 +103,15 @@ func TestImagesThatZstdKeptRawAreReadWhereTheyLie(t *testing.T) {
 			require.Equal(t, images[i], stored[s.Offset:s.Offset+s.Length])
 		}
 		if s.Block.Codec == blocks.ZstdRaw {
-			require.Less(t, s.Block.Stored, uint32(5<<10), "the raw blocks that hold the image, and no others")
+			require.Less(t, s.Block.Stored, uint32(5<<10), "only the raw blocks that hold the image are read")
 		}
 	}
 	require.Positive(t, seen[blocks.None], "inside one raw block")
 	require.Positive(t, seen[blocks.ZstdRaw], "in several")
-	require.Positive(t, seen[blocks.Zstd], "in a block that is compressed")
+	require.Positive(t, seen[blocks.Zstd], "in a compressed block")
 }
 
-func TestAShardThatIsNotWhatItsNameSaysIsAnErrorThatNamesTheCodec(t *testing.T) {
+func TestAnMDSShardNotCompressedAsItsNameSaysIsAnErrorThatNamesTheCodec(t *testing.T) {
 	for name, want := range map[string]string{"shard.00000.mds.br": "brotli", "shard.00000.mds.snappy": "bad: the snappy block",
 		"shard.00000.mds.bz2": "bad: the bzip2 block", "shard.00000.mds.gz": "the file is compressed as a whole"} {
 		content := bytes.Repeat([]byte{0xfe}, 12)
@@ -128,7 +128,7 @@ func TestAShardThatIsNotWhatItsNameSaysIsAnErrorThatNamesTheCodec(t *testing.T) 
 	}
 }
 
-func TestEveryEncodingOfMDSIsReadOrRefusedByName(t *testing.T) {
+func TestEveryEncodingOfMDSIsReadOrNamedInTheError(t *testing.T) {
 	want := expected(t, "mdsall")
 	for _, image := range []string{"photo", "drawn", "pixels", "grey", "alpha", "both", "several", "many", "pictures"} {
 		d := open(t, "testdata/mdsall", Options{Image: image})
@@ -183,7 +183,7 @@ func opened(t *testing.T, shard []byte, o Options) (*catalog.Dataset, error) {
 	return Open(put(t, map[string][]byte{"shard.00000.mds": shard})+"/shard.00000.mds", o)
 }
 
-func TestAQualityInAnEncodingOfMDSIsNoOtherEncoding(t *testing.T) {
+func TestAQualityInAnMDSEncodingIsIgnored(t *testing.T) {
 	photo := fixture(t, "mds/shard.00000.mds")[2000:2100]
 	d, err := opened(t, mdsShard(t, "jpeg:90", photo, photo), Options{})
 	require.NoError(t, err)
@@ -191,7 +191,7 @@ func TestAQualityInAnEncodingOfMDSIsNoOtherEncoding(t *testing.T) {
 	require.Equal(t, []uint32{crc32.ChecksumIEEE(photo), crc32.ChecksumIEEE(photo)}, contents(t, d))
 }
 
-func TestAListOfOneImageIsThatImageAndAListOfSeveralIsRefusedWithItsRow(t *testing.T) {
+func TestAnMDSListOfOneImageIsThatImageAndALongerOneIsRefusedWithItsRow(t *testing.T) {
 	one := []byte("\x00\x00\x00\x00\x01\x00\x00\x00\x03\x00\x00\x00abc")
 	two := []byte("\x00\x00\x00\x00\x02\x00\x00\x00\x01\x00\x00\x00\x02\x00\x00\x00abc")
 	for encoding, head := range map[string]int{"list[jpeg]": 0, "list[png]": 0, "jpeg_array": 4, "jpegarray": 4} {
@@ -211,7 +211,7 @@ func TestAListOfOneImageIsThatImageAndAListOfSeveralIsRefusedWithItsRow(t *testi
 	}
 }
 
-func TestAnArrayOfMDSIsAnImageWhereItHasTheShapeOfOne(t *testing.T) {
+func TestAnMDSArrayIsAnImageIfItHasTheShapeOfOne(t *testing.T) {
 	values := make([]byte, 60)
 	for i := range values {
 		values[i] = byte(i)
@@ -241,7 +241,7 @@ func TestAnArrayOfMDSIsAnImageWhereItHasTheShapeOfOne(t *testing.T) {
 	}
 }
 
-func TestPixelsInAShardThatIsCompressedAreReadOutOfIt(t *testing.T) {
+func TestPixelsInACompressedMDSShardAreRead(t *testing.T) {
 	var b bytes.Buffer
 	w := gzip.NewWriter(&b)
 	_, err := w.Write(fixture(t, "mdsall/shard.00000.mds"))
@@ -264,14 +264,14 @@ func TestPixelsInAShardThatIsCompressedAreReadOutOfIt(t *testing.T) {
 	}
 }
 
-func TestAShardThatIsThereCompressedAndNotIsReadOnce(t *testing.T) {
+func TestAnMDSShardThatIsThereCompressedAndUncompressedIsReadOnce(t *testing.T) {
 	dir := put(t, map[string][]byte{"shard.00000.mds": fixture(t, "mds/shard.00000.mds"), "shard.00000.mds.zstd": fixture(t, "mdszstd/shard.00000.mds.zstd")})
 	d := open(t, dir, Options{})
 	require.Equal(t, int64(5), d.Len())
-	require.False(t, d.Source().Blocks, "it is the one that is not compressed")
+	require.False(t, d.Source().Blocks, "the uncompressed shard is read")
 }
 
-func TestACompressedShardThatWouldBecomeTooLargeIsRefusedFromItsHead(t *testing.T) {
+func TestACompressedMDSShardThatWouldBecomeTooLargeIsRefusedFromItsHeader(t *testing.T) {
 	w, err := zstd.NewWriter(nil)
 	require.NoError(t, err)
 	bomb := w.EncodeAll(append(fixture(t, "mds/shard.00000.mds"), make([]byte, blocks.MostBytes)...), nil)
@@ -285,13 +285,13 @@ func TestACompressedShardThatWouldBecomeTooLargeIsRefusedFromItsHead(t *testing.
 	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(32<<20))
 }
 
-func TestAnMDSFieldThatIsAPickleIsNeverALabel(t *testing.T) {
+func TestAPickleInAnMDSShardIsNeverALabel(t *testing.T) {
 	_, err := Open("testdata/mds", Options{Label: "pickled"})
 	require.ErrorContains(t, err, "the label is a pickle, which can run any code when it is read")
 	require.Equal(t, fault.KindUnsupported, fault.KindOf(err))
 }
 
-func TestImpossiblePlacesInAnMDSShardAreErrorsWithRecordAndOffset(t *testing.T) {
+func TestImpossibleOffsetsInAnMDSShardAreErrorsWithRecordAndOffset(t *testing.T) {
 	whole := fixture(t, "mds/shard.00000.mds")
 	first, second := binary.LittleEndian.Uint32(whole[4:]), binary.LittleEndian.Uint32(whole[8:])
 	file := filepath.Join(t.TempDir(), "a.mds")
@@ -316,7 +316,7 @@ func TestSubfoldersOfContainersAreSplits(t *testing.T) {
 	require.Positive(t, open(t, dir, Options{Split: "val"}).Len())
 }
 
-func TestAWholeNumberOfMoreThan64BitsInAnMDSIsNoFieldAndLeavesTheRestReadable(t *testing.T) {
+func TestAnMDSColumnWithANumberBeyond64BitsIsNoFieldAndTheRestIsRead(t *testing.T) {
 	for _, long := range []string{"18446744073709551616", strings.Repeat("7", 100)} {
 		file := put(t, map[string][]byte{"shard.00000.mds": shardOf(t, []string{"image", "many", "real"}, []string{"jpeg", "str_int", "str_float"},
 			[][]string{{"\xff\xd8\xff", "7", "1.5"}, {"\xff\xd8\xff", long, "1e999"}})}) + "/shard.00000.mds"
@@ -334,7 +334,7 @@ func TestAWholeNumberOfMoreThan64BitsInAnMDSIsNoFieldAndLeavesTheRestReadable(t 
 	}
 }
 
-func TestANumberOfMoreDigitsThanPythonReadsIsALimit(t *testing.T) {
+func TestANumberWithMoreDigitsThanPythonReadsIsALimitError(t *testing.T) {
 	file := put(t, map[string][]byte{"shard.00000.mds": shardOf(t, []string{"image", "many"}, []string{"jpeg", "str_int"},
 		[][]string{{"\xff\xd8\xff", strings.Repeat("7", 4301)}})}) + "/shard.00000.mds"
 	_, err := Open(file, Options{})
@@ -361,7 +361,7 @@ func shardOf(t *testing.T, names, encodings []string, rows [][]string) []byte {
 	return slices.Concat(le.AppendUint32(table, uint32(first+len(samples))), config, samples)
 }
 
-func TestAnMDSWhoseNumberOfSamplesLooksLikeAnotherKindIsOne(t *testing.T) {
+func TestAnMDSShardWhoseSampleCountLooksLikeAnotherFormatIsRecognised(t *testing.T) {
 	for _, count := range []int{376, 24184, 35615} { // 78 01, 78 5e, 1f 8b: zlib's and gzip's first bytes
 		rows := slices.Repeat([][]string{{"\xff\xd8\xff"}}, count)
 		file := put(t, map[string][]byte{"shard.00000.mds": shardOf(t, []string{"image"}, []string{"jpeg"}, rows)}) + "/shard.00000.mds"
@@ -369,7 +369,7 @@ func TestAnMDSWhoseNumberOfSamplesLooksLikeAnotherKindIsOne(t *testing.T) {
 	}
 }
 
-func TestAMergedIndexOfMDSIsOneDatasetOfTheShardsThatItNames(t *testing.T) {
+func TestAMergedMDSIndexIsOneDatasetOfTheShardsThatItNames(t *testing.T) {
 	shard := func(text string) []byte {
 		return shardOf(t, []string{"image", "n"}, []string{"jpeg", "str_int"}, [][]string{{"\xff\xd8\xff", text}})
 	}
@@ -378,7 +378,7 @@ func TestAMergedIndexOfMDSIsOneDatasetOfTheShardsThatItNames(t *testing.T) {
 	dir := put(t, map[string][]byte{"train/a/shard.00000.mds": shard("1"), "train/b/shard.00000.mds": shard("2"), "train/c/shard.00000.mds": shard("3"), "train/index.json": []byte(index),
 		"val/shard.00000.mds": shard("4")})
 	d := open(t, dir+"/train", Options{Label: "n"})
-	require.Equal(t, []int64{2, 1}, labels(t, d), "in the order of the index, and no others")
+	require.Equal(t, []int64{2, 1}, labels(t, d), "only the shards of the index are read, in its order")
 	require.Equal(t, []int64{2, 1}, labels(t, open(t, dir, Options{Label: "n", Split: "train"})))
 	require.NoError(t, os.WriteFile(dir+"/train/index.json", []byte(strings.ReplaceAll(index, "b/shard", "../val/shard")), 0o644))
 	_, err := Open(dir+"/train", Options{})

@@ -13,7 +13,7 @@ import (
 )
 
 func TestSamplesWithoutAnImageAreCountedInAWarning(t *testing.T) {
-	// Whose members are not grouped: what WebDataset takes for four samples.
+	// The members of a.tar are not grouped, so WebDataset takes them for four samples.
 	names := []string{"0.jpg", "x", "1.jpg", "x", "0.cls", "0", "1.cls", "1"}
 	dir := put(t, map[string][]byte{"a.tar": archive(names...), "b.tar": archive("2.jpg", "x", "2.cls", "2")})
 	d := open(t, dir, Options{})
@@ -22,7 +22,7 @@ func TestSamplesWithoutAnImageAreCountedInAWarning(t *testing.T) {
 	require.Empty(t, open(t, dir+"/b.tar", Options{}).Warnings())
 }
 
-func TestSamplesWithoutAnImageAreCountedAmongThoseOfASelection(t *testing.T) {
+func TestSamplesWithoutAnImageAreCountedOnlyWithinASelection(t *testing.T) {
 	schema := arrow.NewSchema([]arrow.Field{{Name: "image", Type: arrow.BinaryTypes.Binary, Nullable: true}, {Name: "label", Type: arrow.PrimitiveTypes.Int64}}, nil)
 	b := array.NewRecordBuilder(memory.DefaultAllocator, schema)
 	b.Field(0).(*array.BinaryBuilder).AppendValues([][]byte{[]byte("a"), nil, []byte("c"), nil}, []bool{true, false, true, false})

@@ -17,12 +17,12 @@ import (
 	"github.com/headrace/headrace/mmap"
 )
 
-func TestAParquetFileOfHuggingFaceIsWhatItsReaderReads(t *testing.T) {
+func TestAHuggingFaceParquetFileIsReadAsItsOwnReaderReadsIt(t *testing.T) {
 	d := open(t, "testdata/photos.parquet", Options{})
-	isWhatWasSaved(t, d, "parquet")
+	requireSavedDataset(t, d, "parquet")
 }
 
-func TestPagesOfEachKindHoldWhatPyArrowReads(t *testing.T) {
+func TestParquetPagesOfEachKindAreReadAsPyArrowReadsThem(t *testing.T) {
 	want := expected(t, "pages")
 	for _, name := range []string{"plain1", "plain2", "entries", "snappy", "zstd2", "gzip", "lz4", "brotli", "delta", "deltazstd"} {
 		d := open(t, "testdata/"+name+".parquet", Options{})
@@ -42,7 +42,7 @@ func TestPagesOfEachKindHoldWhatPyArrowReads(t *testing.T) {
 	}
 }
 
-func TestWhatParquetHasAndIsNotReadIsUnsupportedByName(t *testing.T) {
+func TestUnsupportedFeaturesOfParquetAreNamedInTheError(t *testing.T) {
 	for _, name := range []string{"delta", "deltazstd"} {
 		_, err := Open("testdata/"+name+".parquet", Options{Image: "four"})
 		require.ErrorContains(t, err, "the bytes of an image of the column four do not stand in one piece, as DELTA_BYTE_ARRAY and BYTE_STREAM_SPLIT encode them")
@@ -56,7 +56,7 @@ func TestWhatParquetHasAndIsNotReadIsUnsupportedByName(t *testing.T) {
 	require.ErrorContains(t, err, "the footer is encrypted")
 }
 
-func TestASingleFolderOfDataIsPassedOverAndOneOfAnotherSplitIsNot(t *testing.T) {
+func TestASingleDataFolderIsEnteredAndAFolderOfAnotherSplitIsNot(t *testing.T) {
 	data := fixture(t, "photos.parquet")
 	dir := put(t, map[string][]byte{"data/train-0.parquet": data, "data/test-0.parquet": data, "README.md": []byte("#")})
 	require.Equal(t, int64(7), open(t, dir, Options{Split: "test"}).Len())
@@ -66,13 +66,13 @@ func TestASingleFolderOfDataIsPassedOverAndOneOfAnotherSplitIsNot(t *testing.T) 
 	require.ErrorContains(t, err, `expected one of ["train"]`)
 }
 
-func TestColumnsThatNobodyAskedForAreNotRead(t *testing.T) {
+func TestParquetColumnsThatNobodyAskedForAreNotRead(t *testing.T) {
 	d := open(t, "testdata/delta.parquet", Options{Label: "small", Fields: []string{"text"}})
 	require.Equal(t, int64(39000), labels(t, d)[39])
 	require.Len(t, d.Fields(), 1)
 }
 
-func TestAPageOfAnotherChecksumIsAnErrorWithItsPlace(t *testing.T) {
+func TestAParquetPageWithAWrongChecksumIsAnErrorWithItsOffset(t *testing.T) {
 	data := fixture(t, "entries.parquet")
 	at := bytes.Index(data, []byte("JFIF"))
 	data[at]++
@@ -80,16 +80,16 @@ func TestAPageOfAnotherChecksumIsAnErrorWithItsPlace(t *testing.T) {
 	require.ErrorContains(t, err, "a.parquet: record 0 at byte 4: bad: the page has another checksum")
 }
 
-func TestAParquetFileThatIsCutAnywhereIsAnError(t *testing.T) {
+func TestATruncatedParquetFileIsAnError(t *testing.T) {
 	whole, file := fixture(t, "photos.parquet"), filepath.Join(t.TempDir(), "a.parquet")
 	for end := 0; end < len(whole); end += 16 {
 		require.NoError(t, os.WriteFile(file, whole[:end], 0o644))
-		require.False(t, survives(t, file))
+		require.False(t, opensOrFailsCleanly(t, file))
 	}
 }
 
-func TestRowsThatAFileCannotHaveAreALimit(t *testing.T) {
-	// Two row groups of one column: a footer that says 2^62 rows, with as many values.
+func TestMoreRowsThanAParquetFileCanHoldAreALimitError(t *testing.T) {
+	// A footer that claims 2^62 rows in two row groups of one column, with as many values.
 	number := func(field byte, n int64) []byte {
 		return append([]byte{field<<4 | 6}, binary.AppendUvarint(nil, uint64(n<<1))...)
 	}
@@ -105,7 +105,7 @@ func TestRowsThatAFileCannotHaveAreALimit(t *testing.T) {
 	require.Equal(t, fault.KindLimit, fault.KindOf(err))
 }
 
-func TestABlockThatIsDamagedBehindItsScanIsBadAndNamesTheRecord(t *testing.T) {
+func TestABlockDamagedAfterItsScanIsABadFileAndTheErrorNamesTheRecord(t *testing.T) {
 	data := fixture(t, "zstd2.parquet")
 	file := filepath.Join(put(t, map[string][]byte{"a.parquet": data}), "a.parquet")
 	d := open(t, file, Options{})
@@ -133,7 +133,7 @@ func FuzzAnyBytesAsParquet(f *testing.F) {
 	})
 }
 
-func TestAnEncryptedColumnIsUnsupportedUnlessItIsLeftOut(t *testing.T) {
+func TestAnEncryptedParquetColumnIsUnsupportedUnlessItIsLeftOut(t *testing.T) {
 	_, err := Open("testdata/encrypted.parquet", Options{})
 	require.ErrorContains(t, err, `the column "secret" is encrypted; fields= chooses columns without it`)
 	require.Equal(t, fault.KindUnsupported, fault.KindOf(err))
@@ -142,14 +142,14 @@ func TestAnEncryptedColumnIsUnsupportedUnlessItIsLeftOut(t *testing.T) {
 	require.Equal(t, contents(t, open(t, "testdata/pathless.parquet", Options{})), contents(t, d))
 }
 
-func TestAStructOfAnImageThatHasNoPathAtAllIsCalledByItsName(t *testing.T) {
+func TestAnImageStructWithoutAPathIsReadUnderItsColumnsName(t *testing.T) {
 	d := open(t, "testdata/pathless.parquet", Options{})
 	require.Equal(t, "image", d.Source().Image)
 	require.Equal(t, []int64{3, 1, 2, 0}, labels(t, d))
 	require.Equal(t, []string{"pathless/0", "pathless/1", "pathless/2", "pathless/3"}, keys(t, d))
 }
 
-func TestPartitionsOfATableAreNoSplits(t *testing.T) {
+func TestPartitionsOfAParquetTableAreNotTakenForSplits(t *testing.T) {
 	data := fixture(t, "photos.parquet")
 	dir := put(t, map[string][]byte{"kind=0/a.parquet": data, "kind=1/a.parquet": data})
 	_, err := Open(dir, Options{})
@@ -157,7 +157,7 @@ func TestPartitionsOfATableAreNoSplits(t *testing.T) {
 	require.Equal(t, fault.KindUnsupported, fault.KindOf(err))
 }
 
-func TestCopiesOfFootersBesideATableArePassedOver(t *testing.T) {
+func TestCopiesOfFootersBesideAParquetTableAreSkipped(t *testing.T) {
 	data := fixture(t, "photos.parquet")
 	dir := put(t, map[string][]byte{"part.0.parquet": data, "_metadata": data, "_common_metadata": data})
 	require.Equal(t, int64(7), open(t, dir, Options{}).Len())

@@ -12,7 +12,7 @@ import (
 	"github.com/headrace/headrace/internal/fault"
 )
 
-// vectorColumns are the columns of lists of numbers in the fixtures whose name begins so.
+// vectorColumns are the columns of lists of numbers in the fixtures whose name begins with "vectors".
 var vectorColumns = []string{"some", "few", "halves", "zeros", "in.it"}
 
 // numbersIn are the numbers of an array.
@@ -36,7 +36,7 @@ func numbersIn(t *testing.T, value any) (dtype string, numbers []float64) {
 	return a.DType, numbers
 }
 
-func TestListsOfNumbersInParquetAreArraysWhereTheyAreNamed(t *testing.T) {
+func TestParquetListsOfNumbersAreArraysIfTheyAreAskedFor(t *testing.T) {
 	for _, name := range []string{"vectors", "vectorssnappy", "vectorsdelta"} {
 		t.Run(name, func(t *testing.T) {
 			d := open(t, "testdata/"+name+".parquet", Options{Fields: vectorColumns})
@@ -69,7 +69,7 @@ func TestListsOfNumbersInParquetAreArraysWhereTheyAreNamed(t *testing.T) {
 	}
 }
 
-func TestListsThatStandInUncompressedPagesStayInTheFile(t *testing.T) {
+func TestParquetListsInUncompressedPagesStayInTheFile(t *testing.T) {
 	located := func(name string) (fields []string) {
 		for _, f := range open(t, "testdata/"+name+".parquet", Options{Fields: vectorColumns}).Fields() {
 			if f.Located {
@@ -78,11 +78,12 @@ func TestListsThatStandInUncompressedPagesStayInTheFile(t *testing.T) {
 		}
 		return fields
 	}
-	require.Equal(t, []string{"label", "some", "halves", "zeros", "in.it"}, located("vectors"), "all but those of fewer bits than stand there")
+	require.Equal(t, []string{"label", "some", "halves", "zeros", "in.it"}, located("vectors"),
+		"all columns but the one whose numbers are stored with more bits than they have")
 	require.Empty(t, located("vectorsdelta"))
 }
 
-func TestAColumnOfListsOfWhichOneHasANullInsideIsNoField(t *testing.T) {
+func TestAParquetColumnOfListsWithNullsInsideIsNoField(t *testing.T) {
 	for _, name := range []string{"vectors", "vectorssnappy", "vectorsdelta"} {
 		_, err := Open("testdata/"+name+".parquet", Options{Fields: []string{"gaps"}})
 		require.ErrorContains(t, err, `the column "gaps" has lists with nulls inside, which no array holds`+packInstead)
@@ -95,18 +96,18 @@ func TestAColumnOfListsOfWhichOneHasANullInsideIsNoField(t *testing.T) {
 	}
 }
 
-func TestListsOfOtherThanNumbersAreNoFields(t *testing.T) {
+func TestParquetListsOfOtherValuesThanNumbersAreNoFields(t *testing.T) {
 	for _, name := range []string{"deep", "days"} {
 		_, err := Open("testdata/vectors.parquet", Options{Fields: []string{name}})
 		require.ErrorContains(t, err, `the column "`+name+`" holds lists, or values of several types`)
 		require.Equal(t, fault.KindUnsupported, fault.KindOf(err))
 	}
 	for _, f := range open(t, "testdata/vectors.parquet", Options{}).Fields() {
-		require.Equal(t, "label", f.Name, "lists are fields where they are named")
+		require.Equal(t, "label", f.Name, "lists are fields only if they are asked for")
 	}
 }
 
-func TestListsOfHalvesAreReadInTheEncodingsThatTakeNumbersApart(t *testing.T) {
+func TestParquetListsOfFloat16AreReadInEveryEncoding(t *testing.T) {
 	d := open(t, "testdata/halves.parquet", Options{Fields: []string{"split", "shared", "plain"}})
 	require.Equal(t, int64(40), d.Len())
 	for i := range d.Len() {

@@ -32,11 +32,11 @@ func records(t *testing.T, name string) []unpacked {
 	return all[name]
 }
 
-func TestSamplesOfRecordIOAreThoseThatMXNetReads(t *testing.T) {
+func TestRecordIOIsReadAsMXNetReadsIt(t *testing.T) {
 	d := open(t, "testdata/labels.rec", Options{})
 	want := records(t, "labels.rec")
 	require.Equal(t, "recordio", d.Source().Format)
-	require.Len(t, want, int(d.Len()), "the record without an image is none")
+	require.Len(t, want, int(d.Len()), "the record without an image is not a sample")
 	require.Len(t, d.Warnings(), 1)
 	require.Contains(t, d.Warnings()[0], "1 of 6 records are headers without an image")
 	split := 0
@@ -53,10 +53,10 @@ func TestSamplesOfRecordIOAreThoseThatMXNetReads(t *testing.T) {
 			split++
 		}
 	}
-	require.Equal(t, 2, split, "records that hold the magic are read part by part")
+	require.Equal(t, 2, split, "records that contain the magic number are read part by part")
 }
 
-func TestVectorsOfLabelsAreAField(t *testing.T) {
+func TestLabelVectorsInRecordIOAreAField(t *testing.T) {
 	d := open(t, "testdata/vectors.rec", Options{})
 	want := records(t, "vectors.rec")
 	require.Len(t, want, int(d.Len()))
@@ -75,12 +75,12 @@ func TestVectorsOfLabelsAreAField(t *testing.T) {
 	require.Contains(t, d.Warnings()[0], `vectors of one type are the field "label"`)
 }
 
-// A record is split where its image holds the magic, as one in a hundred thousand photographs does.
-func TestVectorsOfLabelsAreAFieldAlsoWhereSomeRecordsAreSplit(t *testing.T) {
+// A record is split where its image contains the magic number, as one in a hundred thousand photographs does.
+func TestLabelVectorsInRecordIOAreAFieldEvenIfRecordsAreSplit(t *testing.T) {
 	le := binary.LittleEndian
 	magic := le.AppendUint32(nil, blocks.RecordIOMagic)
 	vectors := [][]float32{{1, 2.5, 3}, {4, 5, 6}, {math.Float32frombits(blocks.RecordIOMagic), 8, 9}, {10, 11, 12}}
-	for first := range vectors { // of the records, any may be the first
+	for first := range vectors { // each record is the first one once
 		var file []byte
 		for n := range vectors {
 			record := make([]byte, 24)
@@ -117,8 +117,8 @@ func TestVectorsOfLabelsAreAFieldAlsoWhereSomeRecordsAreSplit(t *testing.T) {
 	}
 }
 
-// im2rec writes as many labels as each image has; of one MXNet makes a number.
-func TestRecordsOfOneLabelAmongThoseOfSeveralAreWarnedOf(t *testing.T) {
+// im2rec writes as many labels as each image has. If there is one, MXNet makes a number of it.
+func TestRecordsWithOneLabelAmongOthersWithSeveralAreAWarning(t *testing.T) {
 	le := binary.LittleEndian
 	var file []byte
 	for _, values := range [][]float32{{5}, {1, 2}, {7, 8, 9}} {
@@ -136,7 +136,7 @@ func TestRecordsOfOneLabelAmongThoseOfSeveralAreWarnedOf(t *testing.T) {
 	require.Contains(t, fmt.Sprint(d.Warnings()), `the column "label" has vectors and other values, so it is no field, and the labels are those of its numbers alone`)
 }
 
-func TestDamagedRecordsAreNamedByRecordAndOffset(t *testing.T) {
+func TestErrorsInRecordIOHaveRecordAndOffset(t *testing.T) {
 	whole := fixture(t, "vectors.rec")
 	second := 8 + int(binary.LittleEndian.Uint32(whole[4:])+3)&^3
 	file := filepath.Join(t.TempDir(), "a.rec")
@@ -159,7 +159,7 @@ func TestDamagedRecordsAreNamedByRecordAndOffset(t *testing.T) {
 		require.ErrorContains(t, err, want)
 		require.ErrorContains(t, err, fmt.Sprintf("%s: record 1 at byte %d", file, second))
 		if want == "a part of flag 7 and 100 bytes" {
-			require.Equal(t, fault.KindBadFile, fault.KindOf(err), "nothing of it is missing")
+			require.Equal(t, fault.KindBadFile, fault.KindOf(err), "no bytes are missing, so it is not truncated")
 		}
 	}
 	require.NoError(t, os.WriteFile(file, word(1, 100)(bytes.Clone(whole)), 0o644))
@@ -167,7 +167,7 @@ func TestDamagedRecordsAreNamedByRecordAndOffset(t *testing.T) {
 	require.ErrorContains(t, err, fmt.Sprintf("at byte %d: bad: no frame begins here", second+108), "a record goes on behind its first part")
 }
 
-func TestKeysThatAreNotThoseOfTheRecordsAreAnErrorThatNamesTheLine(t *testing.T) {
+func TestAnIdxFileThatDoesNotFitItsRecordsIsAnErrorThatNamesTheLine(t *testing.T) {
 	rec := fixture(t, "vectors.rec")
 	for want, idx := range map[string]string{
 		"the .idx file has the key \"a\" twice, or at an offset where no record begins": "a\t4\n",
@@ -189,10 +189,10 @@ func TestKeysThatAreNotThoseOfTheRecordsAreAnErrorThatNamesTheLine(t *testing.T)
 	require.Contains(t, d.Warnings()[0], "3 records have no key in the .idx file")
 }
 
-func TestARecFileCutAnywhereIsAnErrorOrASmallerDataset(t *testing.T) {
+func TestATruncatedRecFileIsAnErrorOrASmallerDataset(t *testing.T) {
 	whole, file := fixture(t, "labels.rec"), filepath.Join(t.TempDir(), "a.rec")
 	for end := 0; end <= len(whole); end += 4 {
 		require.NoError(t, os.WriteFile(file, whole[:end], 0o644))
-		survives(t, file)
+		opensOrFailsCleanly(t, file)
 	}
 }

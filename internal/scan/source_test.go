@@ -48,7 +48,7 @@ func TestBracesExpandAsAShellDoes(t *testing.T) {
 	}
 }
 
-func TestAnEmptyClassOfAnImageFolderIsAnErrorWhateverElseLiesThere(t *testing.T) {
+func TestAnEmptyClassOfAnImageFolderIsAnErrorEvenBesideAContainer(t *testing.T) {
 	dir := put(t, map[string][]byte{"a/1.jpg": {1}, "labels.tar": fixture(t, "webdataset.tar")})
 	require.NoError(t, os.Mkdir(filepath.Join(dir, "b"), 0o755))
 	_, err := Open(dir, Options{})
@@ -57,20 +57,20 @@ func TestAnEmptyClassOfAnImageFolderIsAnErrorWhateverElseLiesThere(t *testing.T)
 	require.Equal(t, catalog.Listed, open(t, put(t, map[string][]byte{"a/1.jpg": {1}, "labels.tar": fixture(t, "webdataset.tar")}), Options{}).Kind())
 }
 
-func TestAContainerOfAFolderThatCannotBeOpenedIsAnErrorAndNotLeftOut(t *testing.T) {
+func TestAContainerInAFolderThatCannotBeOpenedIsAnErrorAndNotSkipped(t *testing.T) {
 	dir := put(t, map[string][]byte{"a.tar": fixture(t, "webdataset.tar")})
 	rows := open(t, dir, Options{}).Len()
 	require.NoError(t, os.Symlink("nowhere", dir+"/README"))
-	require.Equal(t, rows, open(t, dir, Options{}).Len(), "what ends otherwise is no container")
+	require.Equal(t, rows, open(t, dir, Options{}).Len(), "a file with another extension is no container")
 	require.NoError(t, unix.Mkfifo(dir+"/fifo.tar", 0o600))
-	require.Equal(t, rows, open(t, dir, Options{}).Len(), "nor is what is no file")
+	require.Equal(t, rows, open(t, dir, Options{}).Len(), "what is not a file is no container either")
 	require.NoError(t, os.Symlink("nowhere", dir+"/b.tar"))
 	_, err := Open(dir, Options{})
 	require.ErrorContains(t, err, "b.tar: cannot open it: no such file or directory")
 	require.Equal(t, fault.KindIO, fault.KindOf(err))
 }
 
-func TestAFileThatCannotBeReadIsAnErrorOfTheDiskAndOfNoUnknownKind(t *testing.T) {
+func TestAFileThatCannotBeReadIsAnIOErrorAndNotOfUnknownKind(t *testing.T) {
 	f, err := os.Open("testdata/webdataset.tar")
 	require.NoError(t, err)
 	require.NoError(t, f.Close())
@@ -98,7 +98,7 @@ func TestNoFilesAndAnUnknownFormatAreRefused(t *testing.T) {
 	require.ErrorContains(t, err, `format is "pickle" (expected one of`)
 }
 
-func TestContainersThatAreNotReadAreNamedWithAWayOut(t *testing.T) {
+func TestTheErrorOfAnUnsupportedContainerNamesItsFormatAndARemedy(t *testing.T) {
 	for want, head := range map[string]string{
 		"ArrayRecord (Riegeli)": "\x83\xaf\x70\xd1\x0d\x88\x4a\x3f\x00\x00",
 		"SQLite is not read; a dataset of files or bytes that Python reads can be packed": "SQLite format 3\x00",
@@ -114,14 +114,15 @@ func TestContainersThatAreNotReadAreNamedWithAWayOut(t *testing.T) {
 		}
 	}
 	dir := put(t, map[string][]byte{"a.tar": fixture(t, "webdataset.tar"), "notes.pkl": []byte("\x80\x04\x95"), "meta.db": []byte("SQLite format 3\x00")})
-	require.Equal(t, int64(5), open(t, dir, Options{}).Len(), "what programs keep beside their containers is passed over")
+	require.Equal(t, int64(5), open(t, dir, Options{}).Len(),
+		"files that programs keep beside their containers are skipped")
 }
 
-func TestARefusalOfWhatAContainerHoldsSaysTheWayOut(t *testing.T) {
+func TestTheErrorOfUnsupportedContentInAContainerNamesARemedy(t *testing.T) {
 	sequence := framed(message([]byte{2}, []byte("x")))
 	several := framed(example(entry("image", 1, message([]byte{1}, []byte("one"), []byte{1}, []byte("two")))))
 	for name, data := range map[string][]byte{"a.tfrecord": sequence, "b.tfrecord": several, "shard.00000.mds": mdsShard(t, "pkl", []byte("x")),
-		"a.tar": linked(t, tar.Header{Typeflag: tar.TypeReg, Name: "0.jpg"}, tar.Header{Typeflag: tar.TypeReg, Name: "0.pickle"})} {
+		"a.tar": tarTree(t, tar.Header{Typeflag: tar.TypeReg, Name: "0.jpg"}, tar.Header{Typeflag: tar.TypeReg, Name: "0.pickle"})} {
 		o := Options{}
 		if name == "a.tar" {
 			o.Label = "pickle"
@@ -135,8 +136,8 @@ func TestARefusalOfWhatAContainerHoldsSaysTheWayOut(t *testing.T) {
 	require.ErrorContains(t, err, packInstead)
 }
 
-// It is the list of Hugging Face's ImageFolder, and no container of its folder, unless it has images itself.
-func TestAListOfImagesBesideThemIsNamedWithWhatPacksIt(t *testing.T) {
+// Such a file is the list of Hugging Face's ImageFolder, and not a container of its folder unless it has images itself.
+func TestTheErrorOfAFolderWithAListOfImagesNamesTheCommandThatPacksIt(t *testing.T) {
 	var list bytes.Buffer
 	w := parquet.NewGenericWriter[struct {
 		Name string `parquet:"file_name"`
@@ -156,7 +157,7 @@ func TestAListOfImagesBesideThemIsNamedWithWhatPacksIt(t *testing.T) {
 	require.Equal(t, int64(7), open(t, dir, Options{}).Len())
 }
 
-func TestPythonWarnsOfFoldersThatAreCalledAsSplitsAreHere(t *testing.T) {
+func TestPythonAndGoHaveTheSameNamesOfSplits(t *testing.T) {
 	source, err := os.ReadFile("../../python/headrace/_engine/containers.py")
 	require.NoError(t, err)
 	there := regexp.MustCompile(`(?m)^_SPLITS = \{(.*)\}$`).FindSubmatch(source)
@@ -167,7 +168,7 @@ func TestPythonWarnsOfFoldersThatAreCalledAsSplitsAreHere(t *testing.T) {
 	require.ElementsMatch(t, strings.Split(here[1], "|"), names)
 }
 
-func TestASplitThatNoArchiveIsCalledByIsRefusedWithThoseThatTheyAre(t *testing.T) {
+func TestAnUnknownSplitIsRefusedAndTheKnownOnesAreNamed(t *testing.T) {
 	tar := fixture(t, "folders.tar")
 	dir := put(t, map[string][]byte{"train-0.tar": tar, "val-0.tar": tar})
 	_, err := Open(dir, Options{Split: "test"})

@@ -15,7 +15,7 @@ import (
 	"github.com/headrace/headrace/internal/fault"
 )
 
-func TestSamplesOfATarAreThoseThatWebDatasetReads(t *testing.T) {
+func TestATarIsReadAsWebDatasetReadsIt(t *testing.T) {
 	for file, image := range map[string]string{"webdataset.tar": "jpg", "gnu.tar": "jpg;jpeg;hidden.jpg", "unlabelled.tar": "jpg"} {
 		d := open(t, "testdata/"+file, Options{Image: image, Format: "webdataset"})
 		want := expected(t, file)
@@ -46,7 +46,7 @@ func bytesOf(value any) []byte {
 	return value.([]byte)
 }
 
-func TestLabelsAreNumbersAsTheyAreAndTextsInTheirOrder(t *testing.T) {
+func TestNumericLabelsAreKeptAndTextLabelsAreNumberedInSortedOrder(t *testing.T) {
 	d := open(t, "testdata/webdataset.tar", Options{})
 	require.Equal(t, []int64{0, 1, 2, 0, 1}, labels(t, d))
 	require.Empty(t, d.Classes())
@@ -55,7 +55,7 @@ func TestLabelsAreNumbersAsTheyAreAndTextsInTheirOrder(t *testing.T) {
 	require.Equal(t, []int64{1, -1, 0}, labels(t, d))
 }
 
-func TestFieldsAreTheOtherMembersAndAMissingOneIsEmpty(t *testing.T) {
+func TestTheOtherMembersOfASampleAreFieldsAndAMissingOneIsEmpty(t *testing.T) {
 	d := open(t, "testdata/webdataset.tar", Options{})
 	var names []string
 	for _, f := range d.Fields() {
@@ -75,7 +75,7 @@ func TestFieldsAreTheOtherMembersAndAMissingOneIsEmpty(t *testing.T) {
 	require.ErrorContains(t, err, `fields: no sample has a column "nope" (found "cls"`)
 }
 
-func TestFoldersOfATarAreClassesInTheOrderOfAnImageFolder(t *testing.T) {
+func TestTheFoldersOfATarAreClassesInTheOrderOfAnImageFolder(t *testing.T) {
 	d := open(t, "testdata/folders.tar", Options{})
 	require.Equal(t, "tar", d.Source().Format)
 	require.Equal(t, []string{"a", "b"}, d.Classes())
@@ -91,7 +91,7 @@ func TestFoldersOfATarAreClassesInTheOrderOfAnImageFolder(t *testing.T) {
 	require.Equal(t, labels(t, folder), labels(t, d))
 }
 
-func TestATarOfATarForEachClassHasTheFoldersOfTheirNames(t *testing.T) {
+func TestATarOfOneTarForEachClassHasClassesOfTheirNames(t *testing.T) {
 	d := open(t, "testdata/nested.tar", Options{})
 	require.Equal(t, "tar", d.Source().Format)
 	require.Equal(t, []string{"n01440764", "n01443537"}, d.Classes())
@@ -108,7 +108,7 @@ func TestATarOfATarForEachClassHasTheFoldersOfTheirNames(t *testing.T) {
 	}
 }
 
-func TestAnArchiveBehindAnArchiveIsWarnedOfAndNotRead(t *testing.T) {
+func TestASecondTarAfterTheFirstIsAWarningAndIsNotRead(t *testing.T) {
 	dir := put(t, map[string][]byte{"two.tar": append(fixture(t, "unlabelled.tar"), fixture(t, "webdataset.tar")...)})
 	d := open(t, dir+"/two.tar", Options{})
 	require.Len(t, expected(t, "concatenated.tar"), int(d.Len()))
@@ -116,7 +116,7 @@ func TestAnArchiveBehindAnArchiveIsWarnedOfAndNotRead(t *testing.T) {
 	require.Empty(t, open(t, "testdata/webdataset.tar", Options{}).Warnings())
 }
 
-func TestWithoutALabelEverySampleIsUnlabelledAndThatIsSaid(t *testing.T) {
+func TestSamplesWithoutALabelColumnAreUnlabelledWithAWarning(t *testing.T) {
 	d := open(t, "testdata/unlabelled.tar", Options{})
 	require.Equal(t, []int64{-1, -1, -1}, labels(t, d))
 	require.Len(t, d.Warnings(), 1)
@@ -137,7 +137,7 @@ func archive(pairs ...string) []byte {
 	return b.Bytes()
 }
 
-func TestLabelsComeOutOfJSONWhereNoMemberIsOne(t *testing.T) {
+func TestLabelsComeFromJSONIfNoMemberIsALabel(t *testing.T) {
 	samples := []string{"0.jpg", "x", "0.json", `{"label": 7, "a": {"b": "dog"}}`, "1.jpg", "x", "1.json", `{"label": 9.0, "a": {"b": "cat"}}`}
 	dir := put(t, map[string][]byte{"a.tar": archive(samples...)})
 	require.Equal(t, []int64{7, 9}, labels(t, open(t, dir+"/a.tar", Options{})))
@@ -148,28 +148,28 @@ func TestLabelsComeOutOfJSONWhereNoMemberIsOne(t *testing.T) {
 	require.ErrorContains(t, err, `no sample has a column "json.nope"`)
 }
 
-func TestAMemberOfAJSONMayBeOneOfSeveralNamesOfTheLabel(t *testing.T) {
+func TestAMemberOfAJSONObjectMayBeOneOfSeveralNamesOfTheLabel(t *testing.T) {
 	dir := put(t, map[string][]byte{"a.tar": archive("0.jpg", "x", "0.cls", "3", "1.jpg", "x", "1.json", `{"class": 5}`)})
 	for _, names := range []string{"cls;json.class", "json.class;cls"} {
 		require.Equal(t, []int64{3, 5}, labels(t, open(t, dir+"/a.tar", Options{Label: names})), names)
 	}
-	// A column of another name is no object called json.
+	// seg.json is another column than json.
 	_, err := Open(dir+"/a.tar", Options{Label: "seg.json.class"})
 	require.ErrorContains(t, err, `no sample has a column "seg.json.class"`)
 	_, err = Open(dir+"/a.tar", Options{Label: "json.class;json.other"})
 	require.ErrorContains(t, err, `at most one member of JSON objects`)
 }
 
-func TestFractionsAreNoClassesButAField(t *testing.T) {
+func TestFractionalLabelsAreAFieldAndNoClasses(t *testing.T) {
 	dir := put(t, map[string][]byte{"a.tar": archive("0.jpg", "x", "0.cls", "0.5", "1.jpg", "x", "1.cls", "2")})
 	d := open(t, dir+"/a.tar", Options{})
-	require.Equal(t, []int64{-1, -1}, labels(t, d)) // 2 is a measured value, too
+	require.Equal(t, []int64{-1, -1}, labels(t, d)) // because of 0.5 the label 2 is a measured value, too
 	value, err := d.FieldValue(0, "label")
 	require.NoError(t, err)
 	require.Equal(t, 0.5, value)
 }
 
-func TestWhatCannotBeChosenIsAnErrorThatNamesTheColumns(t *testing.T) {
+func TestAnImpossibleChoiceOfImageOrLabelIsAnErrorThatNamesTheColumns(t *testing.T) {
 	for want, members := range map[string][]string{
 		`jpg and png may both be the image; image= says which (the sample has cls, jpg, png)`: {"0.jpg", "x", "0.png", "x", "0.cls", "1"},
 		`label and cls may both be the label; label= says which (the sample has cls, jpg, label)`: {
@@ -193,7 +193,7 @@ func TestWhatCannotBeChosenIsAnErrorThatNamesTheColumns(t *testing.T) {
 	}
 }
 
-func TestKeysThatAreNotUniqueAreNamedAfterTheirContainer(t *testing.T) {
+func TestRepeatedKeysArePrefixedWithTheirContainersName(t *testing.T) {
 	one := archive("0.jpg", "x", "1.jpg", "x", "only.jpg", "x")
 	again := archive("0.jpg", "x", "2.jpg", "x", "2.txt", "", "3.jpg", "x", "2.jpg", "x")
 	dir := put(t, map[string][]byte{"train-0.tar": one, "train-1.tar": again})
@@ -201,13 +201,13 @@ func TestKeysThatAreNotUniqueAreNamedAfterTheirContainer(t *testing.T) {
 	require.Equal(t, []string{"train-0/0", "1", "only", "train-1/0", "train-1/2", "3", "train-1/3"}, keys(t, d))
 }
 
-func TestNamesThatLeadOutOfTheArchiveAreNamesOnly(t *testing.T) {
+func TestMemberNamesThatLeadOutOfTheArchiveAreOnlyNames(t *testing.T) {
 	dir := put(t, map[string][]byte{"a.tar": archive("../../etc/0.jpg", "x", "/etc/1.jpg", "x")})
 	d := open(t, dir+"/a.tar", Options{Format: "webdataset"})
 	require.Equal(t, []string{"@up/@up/etc/0", "etc/1"}, keys(t, d))
 }
 
-func TestLinksAndDevicesArePassedOver(t *testing.T) {
+func TestLinksAndDevicesInAWebDatasetTarAreSkipped(t *testing.T) {
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)
 	for _, h := range []*tar.Header{
@@ -229,7 +229,7 @@ func FuzzMembersAreGroupedByWebDatasetsExpression(f *testing.F) {
 		f.Add(name)
 	}
 	f.Fuzz(func(t *testing.T, name string) {
-		if strings.Contains(name, "\n") { // which Python's dot does not match, and no tool writes
+		if strings.Contains(name, "\n") { // Python's dot does not match a newline, and no tool writes one
 			return
 		}
 		key, suffix, ok := splitMember(name)

@@ -15,11 +15,11 @@ import (
 	"github.com/headrace/headrace/internal/fault"
 )
 
-func TestSamplesOfTFRecordsAreThoseThatTheirReaderReads(t *testing.T) {
+func TestTFRecordsAreReadAsTensorFlowReadsThem(t *testing.T) {
 	d := open(t, "testdata/slim.tfrecord", Options{})
 	want := expected(t, "slim.tfrecord")
 	require.Len(t, want, int(d.Len()))
-	require.Equal(t, []int64{1, 2, 3, 4}, labels(t, d), "numbers are kept, and slim's begin at 1")
+	require.Equal(t, []int64{1, 2, 3, 4}, labels(t, d), "the numbers are kept; slim's begin at 1")
 	for i, crc := range contents(t, d) {
 		require.Equal(t, want[i].Members["image/encoded"], crc)
 		require.Equal(t, want[i].Key, keys(t, d)[i])
@@ -37,7 +37,7 @@ func TestSamplesOfTFRecordsAreThoseThatTheirReaderReads(t *testing.T) {
 			require.Equal(t, float64(i)/2, weight)
 		}
 	}
-	require.Len(t, d.Fields(), 3, "a list of numbers is no field")
+	require.Len(t, d.Fields(), 3, "the list of numbers is no field")
 }
 
 // framed are records as TensorFlow writes them.
@@ -77,7 +77,7 @@ func example(entries ...[]byte) []byte {
 	return message([]byte{1}, features)
 }
 
-func TestNumbersOfAnExampleMayBePackedOrNotAndTheLastOfANameCounts(t *testing.T) {
+func TestNumbersOfAnExampleMayBePackedAndTheLastFeatureOfANameCounts(t *testing.T) {
 	packed := message([]byte{1}, protowire.AppendVarint(nil, 300))
 	plain := protowire.AppendVarint(protowire.AppendTag(nil, 1, protowire.VarintType), 300)
 	image := entry("image", 1, message([]byte{1}, []byte("bytes")))
@@ -95,7 +95,7 @@ func TestNumbersOfAnExampleMayBePackedOrNotAndTheLastOfANameCounts(t *testing.T)
 	require.Equal(t, "a/0", keys(t, d)[0])
 }
 
-func TestDamagedFramesAreNamedByRecordAndOffset(t *testing.T) {
+func TestErrorsInTFRecordFramesHaveRecordAndOffset(t *testing.T) {
 	whole := fixture(t, "slim.tfrecord")
 	second := 12 + int(binary.LittleEndian.Uint64(whole)) + 4
 	file := filepath.Join(t.TempDir(), "a.tfrecord")
@@ -116,7 +116,7 @@ func TestDamagedFramesAreNamedByRecordAndOffset(t *testing.T) {
 	}
 }
 
-func TestRecordsThatAreNoExampleAreUnsupportedByName(t *testing.T) {
+func TestTFRecordsOfOtherMessagesThanExampleAreUnsupported(t *testing.T) {
 	for want, record := range map[string][]byte{
 		"the record is a tf.train.SequenceExample": message([]byte{2}, []byte("x")),
 		"the record is no tf.train.Example":        {0x08, 0x01},
@@ -129,7 +129,7 @@ func TestRecordsThatAreNoExampleAreUnsupportedByName(t *testing.T) {
 	require.ErrorContains(t, err, "the file is compressed as a whole")
 }
 
-func TestARecordThatIsNoExampleIsUnsupportedWhereItsChecksumIsRightAndElseBad(t *testing.T) {
+func TestARecordThatIsNoExampleIsUnsupportedIfItsChecksumIsRightAndElseBad(t *testing.T) {
 	photo := append([]byte("\xff\xd8\xff\xe0"), make([]byte, 100)...)
 	file := put(t, map[string][]byte{"a.tfrecord": framed(photo)}) + "/a.tfrecord"
 	_, err := Open(file, Options{})
@@ -143,7 +143,7 @@ func TestARecordThatIsNoExampleIsUnsupportedWhereItsChecksumIsRightAndElseBad(t 
 }
 
 // protobuf reads both lists as one, of two labels.
-func TestAFeatureWithTwoListsIsNotReadAsOneOfThem(t *testing.T) {
+func TestAFeatureWithTwoListsIsAnError(t *testing.T) {
 	lists := message([]byte{3}, []byte{0x08, 7}, []byte{3}, []byte{0x08, 2})
 	twice := example(message([]byte{1}, []byte("label"), []byte{2}, lists))
 	_, err := Open(put(t, map[string][]byte{"a.tfrecord": framed(twice)})+"/a.tfrecord", Options{})

@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestFilesOfOtherWritersAreWhatPyArrowReadsOfThem(t *testing.T) {
+func TestFilesOfOtherWritersAreReadAsPyArrowReadsThem(t *testing.T) {
 	for _, name := range []string{"duckdbV1uncompressed.parquet", "duckdbV2uncompressed.parquet", "duckdbV2zstd.parquet", "polarsuncompressed.parquet",
 		"polarszstd.parquet", "fastparquet.parquet", "polarsuncompressed.arrow", "polarszstd.arrow", "pandas.arrow"} {
 		t.Run(name, func(t *testing.T) {

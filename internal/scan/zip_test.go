@@ -20,7 +20,7 @@ import (
 	"github.com/headrace/headrace/mmap"
 )
 
-func TestAnImageFolderInsideAZipIsTheOneInsideATar(t *testing.T) {
+func TestAnImageFolderInAZipIsReadLikeOneInATar(t *testing.T) {
 	d, other := open(t, "testdata/folders.zip", Options{}), open(t, "testdata/folders.tar", Options{})
 	require.Equal(t, "zip", d.Source().Format)
 	require.Equal(t, other.Classes(), d.Classes())
@@ -29,7 +29,7 @@ func TestAnImageFolderInsideAZipIsTheOneInsideATar(t *testing.T) {
 	require.Equal(t, contents(t, other), contents(t, d))
 }
 
-func TestDeflatedMembersAreReadByBlocksAndComparedWithTheirChecksums(t *testing.T) {
+func TestDeflatedZipMembersAreReadAsBlocksAndHaveTheirChecksums(t *testing.T) {
 	d, other := open(t, "testdata/deflated.zip", Options{}), open(t, "testdata/folders.zip", Options{})
 	require.Equal(t, keys(t, other), keys(t, d))
 	require.Equal(t, labels(t, other), labels(t, d))
@@ -45,10 +45,10 @@ func TestDeflatedMembersAreReadByBlocksAndComparedWithTheirChecksums(t *testing.
 			stored++
 		}
 	}
-	require.Equal(t, 1, stored, "a member may be stored beside others that are deflated")
+	require.Equal(t, 1, stored, "one member is stored and the others are deflated")
 }
 
-func TestAMemberThatInflatesToMoreThanItsSizeOrTheLimitIsRefused(t *testing.T) {
+func TestAZipMemberThatInflatesToAnotherSizeOrBeyondTheLimitIsRefused(t *testing.T) {
 	data := zipped(t, zip.Deflate, "a/1.jpg", "a/2.jpg")
 	directory := bytes.Index(data, []byte("PK\x01\x02"))
 	file := put(t, map[string][]byte{"a.zip": data}) + "/a.zip"
@@ -86,8 +86,8 @@ func addToBoth(t *testing.T, z *zip.Writer, w *tar.Writer, name, content string)
 	w.Write([]byte(content))
 }
 
-// tar --append and zipfile's mode "a" write a file that has changed behind the one before.
-func TestOfSeveralMembersOfOneNameTheLastIsTheImage(t *testing.T) {
+// tar --append and zipfile's mode "a" append a changed file after the old one.
+func TestTheLastOfSeveralMembersOfOneNameIsTheImage(t *testing.T) {
 	members := []string{"a/1.jpg", "a/2.jpg", "b/1.jpg", "./a/1.jpg", "a/1.jpg"}
 	zipped, tarred := new(bytes.Buffer), new(bytes.Buffer)
 	z, w := zip.NewWriter(zipped), tar.NewWriter(tarred)
@@ -111,7 +111,7 @@ func TestOfSeveralMembersOfOneNameTheLastIsTheImage(t *testing.T) {
 }
 
 // Info-ZIP's zip -y keeps symbolic links, and unzip makes them again.
-func TestALinkInAZipIsTheImageThatItLeadsTo(t *testing.T) {
+func TestALinkInAZipIsTheImageThatItPointsTo(t *testing.T) {
 	var b bytes.Buffer
 	w := zip.NewWriter(&b)
 	member := func(name, content string, mode fs.FileMode, method uint16) {
@@ -136,7 +136,7 @@ func TestALinkInAZipIsTheImageThatItLeadsTo(t *testing.T) {
 	require.Equal(t, []string{`a.zip: 1 images are links to no file of the archive and passed over, as "top/b/lost.jpg"`}, d.Warnings())
 }
 
-func TestBackslashesBetweenFoldersAreSlashesWhereWindowsMadeTheZip(t *testing.T) {
+func TestBackslashesInAZipMadeByWindowsAreSlashes(t *testing.T) {
 	const dos, unix = 0, 3 << 8
 	made := func(by uint16, names ...string) *catalog.Dataset {
 		var b bytes.Buffer
@@ -153,7 +153,7 @@ func TestBackslashesBetweenFoldersAreSlashesWhereWindowsMadeTheZip(t *testing.T)
 	require.Equal(t, []string{"a", "b"}, d.Classes())
 	require.Equal(t, []int64{0, 1}, labels(t, d))
 	require.Equal(t, []string{"a/2", "b/1"}, keys(t, d))
-	// A name with a slash has its folders already, and Unix' files may have a backslash in their name.
+	// A name with a slash has its folders already, and names of files on Unix may contain a backslash.
 	for _, d := range []*catalog.Dataset{made(dos, `a/x\1.jpg`, `b/x\1.jpg`), made(unix, `a/x\1.jpg`, `b/x\1.jpg`)} {
 		require.Equal(t, []string{"a", "b"}, d.Classes())
 		require.Equal(t, []string{`a/x\1`, `b/x\1`}, keys(t, d))
@@ -174,7 +174,7 @@ func zipped(t *testing.T, method uint16, names ...string) []byte {
 	return b.Bytes()
 }
 
-func TestAZipThatCannotBeReadIsAnErrorOfTheDiskAndNotABadFile(t *testing.T) {
+func TestAZipThatCannotBeReadIsAnIOErrorAndNotABadFile(t *testing.T) {
 	file := put(t, map[string][]byte{"a.zip": zipped(t, zip.Store, "a/1.jpg")}) + "/a.zip"
 	f, err := os.Open(file)
 	require.NoError(t, err)
@@ -186,14 +186,14 @@ func TestAZipThatCannotBeReadIsAnErrorOfTheDiskAndNotABadFile(t *testing.T) {
 	require.ErrorIs(t, err, os.ErrClosed)
 }
 
-func TestAFlatZipIsUnlabelledAndWarnedOf(t *testing.T) {
+func TestAZipWithoutClassFoldersIsUnlabelledWithAWarning(t *testing.T) {
 	d := open(t, put(t, map[string][]byte{"a.zip": zipped(t, zip.Store, "2.jpg", "1.jpg", "x/3.jpg")})+"/a.zip", Options{})
 	require.Equal(t, []string{"1", "2", "x/3"}, keys(t, d))
 	require.Equal(t, []int64{-1, -1, -1}, labels(t, d))
 	require.Len(t, d.Warnings(), 1)
 }
 
-func TestOtherCompressionAndEncryptedMembersAreUnsupportedByName(t *testing.T) {
+func TestUnsupportedCompressionAndEncryptionInAZipAreNamedInTheError(t *testing.T) {
 	data := zipped(t, zip.Store, "a/1.jpg")
 	data[bytes.Index(data, []byte("PK\x01\x02"))+10] = 14
 	_, err := Open(put(t, map[string][]byte{"a.zip": data})+"/a.zip", Options{})
@@ -206,12 +206,12 @@ func TestOtherCompressionAndEncryptedMembersAreUnsupportedByName(t *testing.T) {
 	require.ErrorContains(t, err, `the member "a/1.jpg" is encrypted`)
 }
 
-func TestANameInAZipThatIsNoUTF8IsOfTheOldCodePage(t *testing.T) {
+func TestANameInAZipThatIsNotUTF8IsReadInCodePage437(t *testing.T) {
 	d := open(t, put(t, map[string][]byte{"a.zip": zipped(t, zip.Store, "caf\x82/1.jpg", "früh/2.jpg")})+"/a.zip", Options{})
-	require.Equal(t, []string{"café", "früh"}, d.Classes(), "as Python's zipfile and unzip have them")
+	require.Equal(t, []string{"café", "früh"}, d.Classes(), "as Python's zipfile and unzip read them")
 }
 
-func TestAZipBehindAProgramThatExtractsItIsRead(t *testing.T) {
+func TestASelfExtractingZipIsReadAndTheLastPartOfASplitOneIsRefused(t *testing.T) {
 	archive := zipped(t, zip.Store, "a/1.jpg", "b/2.jpg")
 	plain := open(t, put(t, map[string][]byte{"a.zip": archive})+"/a.zip", Options{})
 	d := open(t, put(t, map[string][]byte{"a.exe": append([]byte("MZ and the program"), archive...)})+"/a.exe", Options{})
@@ -219,13 +219,13 @@ func TestAZipBehindAProgramThatExtractsItIsRead(t *testing.T) {
 	require.Equal(t, contents(t, plain), contents(t, d))
 
 	last := append([]byte("what began in a file before"), archive...)
-	binary.LittleEndian.PutUint16(last[len(last)-18:], 1) // the number of this file among those of the archive
+	binary.LittleEndian.PutUint16(last[len(last)-18:], 1) // the number of this part of the archive
 	_, err := Open(put(t, map[string][]byte{"a.zip": last})+"/a.zip", Options{})
 	require.ErrorContains(t, err, "the last part of a zip archive in several files is not read; zip -s 0 makes one file of them")
 	require.Equal(t, fault.KindUnsupported, fault.KindOf(err))
 }
 
-func TestFoldersThatAllImagesOfAnArchiveLieInArePassedOverHoweverDeep(t *testing.T) {
+func TestFoldersThatHoldAllImagesOfAnArchiveAreNoClasses(t *testing.T) {
 	for source, want := range map[string][]string{
 		"data/imagenet/train/cat/1.jpg data/imagenet/train/dog/2.jpg": {"cat", "dog"},
 		"top/cat/1.jpg top/dog/sub/2.jpg":                             {"cat", "dog"},
@@ -241,21 +241,21 @@ func TestFoldersThatAllImagesOfAnArchiveLieInArePassedOverHoweverDeep(t *testing
 		for _, name := range names {
 			members = append(members, tar.Header{Typeflag: tar.TypeReg, Name: name})
 		}
-		if want == nil { // of a tar such are samples of WebDataset
+		if want == nil { // in a tar these are samples of WebDataset
 			continue
 		}
-		d = open(t, put(t, map[string][]byte{"a.tar": linked(t, members...)})+"/a.tar", Options{})
+		d = open(t, put(t, map[string][]byte{"a.tar": tarTree(t, members...)})+"/a.tar", Options{})
 		require.Equal(t, want, d.Classes(), source)
 	}
 }
 
-func TestFoldersOfSplitsInAnArchiveAreNoClasses(t *testing.T) {
+func TestSplitFoldersInAnArchiveAreNoClasses(t *testing.T) {
 	names := []string{"top/train/cat/1.jpg", "top/train/dog/2.jpg", "top/val/cat/3.jpg", "top/val/dog/4.jpg", "top/test/5.jpg"}
 	var members []tar.Header
 	for _, name := range names {
 		members = append(members, tar.Header{Typeflag: tar.TypeReg, Name: name})
 	}
-	dir := put(t, map[string][]byte{"a.zip": zipped(t, zip.Store, names...), "b.tar": linked(t, members...)})
+	dir := put(t, map[string][]byte{"a.zip": zipped(t, zip.Store, names...), "b.tar": tarTree(t, members...)})
 	for _, file := range []string{dir + "/a.zip", dir + "/b.tar"} {
 		_, err := Open(file, Options{})
 		require.ErrorContains(t, err, `there are several splits: ["test" "train" "val"]; split= chooses one`)
@@ -269,7 +269,7 @@ func TestFoldersOfSplitsInAnArchiveAreNoClasses(t *testing.T) {
 		require.Equal(t, []int64{-1}, labels(t, open(t, file, Options{Split: "test"})))
 	}
 	file := put(t, map[string][]byte{"a.zip": zipped(t, zip.Store, "train/1.jpg", "bus/2.jpg", "train/more/3.jpg")}) + "/a.zip"
-	require.Equal(t, []string{"bus", "train"}, open(t, file, Options{}).Classes(), "a train is a thing as well")
+	require.Equal(t, []string{"bus", "train"}, open(t, file, Options{}).Classes(), "train is a class here")
 	for _, file := range []string{file, "testdata/webdataset.tar"} {
 		_, err := Open(file, Options{Split: "val"})
 		require.ErrorContains(t, err, `split is "val" (expected none, for the names of neither files nor folders tell splits apart)`)
