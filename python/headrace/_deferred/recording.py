@@ -21,7 +21,7 @@ from headrace._deferred.drawn import Repeated
 from headrace._deferred.known import Transforms, behind_draws
 from headrace._deferred.limits import Limits
 from headrace._deferred.source import File
-from headrace._translate.libraries import of_hugging_faces_datasets, of_python
+from headrace._translate.libraries import of_python, package_of
 
 if TYPE_CHECKING:
     from headrace._deferred.altering import Altering
@@ -340,7 +340,7 @@ def note_of_another_thread(text: str) -> None:
 SWITCHED = "<headrace>"  # the file of the code that takes the place of a function's own
 # Lines of these are not the program's own, nor are those of Python's own modules. Lines of
 # torchvision's datasets count as the program's, because they are what it runs.
-_LIBRARIES = ("headrace.", "PIL.", "torch.", "torchvision.", "numpy.", "timm.")
+_LIBRARIES = ("headrace.", "PIL.", "torch.", "torchvision.", "numpy.")
 _DATASETS = "torchvision.datasets."
 # Frames that say little: those that call a Module's forward, torch's operators written in Python,
 # and wrappers of functions that switch gradients off or have several forms.
@@ -360,7 +360,11 @@ def _name(frame: Any) -> str:
 
 
 def _of_a_library(module: str) -> bool:
-    return module.startswith(_LIBRARIES) or of_hugging_faces_datasets(module) or of_python(module)
+    return (
+        module.startswith(_LIBRARIES)
+        or package_of(module) in ("datasets", "timm")
+        or of_python(module)
+    )
 
 
 def _says_little(frame: Any) -> bool:

@@ -18,6 +18,7 @@ from headrace._deferred.switches import NOT_RECORDED
 from headrace._deferred.tensor import pending
 from headrace._deferred.tensorfunctions import image_kind
 from headrace._translate import registered, replaced
+from headrace._translate.libraries import package_of
 
 # The modules whose classes the translation knows, and the methods through which they are called.
 _CLASSES = (
@@ -47,9 +48,11 @@ def switch() -> None:
 
 
 def _imported(name: str) -> bool:
-    """Whether a module is imported completely."""
+    """Whether a library's module is imported completely."""
     spec = getattr(sys.modules.get(name), "__spec__", None)
-    return spec is not None and not getattr(spec, "_initializing", False)
+    if spec is None or getattr(spec, "_initializing", False):
+        return False
+    return package_of(name) != ""
 
 
 def _switch(name: str, names: dict[str, Any]) -> None:
@@ -78,7 +81,7 @@ def switch_class(kind: type) -> None:
         owner = next((parent for parent in kind.__mro__ if name in vars(parent)), None)
         # Not a library's method: a Module's calls its forward, and torchvision's and timm's are
         # recorded already.
-        if owner is None or owner.__module__.partition(".")[0] in _LIBRARIES:
+        if owner is None or package_of(owner.__module__) in _LIBRARIES:
             continue
         function = vars(owner)[name]
         if type(function) is not FunctionType:

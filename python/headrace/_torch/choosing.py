@@ -21,6 +21,7 @@ from headrace._epoch.arrivals import Chosen, forget
 from headrace._epoch.delivery import is_of_the_batch
 from headrace._torch.generators import go_to
 from headrace._torch.place import Place, Progress, compare_taken, of_other_ranks, part, rest
+from headrace._translate.libraries import package_of
 from headrace.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -295,7 +296,8 @@ class Choice:
 def _wraps(sampler: Any) -> str:
     """The attribute with the sampler that this one only groups, skips or divides; else ""."""
     kind = type(sampler)
-    return _WRAPPERS.get((kind.__module__, kind.__name__), "")
+    found = _WRAPPERS.get((kind.__module__, kind.__name__), "")
+    return found if package_of(kind.__module__) else ""
 
 
 def _over(wrappers: list[Any], base: Any) -> Any:

@@ -13,6 +13,8 @@ from typing import Any
 
 import torch.utils.data.dataloader
 
+from headrace._translate.libraries import package_of
+
 TorchDataLoader = torch.utils.data.dataloader.DataLoader
 
 # Packages whose own subclasses make their iterators and states themselves, and call nothing of the
@@ -60,7 +62,8 @@ def is_headraces(loader: Any) -> bool:
 
 def is_accelerates(kind: type) -> bool:
     """Whether Accelerate derives its loaders from a class, as ``headrace.install`` came first."""
-    return getattr(sys.modules.get("accelerate.data_loader"), "DataLoader", None) is kind
+    module = "accelerate.data_loader"
+    return getattr(sys.modules.get(module), "DataLoader", None) is kind and package_of(module) != ""
 
 
 # Arguments that torch's loader reads again at each iter, so that programs may set them.

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from types import FunctionType, ModuleType
 from typing import Any
 
-from headrace._translate.libraries import of_hugging_faces_datasets
+from headrace._translate.libraries import package_of
 from headrace.dataset import Dataset
 
 _log = logging.getLogger("headrace")
@@ -34,7 +34,7 @@ _LIBRARIES = (
     "transformers",
 )
 # Packages whose modules say nothing about a program.
-_OF_NOBODY = ("builtins", "torch", "typing", "collections", "abc", "numpy")
+_OF_NOBODY = ("builtins", "torch", "typing", "collections", "abc", "numpy", "datasets")
 
 
 class Notices:
@@ -68,7 +68,7 @@ def of_the_program() -> tuple[int, Any]:
     If there is none: how many lie between the caller and the outermost frame, and None.
     """
     level, frame = 0, sys._getframe(1)
-    while str(frame.f_globals.get("__name__", "")).partition(".")[0] in _LIBRARIES:
+    while package_of(str(frame.f_globals.get("__name__", ""))) in _LIBRARIES:
         if frame.f_back is None:
             return level, None
         level, frame = level + 1, frame.f_back
@@ -124,18 +124,14 @@ def _suggests_images(dataset: Any) -> bool:
     named = [sys.modules[name] for name in modules if name in sys.modules]
     if any(map(_of_imaging, named)):
         return True
-    own = [module for module in named if not _of_nobody(module.__name__)]
+    own = [module for module in named if package_of(module.__name__) not in _OF_NOBODY]
     held = [value for owner in (*own, dataset) for value in _attributes(owner)]
     return any(map(_of_imaging, held))
 
 
-def _of_nobody(module: str) -> bool:
-    return module.partition(".")[0] in _OF_NOBODY or of_hugging_faces_datasets(module)
-
-
 def _features(dataset: Any) -> list[Any] | None:
     """The features of a Hugging Face dataset that knows them; None for any other dataset."""
-    if not of_hugging_faces_datasets(type(dataset).__module__):
+    if package_of(type(dataset).__module__) != "datasets":
         return None
     features = getattr(dataset, "features", None)
     return [*features.values()] if isinstance(features, dict) else None
@@ -152,4 +148,4 @@ def _of_imaging(value: Any) -> bool:
     else:
         owner = value if isinstance(value, type | FunctionType) else type(value)
         name = owner.__module__
-    return isinstance(name, str) and name.partition(".")[0] in _IMAGING
+    return isinstance(name, str) and package_of(name) in _IMAGING

@@ -15,6 +15,7 @@ from headrace._torch.choosing import layers
 from headrace._torch.notices import Notices
 from headrace._torch.place import Place, Standing, check, part, rest
 from headrace._torch.reading import Reading
+from headrace._translate.libraries import package_of
 from headrace.errors import ArgumentError, UnsupportedError
 
 STATE_VERSION = 3
@@ -160,4 +161,5 @@ class State:
 def _lightning_counts() -> bool:
     """Whether there may be a ``Trainer`` of Lightning without the callback that corrects it."""
     trainers = ("lightning.pytorch", "pytorch_lightning")
-    return "headrace.lightning" not in sys.modules and any(map(sys.modules.get, trainers))
+    imported = any(name in sys.modules and package_of(name) for name in trainers)
+    return imported and "headrace.lightning" not in sys.modules

@@ -6,17 +6,32 @@ import os
 import sys
 from functools import cache
 
-# Programs often have a package ``datasets`` of their own, as DETR's repository has. Hugging Face's
-# has all of these (src/datasets/__init__.py).
-_HUGGING_FACES = ("DatasetDict", "DatasetInfo", "load_dataset")
+# Programs often have packages of their own with these names: ``datasets`` as in DETR's repository,
+# a folder ``lightning`` or ``timm``. The libraries have all of these in their ``__init__.py``.
+_ATTRIBUTES = {
+    "accelerate": ("Accelerator", "notebook_launcher"),
+    "datasets": ("DatasetDict", "DatasetInfo", "load_dataset"),
+    "lightning": ("Fabric", "LightningModule", "Trainer"),
+    "open_clip": ("create_model_and_transforms", "list_pretrained"),
+    "pytorch_lightning": ("LightningModule", "Trainer"),
+    "timm": ("create_model", "list_models"),
+    "transformers": ("AutoConfig", "AutoModel"),
+}
 
 
-def of_hugging_faces_datasets(module: str) -> bool:
-    """Whether a module that is imported is of Hugging Face's package ``datasets``."""
-    if module.partition(".")[0] != "datasets":
-        return False
-    names = getattr(sys.modules.get("datasets"), "__dict__", {})
-    return all(name in names for name in _HUGGING_FACES)
+def package_of(module: str) -> str:
+    """The name of the package that a module is of, which is imported.
+
+    It is "" if the package is a program's own, but has the name of a library.
+    """
+    name = module.partition(".")[0]
+    attributes = _ATTRIBUTES.get(name)
+    if attributes is None:
+        return name
+    names = getattr(sys.modules.get(name), "__dict__", {})
+    # transformers imports a module when one of its attributes is first asked for, and lists them.
+    listed = names.get("__all__", ())
+    return name if all(one in names or one in listed for one in attributes) else ""
 
 
 def of_python(module: str) -> bool:

@@ -8,7 +8,7 @@ from types import FunctionType
 from typing import Any, NamedTuple
 
 from headrace._translate import registered
-from headrace._translate.libraries import of_python
+from headrace._translate.libraries import of_python, package_of
 
 # The public modules whose classes are known by name. A subclass is not known, because it may do
 # anything.
@@ -58,7 +58,7 @@ def known(op: Any) -> tuple[str, int]:
         if getattr(sys.modules.get(module), kind.__name__, None) is kind:
             return kind.__name__, version
     for module, prefix in _OF_OTHERS.items():
-        if getattr(sys.modules.get(module), kind.__name__, None) is kind:
+        if getattr(sys.modules.get(module), kind.__name__, None) is kind and package_of(module):
             return f"{prefix}{kind.__name__}", 1
     return "", 0
 
@@ -77,7 +77,7 @@ def altered(op: Any) -> bool:
 
 def _patched(kind: type) -> bool:
     """Whether a program has put its own functions into a library's class."""
-    library = kind.__module__.partition(".")[0]
+    library = package_of(kind.__module__)
     if library not in _LIBRARIES:
         return False
     functions = (getattr(value, "__func__", value) for value in vars(kind).values())

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from types import FunctionType
 from typing import Any
 
-from headrace._translate.libraries import of_python
+from headrace._translate.libraries import of_python, package_of
 
 # Their modules contain functions of one another as well.
 _LIBRARIES = frozenset(["PIL", "torchvision", "timm", "open_clip", "torch", "numpy"])
@@ -45,8 +45,8 @@ def is_replaced(function: Any) -> bool:
     """
     if not isinstance(function, FunctionType):
         return False
-    home = str(function.__globals__.get("__name__")).partition(".")[0]
-    return home not in _LIBRARIES and not of_python(home)
+    home = str(function.__globals__.get("__name__"))
+    return package_of(home) not in _LIBRARIES and not of_python(home)
 
 
 def function() -> str:

@@ -15,6 +15,7 @@ from typing import Any
 
 from headrace._batch import mixing
 from headrace._translate import registered
+from headrace._translate.libraries import package_of
 from headrace._translate.parts import Part, altered, divide, parts
 from headrace._translate.reader import Reader
 from headrace._translate.result import Translation
@@ -90,7 +91,7 @@ def _stands_alone(part: Part) -> bool:
     kind = type(part.op)
     if part.whole is not None or part.reason or altered(part.op) or registered.is_akin(kind):
         return False
-    owners = [parent.__module__.partition(".")[0] for parent in kind.__mro__]
+    owners = [package_of(parent.__module__) for parent in kind.__mro__]
     others = ("torchvision", "timm", "open_clip")
     return owners[0] in others or not any(owner in others for owner in owners)
 
