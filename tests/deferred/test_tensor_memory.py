@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 import threading
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -121,3 +124,47 @@ def test_an_exception_between_two_views_getting_their_values_leaves_their_memory
 
     own = tensor.replace
     compared(Opens(paths[:2], of), batch_size=None, strict=False)
+
+
+def steps(work: Callable[[], Any]) -> int:
+    """How many of Python's instructions the recording of images takes meanwhile."""
+    counted, before = 0, sys.gettrace()
+    place = str(Path(recording.__file__).parent)
+
+    def traced(frame: Any, event: str, _: Any) -> Any:
+        nonlocal counted
+        if not frame.f_code.co_filename.startswith(place):
+            return None
+        frame.f_trace_lines, frame.f_trace_opcodes = False, True
+        counted += event == "opcode"
+        return traced
+
+    sys.settrace(traced)
+    try:
+        work()
+    finally:
+        sys.settrace(before)
+    return counted
+
+
+@pytest.mark.parametrize("made", ["views", "copies"])
+def test_each_of_many_views_of_a_tensor_takes_as_many_steps_as_one_of_few(
+    paths: list[str], made: str
+) -> None:
+    counted: dict[int, int] = {}
+
+    def of(path: str, index: int) -> Any:
+        x, many = floats(path), 300 * (index + 1)
+
+        def some() -> None:
+            kept = [x[row % 3] if made == "views" else x + row for row in range(many)]
+            float(x.sum())
+            assert len(kept) == many
+
+        if recording.current() is not None:
+            counted[index] = steps(some)
+        return x
+
+    compared(Opens(paths[:3], of), batch_size=1, strict=False)
+    first, second, third = (counted[index] for index in range(3))
+    assert 0 < third - second < 1.2 * (second - first)

@@ -51,21 +51,22 @@ class Shared:
         self.made: dict[int, torch.Tensor] = {}  # memories that some members may have already
         # For each memory except the first: the memory that it is made of, and how.
         self._memories: list[tuple[int, Seen]] = []
-        self._members: list[tuple[weakref.ref[Any], int, Seen]] = [
-            (weakref.ref(first), 0, Seen(None, whole))
-        ]
+        self._members: list[tuple[weakref.ref[Any], int, Seen]] = []
+        self._join(first, 0, Seen(None, whole))
 
     def add(self, base: Any, made: Any, making: Making, copies: bool) -> None:
         """Adds a tensor that is made of a member: a view of it, or a copy."""
-        # Searched from the end, because a program mostly goes on with what it made last.
-        memory, before = next(
-            (memory, seen) for one, memory, seen in reversed(self._members) if one() is base
-        )
+        memory, before = base.member
         seen = Seen(before, making)
         if copies:
             self._memories.append((memory, seen))
             memory, seen = len(self._memories), Seen(None, whole)
-        self._members.append((weakref.ref(made), memory, seen))
+        self._join(made, memory, seen)
+
+    def _join(self, one: Any, memory: int, seen: Seen) -> None:
+        # The tensor has it, too: a program may take thousands of views, and each is found at once.
+        one.shared, one.member = self, (memory, seen)
+        self._members.append((weakref.ref(one), memory, seen))
 
     def alive(self) -> list[tuple[Any, int, Seen]]:
         """The members that are still pending, and that somebody refers to."""

@@ -17,7 +17,7 @@ from headrace._deferred import asking, operators, recording, stacking, tensorops
 from headrace._deferred import parts as made_of
 from headrace._deferred.chain import Chain, Form
 from headrace._deferred.parts import DTYPES, AnyPart, Derived, OnePart, Part, Stacked, form_of
-from headrace._deferred.shared import Making, Shared, whole
+from headrace._deferred.shared import Making, Seen, Shared, whole
 from headrace._deferred.stacking import NO_STORAGE
 from headrace._deferred.values import made_now
 
@@ -34,10 +34,12 @@ class PendingTensor(torch.Tensor):
         form: shape and dtype.
         plain: the class that it has once it has values.
         shared: the tensors that get their values together with it, if there are some.
+        member: the number of its memory among theirs, and how it is made of that.
         recorded: the number of the recording in which it was made.
     """
 
     shared: Shared
+    member: tuple[int, Seen]
     plain: type[torch.Tensor] = torch.Tensor
     parts: tuple[AnyPart, ...]
     stacked: bool
@@ -79,9 +81,8 @@ class PendingTensor(torch.Tensor):
         shared = self.__dict__.get("shared")
         if shared is None:
             first = partial(made_now, self.parts, self.form, self.stacked)
-            self.shared = shared = Shared(self, first, replace, PendingTensor)
+            shared = Shared(self, first, replace, PendingTensor)
         shared.add(self, made, making, copies)
-        made.shared = shared
         return made
 
     @property
@@ -356,7 +357,7 @@ def replace(value: PendingTensor, made: torch.Tensor) -> None:
         torch._C._swap_tensor_impl(value, made)
     recording.has_values()
     value.__class__ = value.plain  # type: ignore[assignment]
-    for name in ("parts", "stacked", "pinned", "form", "shared", "recorded"):
+    for name in ("parts", "stacked", "pinned", "form", "shared", "member", "recorded"):
         value.__dict__.pop(name, None)
 
 
