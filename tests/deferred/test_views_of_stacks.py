@@ -33,6 +33,10 @@ VIEWED: dict[str, Callable[[Any], Any]] = {
     "one of them": lambda x: x[0],
     "one of them, and all": lambda x: (x[1] * 2, x, x[:, 0]),
     "blue first": lambda x: (x[:, [2, 1, 0]], x.flip(1)),
+    "selected": lambda x: (
+        x.index_select(1, torch.tensor([2, 1, 0])),
+        torch.index_select(x, 0, torch.arange(len(x)).flip(0)) * 0.3,
+    ),
     "one axis": lambda x: (x.flatten(), x.flatten(1), x.view(len(x), -1)),
     "more axes": lambda x: (x[:, None], x.unsqueeze(0), x.repeat(2, 1, 1, 1)),
     "each": lambda x: [*x],

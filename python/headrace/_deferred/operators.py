@@ -56,6 +56,9 @@ def by_the_engine(
         return None  # the engine moves no pixels after ops on finished values
     if name == "__getitem__":
         return _in_order(part, _order(arguments[0]))
+    if name == "index_select" and not named and len(arguments) == 2:
+        channels = type(arguments[0]) is int and arguments[0] in (0, -3)
+        return _in_order(part, (channels and tensorops.listed(arguments[1])) or [])
     axes = _NAMED_FLIPS.get(name) or (name == "flip" and _axes(arguments, named))
     if not axes:
         return None

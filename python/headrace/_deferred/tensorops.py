@@ -49,7 +49,7 @@ CONVERSIONS = {"to", "float", "double", "half", "bfloat16", "int", "long", "bool
 _LAYOUTS = {
     *("permute", "transpose", "swapaxes", "swapdims", "movedim", "moveaxis"),
     *("unsqueeze", "squeeze", "view", "reshape", "flatten", "__getitem__", "contiguous", "clone"),
-    *("select", "narrow", "expand", "repeat", "flip", "fliplr", "flipud", "rot90"),
+    *("select", "narrow", "expand", "repeat", "flip", "fliplr", "flipud", "rot90", "index_select"),
 }
 _FORMED = {"contiguous", "clone", "to"}  # these may have a memory_format
 _NAMED = {
@@ -215,6 +215,8 @@ def _plain(name: str, value: Any, inside: bool = False) -> Any:
         # A tuple inside an index is a list of places, which tensors without memory do not check.
         if name == "__getitem__" and kind is tuple and not inside:
             return tuple(_plain(name, one, True) for one in value)
+        if name == "index_select" and kind is torch.Tensor:
+            return _constant(value)
         if name != "__getitem__" and kind in (tuple, list, torch.Size):
             return tuple(_plain(name, one) for one in value)
         if name == "__getitem__":
@@ -288,6 +290,8 @@ def _found(
     if not _as_expected(name, arguments, named):
         return None
     if name in ("__getitem__", "__setitem__") and not _is_inside(arguments[0], shape):
+        return None
+    if name == "index_select" and not _selects(shape, *arguments, **dict(named)):
         return None
     known = torch.empty(shape, dtype=dtype, device="meta")
     if stride is not None:
@@ -383,6 +387,15 @@ def _is_inside(index: Any, shape: tuple[int, ...]) -> bool:
     numbers = parts[place]
     inside = 0 <= axis < len(shape) and parts.count(Ellipsis) <= 1 and numbers
     return bool(inside) and all(-shape[axis] <= one < shape[axis] for one in numbers)
+
+
+def _selects(shape: tuple[int, ...], dim: Any = None, index: Any = None, **more: Any) -> bool:
+    """Whether the places that ``index_select`` gets lie within the axis. None may be negative."""
+    if more or type(dim) is not int or type(index) is not Constant or len(index.shape) != 1:
+        return False
+    if index.dtype not in (torch.int32, torch.int64) or not -len(shape) <= dim < len(shape):
+        return False
+    return all(0 <= one < shape[dim] for one in index.tensor().tolist())
 
 
 def _number_in(value: Any) -> Any:
