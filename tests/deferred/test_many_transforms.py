@@ -18,6 +18,7 @@ from torchvision.transforms import v2
 
 import headrace as hr
 from deferred.test_own_code import Opens, equal, paths
+from headrace._deferred.chain import Chain, Op
 from headrace.errors import UnsupportedError
 
 __all__ = ["paths"]  # a fixture
@@ -104,6 +105,25 @@ def test_a_translation_has_at_most_as_many_ops_as_the_engine_takes(count: int) -
 
 
 ONE = torch.zeros((1, 8, 8, 3), dtype=torch.uint8).numpy()
+
+
+@pytest.mark.parametrize("large", range(4))
+@pytest.mark.parametrize("separate", [True, False])
+def test_a_chain_with_no_room_is_full_however_short_its_texts_are(
+    large: int, separate: bool
+) -> None:
+    texts = ['{"name":"RandomPhotometricDistort"}'] * large
+    found = []
+    for _ in range(64):
+        joined = texts if separate else [",".join(texts)]
+        chain = Chain(
+            b"", "RGB", "RGB", (1, 1), tuple(Op(text, None) for text in joined), None, None
+        )
+        assert chain.full or chain.has_room(6)
+        found.append(chain.full)
+        texts = [*texts, '{"name":"X","p":1}']
+    assert found[-1]
+    assert sorted(found) == found
 
 
 def test_a_transform_with_a_chance_has_an_argument_p_and_counts_as_two_engine_ops() -> None:

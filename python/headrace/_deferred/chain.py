@@ -43,6 +43,11 @@ _COLOURS = '{"name":"Grayscale","num_output_channels":3}'
 _SPARE = 6  # how many of the engine's ops one function or method of Pillow's may need
 # How many ops one transform takes at most, with the op that opens its group; and the largest one.
 _AT_MOST, _LARGEST = 3, 20
+_LARGE = '"RandomPhotometricDistort"'
+# A text of fewer characters is never more than MOST_OPS without the spare ones. A transform has 13
+# or more (`{"name":"X"}` and a comma), and the largest one 36. The second bound is for texts
+# without that one.
+_FEW, _FEW_OF_OTHERS = 106, 258
 
 
 # What the engine's draws are keyed by: seed, epoch, sample, draw and view. It is a plain tuple,
@@ -137,18 +142,16 @@ class Chain(NamedTuple):
     @property
     def full(self) -> bool:
         """Whether the engine may take no further op, so that the image is made before the next."""
-        return not self.has_room(_SPARE)
+        if not self.ops:
+            return False
+        text = _joined(self.ops)  # it is asked at each op, and mostly its length is enough
+        if len(text) < _FEW or (len(text) < _FEW_OF_OTHERS and _LARGE not in text):
+            return False
+        return not _fit(text, _SPARE)
 
     def has_room(self, more: int) -> bool:
         """Whether the engine takes so many ops behind these."""
-        if not self.ops:
-            return more <= MOST_OPS
-        text = ",".join([op.text for op in self.ops if op.text])
-        transforms, large = text.count('{"name"'), text.count('"RandomPhotometricDistort"')
-        # Most chains are short, and this bound is enough. In the others each transform is counted.
-        if _AT_MOST * transforms + (_LARGEST - _AT_MOST) * large + more <= MOST_OPS:
-            return True
-        return sum(map(engine_ops, json.loads(f"[{text}]"))) + more <= MOST_OPS
+        return _fit(_joined(self.ops), more) if self.ops else more <= MOST_OPS
 
     @property
     def channels(self) -> int:
@@ -170,6 +173,19 @@ class Chain(NamedTuple):
         """Whether torchvision has drawn the ops already, because this process has no engine."""
         replays = (op.replay for op in self.ops)
         return any(isinstance(replay, Repeated) and replay.before is not None for replay in replays)
+
+
+def _joined(ops: tuple[Op, ...]) -> str:
+    return ops[0].text if len(ops) == 1 else ",".join([op.text for op in ops if op.text])
+
+
+def _fit(text: str, more: int) -> bool:
+    """Whether the engine takes so many ops behind the transforms of a text."""
+    transforms, large = text.count('{"name"'), text.count(_LARGE)
+    # Most chains are short, and this bound is enough. In the others each transform is counted.
+    if _AT_MOST * transforms + (_LARGEST - _AT_MOST) * large + more <= MOST_OPS:
+        return True
+    return sum(map(engine_ops, json.loads(f"[{text}]"))) + more <= MOST_OPS
 
 
 def _converted(mode: str, image: Any) -> Any:
