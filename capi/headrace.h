@@ -61,7 +61,8 @@ enum hr_code {
   HR_CHANGED = 19,       /* an object of a store was replaced after it was opened or indexed */
   HR_DENIED = 20,        /* a store refused: credentials are missing, wrong or not enough */
   HR_UNREACHABLE = 21,   /* a store did not answer, or failed each time it was asked */
-  HR_LATE = 22           /* a store took longer than the seconds that the caller set */
+  HR_LATE = 22,          /* a store took longer than the seconds that the caller set */
+  HR_NO_PIXELS = 23      /* a transform leaves an image no pixels */
 };
 
 typedef struct hr_error {

@@ -17,14 +17,15 @@ import (
 type Code = fault.Kind
 
 // The codes of enum hrn_code: the bytes are wrong (Bad, Truncated, Checksum), they may be right but
-// we do not read them (Unsupported, Limit), memory is short (Memory), the caller of this package is
-// wrong (Argument), this package is wrong (Internal).
+// we do not read them (Unsupported, Limit), an op leaves no pixels (NoPixels), memory is short (Memory),
+// the caller of this package is wrong (Argument), this package is wrong (Internal).
 const (
 	Bad         = fault.KindBadImage
 	Truncated   = fault.KindTruncated
 	Checksum    = fault.KindChecksum
 	Unsupported = fault.KindUnsupported
 	Limit       = fault.KindLimit
+	NoPixels    = fault.KindNoPixels
 	Memory      = fault.KindMemory
 	Argument    = fault.KindArgument
 	Internal    = fault.KindInternal
@@ -34,8 +35,8 @@ const (
 // not compile.
 var _ = [...][1]struct{}{
 	{C.HRN_BAD - Bad: {}}, {C.HRN_TRUNCATED - Truncated: {}}, {C.HRN_CHECKSUM - Checksum: {}},
-	{C.HRN_UNSUPPORTED - Unsupported: {}}, {C.HRN_LIMIT - Limit: {}}, {C.HRN_MEMORY - Memory: {}},
-	{C.HRN_ARGUMENT - Argument: {}}, {C.HRN_INTERNAL - Internal: {}},
+	{C.HRN_UNSUPPORTED - Unsupported: {}}, {C.HRN_LIMIT - Limit: {}}, {C.HRN_NO_PIXELS - NoPixels: {}},
+	{C.HRN_MEMORY - Memory: {}}, {C.HRN_ARGUMENT - Argument: {}}, {C.HRN_INTERNAL - Internal: {}},
 }
 
 // Error says why a record gave no pixels, or why a plan is impossible.

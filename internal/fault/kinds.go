@@ -23,6 +23,7 @@ const (
 	KindDenied       Kind = 20 // a store refused: credentials are missing, wrong or not enough
 	KindUnreachable  Kind = 21 // a store did not answer, or failed each time it was asked
 	KindLate         Kind = 22 // a store took longer than the seconds that the caller set
+	KindNoPixels     Kind = 23 // a transform leaves an image no pixels
 )
 
 var kinds = map[Kind]description{
@@ -45,4 +46,5 @@ var kinds = map[Kind]description{
 	KindDenied:       {"Denied", ""},
 	KindUnreachable:  {"Unreachable", ""},
 	KindLate:         {"Late", ""},
+	KindNoPixels:     {"NoPixels", "unsupported"},
 }

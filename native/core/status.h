@@ -16,7 +16,8 @@ enum hrn_code {
   HRN_LIMIT = 11,       /* a limit of hrn_limits is exceeded; text names it and both numbers */
   HRN_MEMORY = 13,      /* an allocation failed; text says how many bytes were asked for */
   HRN_ARGUMENT = 5,     /* the caller's parameters are impossible; text names the argument */
-  HRN_INTERNAL = 18     /* we are wrong; a fuzzer treats this as a crash */
+  HRN_INTERNAL = 18,    /* we are wrong; a fuzzer treats this as a crash */
+  HRN_NO_PIXELS = 23    /* an op leaves the image no pixels; Pillow raises a ValueError */
 };
 
 typedef struct hrn_status {

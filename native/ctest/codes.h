@@ -7,7 +7,7 @@
 
 #include "../native.h"
 
-#define CODES (HRN_INTERNAL + 1) /* the largest code plus 1 */
+#define CODES (HRN_NO_PIXELS + 1) /* the largest code plus 1 */
 
 static inline void print_codes(const uint64_t counts[CODES]) {
   static const char *const names[CODES] = {[HRN_OK] = "ok",
@@ -16,6 +16,7 @@ static inline void print_codes(const uint64_t counts[CODES]) {
                                            [HRN_CHECKSUM] = "checksum",
                                            [HRN_UNSUPPORTED] = "unsupported",
                                            [HRN_LIMIT] = "limit",
+                                           [HRN_NO_PIXELS] = "no pixels",
                                            [HRN_MEMORY] = "memory",
                                            [HRN_ARGUMENT] = "argument"};
   for (int i = 0; i < CODES; i++) {

@@ -198,8 +198,9 @@ static int one_round(random_state *r, hrn_context *context, uint64_t *finished) 
   hrn_size size;
   uint8_t *first = run(context, ops, count, &output, &job, &size, &status);
   if (first == NULL) {
-    /* Sides beyond the limit, or a blur wider than its image; all else is a failure. */
-    const int expected = status.code == HRN_LIMIT || strstr(status.text, "a blur kernel") != NULL;
+    /* Sides beyond the limit or below 1, or a blur wider than its image; all else is a failure. */
+    const int expected = status.code == HRN_LIMIT || status.code == HRN_NO_PIXELS ||
+                         strstr(status.text, "a blur kernel") != NULL;
     bad = bad || !expected;
     if (bad) fprintf(stderr, "error %d: %s\n", status.code, status.text);
   } else {

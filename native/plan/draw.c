@@ -88,7 +88,7 @@ static int scaled(double factor, int32_t index, int32_t width, int32_t height, h
                   hrn_status *status) {
   const double w = floor(width * factor), h = floor(height * factor);
   if (!(w >= 1 && h >= 1 && w <= HRN_MAX_LENGTH && h <= HRN_MAX_LENGTH)) {
-    return hrn_fail_op(status, HRN_LIMIT, index,
+    return hrn_fail_op(status, w < 1 || h < 1 ? HRN_NO_PIXELS : HRN_LIMIT, index,
                        "resize of %dx%d by %.9g gives %.0fx%.0f; sides are 1 to %d", width, height,
                        factor, w, h, HRN_MAX_LENGTH);
   }

@@ -36,7 +36,7 @@ static int shorter(const hrn_op_shorter *s, int32_t *width, int32_t *height, hrn
     new_long = s->max_size;
   }
   if (new_short < 1 || new_long > HRN_MAX_LENGTH) {
-    return hrn_fail(status, HRN_LIMIT, -1,
+    return hrn_fail(status, new_short < 1 ? HRN_NO_PIXELS : HRN_LIMIT, -1,
                     "resize of %dx%d to %s side %d gives %.0fx%.0f; sides are 1 to %d", *width,
                     *height, s->size ? "shorter" : "longer", s->size ? s->size : s->max_size,
                     wide ? new_long : new_short, wide ? new_short : new_long, HRN_MAX_LENGTH);

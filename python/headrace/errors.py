@@ -94,6 +94,13 @@ class LimitError(HeadraceError):
     """
 
 
+class NoPixelsError(LimitError, ValueError):
+    """A transform leaves an image no pixels, such as a resize that keeps the ratio of a narrow one.
+
+    Pillow raises a ``ValueError`` there.
+    """
+
+
 class SystemFailure(HeadraceError, OSError):
     """The operating system reported an error; ``errno`` says which."""
 

@@ -82,6 +82,13 @@ def more_pixels_than_are_allowed(packed: Path, place: Path) -> None:
     hr.functional.decode(JPEG, limits={"max_pixels": 100})
 
 
+def an_image_too_narrow_for_its_size(packed: Path, place: Path) -> None:
+    images.write_tree(place / "photos" / "class", {"narrow.png": images.png(1, 500, 2)})
+    narrower = [hr.transforms.Resize(45, max_size=60), hr.transforms.CenterCrop(8)]
+    with hr.Loader(place / "photos", 1, transform=narrower) as loader:
+        list(loader)
+
+
 def a_directory_that_may_not_be_written(packed: Path, place: Path) -> None:
     (place / "file").write_bytes(b"")
     images.plain_tree(place / "photos", 2, 1)
@@ -192,6 +199,7 @@ PROVOKED: dict[str, Callable[[Path, Path], Any]] = {
     "Changed": an_object_that_was_replaced,
     "Denied": a_store_that_refuses,
     "Unreachable": a_store_that_fails_each_time,
+    "NoPixels": an_image_too_narrow_for_its_size,
     "Late": a_store_that_takes_longer_than_it_may,
 }
 

@@ -16,7 +16,7 @@ from torchvision.transforms import v2
 
 import headrace as hr
 import images
-from headrace.errors import LimitError
+from headrace.errors import NoPixelsError
 
 PIPELINES: dict[str, Any] = {
     "v1": v1.Compose([v1.Resize(45, max_size=60), v1.CenterCrop(30), v1.ToTensor()]),
@@ -80,6 +80,6 @@ def test_an_image_that_becomes_narrower_than_a_pixel_is_a_value_error_in_its_pla
     for mine, theirs in zip(found, wanted, strict=True):
         if isinstance(theirs, Exception):
             assert isinstance(mine, ValueError)
-            assert way == "own code" or isinstance(mine, LimitError)
+            assert way == "own code" or isinstance(mine, NoPixelsError)
         else:
             assert torch.equal(mine, theirs)

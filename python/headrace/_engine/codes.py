@@ -20,6 +20,7 @@ from headrace.errors import (
     InternalError,
     LimitError,
     MemoryShortError,
+    NoPixelsError,
     SystemFailure,
     TruncatedError,
     UnreachableError,
@@ -47,4 +48,5 @@ BY_CODE: dict[int, type[HeadraceError]] = {
     20: DeniedError,
     21: UnreachableError,
     22: WaitTimeoutError,
+    23: NoPixelsError,
 }

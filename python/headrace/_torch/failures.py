@@ -7,11 +7,10 @@ engine's error, by its kind, with file and record; and Pillow's.
 
 from __future__ import annotations
 
-import re
 import sys
 from typing import Any
 
-from headrace.errors import HeadraceError, LimitError
+from headrace.errors import HeadraceError
 
 _kinds: dict[tuple[type[HeadraceError], type[Exception]], type[HeadraceError]] = {}
 
@@ -23,27 +22,12 @@ def joined(ours: HeadraceError, theirs: Exception) -> HeadraceError:
         theirs: what Pillow raised. If that is neither an ``OSError``, nor a warning that was made
             an error, nor an image with too many pixels, the new error is an ``OSError``.
     """
-    ours = of_an_empty_result(ours)
     if isinstance(ours, ValueError):
-        return ours
+        return ours  # so are Pillow's, for an image that a transform leaves no pixels
     kind = _theirs(theirs)
     if isinstance(ours, kind):
         return ours
     return _again(type(ours), kind, ours.reason, ours.__dict__)
-
-
-# What the engine says if a narrow image is resized to nothing (native/plan/sizes.c, draw.c).
-_EMPTY = re.compile(r"gives (0x\d|\d+x0;)")
-
-
-def of_an_empty_result(failure: HeadraceError) -> HeadraceError:
-    """The same error; if a transform leaves an image no pixels, it is also a ``ValueError``.
-
-    That is what Pillow raises then.
-    """
-    if type(failure) is LimitError and _EMPTY.search(failure.reason):
-        return _again(LimitError, ValueError, failure.reason, failure.__dict__)
-    return failure
 
 
 def noted(failure: Exception, text: str) -> None:

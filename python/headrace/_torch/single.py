@@ -13,7 +13,7 @@ import torch
 
 from headrace._engine import _lib, abi
 from headrace._torch import trailing
-from headrace._torch.failures import joined, of_an_empty_result
+from headrace._torch.failures import joined
 from headrace._torch.recipe import Recipe
 from headrace._translate.result import Translation
 from headrace.errors import HeadraceError
@@ -98,7 +98,7 @@ class Work:
             if failure.file is None:  # the decoder got only bytes
                 failure.file, failure.record = self._samples.dataset.facts(row)["path"], row
                 failure.reason = f"{failure.file}: record {row}: {failure.reason}"
-            raise of_an_empty_result(failure) from failure.__cause__
+            raise
 
     def _wrapped(self, image: torch.Tensor, data: bytearray | dict[Any, Any]) -> Any:
         if self._translation.gives == "PIL image":

@@ -15,7 +15,7 @@ import torch
 
 from headrace._engine import _lib
 from headrace._epoch.arrivals import Chosen, Submitted, forget
-from headrace._torch.failures import joined, of_an_empty_result
+from headrace._torch.failures import joined
 from headrace._torch.pool import Pool, TimedOut
 from headrace._torch.recipe import Recipe
 from headrace._torch.single import Work
@@ -98,7 +98,7 @@ class Swapped(Submitted):
             except HeadraceError as failure:
                 self._anew(number)
                 if failure.record is None or not self._goes_on(number, failure, failure.record):
-                    raise of_an_empty_result(failure) from failure.__cause__
+                    raise
             else:
                 break
         images, labels = view(batch)
