@@ -2,8 +2,11 @@ package scan
 
 import (
 	"bytes"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -29,4 +32,66 @@ func TestTheFragmentOfAnAddressIsNeitherSentNorInTheContainersName(t *testing.T)
 		require.Equal(t, "a.tar", d.Shards()[0].Name, rest)
 		require.Equal(t, want, contents(t, d), rest)
 	}
+}
+
+// counting counts the bytes of answers.
+type counting struct {
+	http.ResponseWriter
+	sent *atomic.Int64
+}
+
+func (c counting) Write(p []byte) (int, error) {
+	n, err := c.ResponseWriter.Write(p)
+	c.sent.Add(int64(n))
+	return n, err
+}
+
+// servedAt returns the address of a file on a web server, and how many bytes of it were sent so far.
+func servedAt(t *testing.T, name string, data []byte) (address string, sent *atomic.Int64) {
+	sent = new(atomic.Int64)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("ETag", `"one"`)
+		http.ServeContent(counting{w, sent}, r, "", time.Time{}, bytes.NewReader(data))
+	}))
+	t.Cleanup(server.Close)
+	return server.URL + "/data/" + name, sent
+}
+
+// nested returns a tar of tars, each of which has one image of its name.
+func nested(names ...string) []byte {
+	var outer []string
+	for i, name := range names {
+		outer = append(outer, name, string(archive(fmt.Sprintf("%d.jpg", i), fmt.Sprint("image ", i))))
+	}
+	return archive(outer...)
+}
+
+func TestOfTarsOfOneNameBesideEachOtherInATarTheLastIsReadInAStoreAsOnDisk(t *testing.T) {
+	for name, data := range map[string][]byte{
+		"archives.tar": nested("a.tar", "b.tar", "b.tar", "c.tar"),
+		"folders.tar":  archive("x/1.jpg", "one", "x/1.jpg", "again", "x/2.jpg", "two", "y/1.jpg", "three", "y/1.JPG", "four"),
+	} {
+		here := open(t, put(t, map[string][]byte{name: data})+"/"+name, Options{})
+		address, _ := servedAt(t, name, data)
+		there, err := OpenAway(t.Context(), []string{address}, Options{})
+		require.NoError(t, err, name)
+		t.Cleanup(there.Release)
+		require.Equal(t, contents(t, here), contents(t, there), name)
+		require.Equal(t, keys(t, here), keys(t, there), name)
+		require.Equal(t, here.Warnings(), there.Warnings(), name)
+		require.Equal(t, here.Classes(), there.Classes(), name)
+	}
+}
+
+func TestInAStoreAWalkEndsWhereItsErrorCanOnlyBeKept(t *testing.T) {
+	// The sample x/1 has two members "jpg". Only the caption behind them shows that these are samples of WebDataset.
+	pairs := []string{"x/1.jpg", "one", "x/1.jpg", "again", "x/1.txt", "caption"}
+	for i := range 20_000 {
+		pairs = append(pairs, fmt.Sprintf("x/%d.jpg", i+2), strings.Repeat("x", 5000))
+	}
+	data := archive(pairs...)
+	address, sent := servedAt(t, "a.tar", data)
+	_, err := OpenAway(t.Context(), []string{address}, Options{})
+	require.ErrorContains(t, err, `the sample "x/1" has two members "jpg"`)
+	require.Less(t, sent.Load(), int64(len(data))*9/10)
 }

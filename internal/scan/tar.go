@@ -32,6 +32,10 @@ func scanWebDataset(p *part) error {
 		folders.note(m.Name)
 		p.noteArchive(m.Name)
 		if p.late != nil {
+			// In a store each further header costs bytes, so a walk whose error can only be kept ends here.
+			if p.beside != nil && !folders.arePlain() && !p.holdsArchives() {
+				return p.late
+			}
 			continue
 		}
 		key, suffix, ok := splitMember(m.Name)
@@ -112,6 +116,7 @@ type tarFolders struct {
 	last           string // the folder that was noted last; lastImage says whether an image in it was
 	lastImage      bool
 	flat           bool // some image lies in no folder
+	mixed          bool // some folder with images holds something else
 }
 
 // note notes one member. An image with another kind of file in its folder suggests WebDataset, as with a caption.
@@ -129,8 +134,10 @@ func (f *tarFolders) note(name string) {
 	f.last, f.lastImage = strings.Clone(folder), image
 	if !image {
 		f.others[f.last] = true
+		f.mixed = f.mixed || f.images[f.last]
 		return
 	}
+	f.mixed = f.mixed || f.others[f.last]
 	if f.images[f.last] = true; !strings.Contains(insideName(name), "/") {
 		*f = tarFolders{flat: true}
 	}
@@ -149,19 +156,13 @@ func isDesktops(name string) bool {
 
 // arePlain is true if the members so far look like an archive of class folders.
 func (f *tarFolders) arePlain() bool {
-	for folder := range f.others {
-		if f.images[folder] || len(f.images) == 0 {
-			return false
-		}
-	}
-	return !f.flat
+	return !f.flat && !f.mixed && (len(f.images) > 0 || len(f.others) == 0)
 }
 
 // putOff keeps an error of a sample while its archive may still be one of class folders, where two files of one stem
 // are two images, or one of archives, where the last of two counts.
-// In a store the error is returned at once: going on would fetch the rest of an archive that is probably wrong.
 func (p *part) putOff(err error, folders *tarFolders) error {
-	if err == nil || p.beside != nil || !folders.arePlain() && !p.holdsArchives() {
+	if err == nil || !folders.arePlain() && !p.holdsArchives() {
 		return err
 	}
 	p.late = err
