@@ -21,7 +21,8 @@ import (
 // tarEnding is the ending of an archive that is read inside another one.
 const tarEnding = ".tar"
 
-// noteArchive notes the first member whose name is that of an archive, and whether any member's name is not.
+// noteArchive notes the first member whose name is that of an archive, and whether any member's name is not. Names that
+// WebDataset takes into no sample, such as LICENSE, do not count: they say nothing about a sample.
 func (p *part) noteArchive(name string) {
 	switch {
 	case p.inner != "" && p.loose: // both are known already
@@ -30,7 +31,8 @@ func (p *part) noteArchive(name string) {
 			p.inner = strings.Clone(name)
 		}
 	case !p.loose:
-		p.loose = !isDesktops(name)
+		_, _, sampled := splitMember(name)
+		p.loose = sampled && !isDesktops(name)
 	}
 }
 
@@ -294,4 +296,14 @@ func orArchives(t *catalog.Table, all []*column, parts []*part) string {
 		return ""
 	}
 	return "; if each archive is a class, format=\"tar\" says so"
+}
+
+// orInnerTars returns the end of the error that a tar has no image, if it has tars beside other files. Whether these are
+// a licence or hold the labels of the tars, only the user knows.
+func orInnerTars(t *catalog.Table, all []*column, o *Options) string {
+	isTar := func(c *column) bool { return folderOf("x."+c.name) != "" }
+	if t.Source.Format != "webdataset" || o.Format != "" || !slices.ContainsFunc(all, isTar) {
+		return ""
+	}
+	return "; if each tar in it is a class, format=\"tar\" reads them and passes over the other files"
 }

@@ -154,7 +154,7 @@ func chooseColumns(t *catalog.Table, all []*column, parts []*part, o *Options) e
 	case len(images) == 0 && len(all) > 0 && !slices.ContainsFunc(all, func(c *column) bool { return !isArchive(c.name) }):
 		return catalog.NewError(fault.KindUnsupported, where(t.Root, t.Shards), archivesInside, columnList(all))
 	case len(images) == 0:
-		return catalog.NewError(fault.KindUnsupported, where(t.Root, t.Shards), "no column is known as the image (found %s); image= names it", columnList(all))
+		return catalog.NewError(fault.KindUnsupported, where(t.Root, t.Shards), "no column is known as the image (found %s); image= names it%s", columnList(all), orInnerTars(t, all, o))
 	case len(labels) == 0 && o.Label != "":
 		return catalog.NewError(fault.KindArgument, where(t.Root, t.Shards), "no sample has a column %q (found %s)", o.Label, columnList(all))
 	case len(labels) > 1 && o.Label == "":

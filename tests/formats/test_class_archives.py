@@ -147,10 +147,23 @@ def test_with_format_tar_a_text_file_beside_the_inner_archives_is_ignored(
 ) -> None:
     archives = tars()
     (tmp_path / "a.tar").write_bytes(archive({"README.txt": b"x", **archives}))
-    with pytest.raises(errors.UnsupportedError, match='found "txt", "tar"'):
+    hint = 'found "txt", "tar".; image= names it; if each tar in it is a class, format="tar" reads'
+    with pytest.raises(errors.UnsupportedError, match=hint):
         hr.Dataset(tmp_path / "a.tar")
     with hr.Dataset(tmp_path / "a.tar", format="tar") as dataset:
         as_torchvision_has_it(dataset, extracted(tmp_path / "train", archives))
+
+
+def test_a_file_that_is_in_no_sample_of_webdataset_lies_beside_the_archives_of_a_tar(
+    tmp_path: Path,
+) -> None:
+    archives = tars()
+    beside = {"LICENSE": b"x", "__about__/set.json": b"{}", ".gitattributes": b"x"}
+    (tmp_path / "a.tar").write_bytes(archive({**beside, **archives, "README": b"x"}))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with hr.Dataset(tmp_path / "a.tar") as dataset:
+            as_torchvision_has_it(dataset, extracted(tmp_path / "train", archives))
 
 
 def test_the_extension_of_an_inner_archive_may_be_in_capitals(tmp_path: Path) -> None:
