@@ -129,7 +129,8 @@ func tooMany(text string) error {
 // A list may hold further braces, as in {a,{0..3}}, so each of its texts is expanded again.
 func alternatives(inside string) ([]string, error) {
 	if from, to, ok := strings.Cut(inside, ".."); ok && !strings.ContainsAny(inside, ",{") {
-		return numbers(inside, from, to)
+		to, step, stepped := strings.Cut(to, "..")
+		return numbers(inside, from, to, step, stepped)
 	}
 	var parts []string
 	depth, begin := 0, 0
@@ -163,29 +164,36 @@ func alternatives(inside string) ([]string, error) {
 }
 
 // numbers returns the numbers of a range, as in bash ("Brace Expansion"). A leading zero on either side pads all
-// numbers to the longer one's width.
-func numbers(inside, from, to string) ([]string, error) {
-	// 62 bits are read, so that a difference fits an int64. Ranges of letters, and ranges with a step, stay as they are.
+// numbers to the longer one's width. A step may follow, as in {0..100..10}; its sign does not matter, and 0 means 1.
+func numbers(inside, from, to, step string, stepped bool) ([]string, error) {
+	// 62 bits are read, so that a difference fits an int64. Ranges of letters stay as they are.
 	first, err := strconv.ParseUint(from, 10, 62)
 	last, wrong := strconv.ParseUint(to, 10, 62)
 	if err != nil || wrong != nil {
 		return nil, nil
 	}
+	each := uint64(1)
+	if stepped {
+		if each, err = strconv.ParseUint(strings.TrimPrefix(step, "-"), 10, 62); err != nil {
+			return nil, nil
+		}
+		each = max(each, 1)
+	}
 	width := 0
 	if len(from) > 1 && from[0] == '0' || len(to) > 1 && to[0] == '0' {
 		width = max(len(from), len(to))
 	}
-	step := int64(1)
-	if last < first {
-		step = -1
-	}
-	count := (int64(last)-int64(first))*step + 1
+	count := (max(first, last)-min(first, last))/each + 1
 	if count > maxFiles {
 		return nil, tooMany("{" + inside + "}")
 	}
 	all := make([]string, 0, count)
 	for i := range count {
-		all = append(all, fmt.Sprintf("%0*d", width, int64(first)+i*step))
+		number := first + i*each
+		if last < first {
+			number = first - i*each
+		}
+		all = append(all, fmt.Sprintf("%0*d", width, number))
 	}
 	return all, nil
 }

@@ -25,6 +25,12 @@ func TestBracesExpandAsAShellDoes(t *testing.T) {
 		"{a,b{1,2}}c":     "ac b1c b2c",
 		"{x}{0..1}":       "{x}0 {x}1",
 		"{a..c}":          "{a..c}",
+		"{0..10..5}":      "0 5 10",
+		"{00..5..2}":      "00 02 04",
+		"{10..1..-4}":     "10 6 2",
+		"{1..2..0}":       "1 2",
+		"{1..2..x}":       "{1..2..x}",
+		"{1..2..}":        "{1..2..}",
 		"no braces":       "no braces",
 		"{1..2}/{00..1}":  "1/00 1/01 2/00 2/01",
 		"{open":           "{open",
@@ -42,7 +48,7 @@ func TestBracesExpandAsAShellDoes(t *testing.T) {
 		}
 		require.Equal(t, strings.Fields(want), found, text)
 	}
-	for _, text := range []string{"{0..99999999}", "{0..9999}{0..9999}", "{0..18446744073709551615}{0..1048576}"} {
+	for _, text := range []string{"{0..99999999}", "{0..9999}{0..9999}", "{0..18446744073709551615}{0..1048576}", "{0..99999999..2}"} {
 		_, err := braces(text)
 		require.ErrorContains(t, err, "stand for more than 1048576 files", text)
 	}
