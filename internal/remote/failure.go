@@ -52,6 +52,7 @@ func (e *Error) Unwrap() error { return e.inner }
 type failure struct {
 	kind   fault.Kind
 	status int
+	code   code // the store's own, if it gave one
 	text   string
 	again  bool          // another attempt is worthwhile
 	ended  bool          // the credentials have expired
@@ -87,7 +88,7 @@ var expired = map[code]bool{"ExpiredToken": true, "ExpiredTokenException": true,
 // ofStatus makes a failure from the status of an answer. after is its Retry-After.
 // Statuses are those of RFC 9110, section 15; codes are the stores' own.
 func ofStatus(status int, word code, after time.Duration) *failure {
-	f := &failure{kind: fault.KindUnreachable, status: status, after: after}
+	f := &failure{kind: fault.KindUnreachable, status: status, code: word, after: after}
 	f.text = fmt.Sprintf("the server answered %d %s%v", status, http.StatusText(status), word)
 	f.text = strings.Replace(f.text, "  ", " ", 1)
 	switch {

@@ -127,6 +127,9 @@ func hubFileOf(a address) (hubFile, error) {
 	if name, err := url.PathUnescape(f.revision); err == nil {
 		f.revision = name // "refs%2Fpr%2F1"
 	}
+	if f.revision == convertedShort {
+		f.revision = convertedRevision
+	}
 	return f, nil
 }
 
@@ -189,10 +192,7 @@ func (h *hubStore) commit(ctx context.Context, f hubFile) (string, error) {
 		SHA string `json:"sha"`
 	}
 	if _, err := h.json(ctx, h.endpoint+"/api/datasets/"+f.repo+"/revision/"+url.PathEscape(f.revision), &said); err != nil {
-		if f, ok := err.(*failure); ok && f.status == http.StatusNotFound {
-			f.inner, f.text = ErrNoBucket, "there is no such dataset or revision: "+f.text
-		}
-		return "", err
+		return "", noCommit(f, err)
 	}
 	if !commitName.MatchString(said.SHA) {
 		return "", &failure{kind: fault.KindBadFile, text: "the hub's answer names no commit (expected 40 hexadecimal digits)"}
@@ -235,8 +235,11 @@ func (h *hubStore) json(ctx context.Context, address string, into any) (http.Hea
 // nobody learns what exists. The text says so, because the status alone would make the user doubt a token that is
 // right.
 func hubRefusal(answer *http.Response) error {
-	f := ofStatus(answer.StatusCode, "", retryAfter(answer.Header.Get("Retry-After")))
-	if answer.StatusCode == http.StatusUnauthorized || answer.StatusCode == http.StatusForbidden {
+	f := ofStatus(answer.StatusCode, code(answer.Header.Get("X-Error-Code")), retryAfter(answer.Header.Get("Retry-After")))
+	switch {
+	case f.code == codeGated:
+		f.text += " (its terms are accepted on the dataset's page, by the account that HF_TOKEN is of)"
+	case answer.StatusCode == http.StatusUnauthorized || answer.StatusCode == http.StatusForbidden:
 		f.text += " (the dataset does not exist, or HF_TOKEN does not open it)"
 	}
 	return f
@@ -273,7 +276,7 @@ func (h *hubStore) locate(ctx context.Context, a address, fresh bool) (location,
 		found, err = h.empty(ctx, at)
 	}
 	if err != nil {
-		return location{}, err
+		return location{}, noFile(f, err)
 	}
 	// Reading to the end lets the connection be used again.
 	io.CopyN(io.Discard, answer.Body, 1)

@@ -89,7 +89,7 @@ func (h *hubStore) list(ctx context.Context, a address, token string, found func
 	}
 	headers, err := h.json(ctx, token, &page)
 	if err != nil {
-		return "", err
+		return "", noFile(f, err)
 	}
 	for _, one := range page {
 		if one.Type != "file" || !strings.HasPrefix(one.Path, f.path) {

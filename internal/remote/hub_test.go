@@ -25,6 +25,8 @@ type hub struct {
 	lifetime time.Duration // of redirects
 	ahead    time.Duration // how far this machine's clock is ahead of the hub's
 
+	converted []string // files of the branch that the hub makes; nil: there is none
+
 	mu      sync.Mutex
 	commit  string
 	asked   []string
@@ -54,6 +56,10 @@ func (h *hub) serve(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusUnauthorized)
 		return
 	}
+	refuse := func(status int, code string) {
+		w.Header().Set("X-Error-Code", code)
+		w.WriteHeader(status)
+	}
 	repo, files := "/datasets/org/pets", "/datasets/org/pets/resolve/"+h.commit+"/"
 	switch {
 	case r.URL.Path == "/api"+repo+"/revision/main" || r.URL.Path == "/api"+repo+"/revision/refs/pr/1":
@@ -75,8 +81,22 @@ func (h *hub) serve(w http.ResponseWriter, r *http.Request) {
 	case r.URL.Path == "/api/resolve-cache/small":
 		w.Header().Set("ETag", `"abcd"`)
 		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(h.data))
+	case r.URL.Path == "/api"+repo+"/revision/refs/convert/parquet" && h.converted != nil:
+		fmt.Fprintf(w, `{"sha": %q}`, strings.Repeat("c0", 20))
+	case r.URL.Path == "/api"+repo+"/tree/"+strings.Repeat("c0", 20)+"/" && h.converted != nil:
+		var page []string
+		for _, name := range h.converted {
+			page = append(page, fmt.Sprintf(`{"type":"file","path":%q,"size":1,"oid":"00"}`, name))
+		}
+		fmt.Fprintf(w, "[%s]", strings.Join(page, ","))
+	case strings.HasPrefix(r.URL.Path, "/api/datasets/org/gated/"):
+		refuse(http.StatusForbidden, "GatedRepo")
+	case strings.HasPrefix(r.URL.Path, "/api"+repo+"/revision/"):
+		refuse(http.StatusNotFound, "RevisionNotFound")
+	case strings.Contains(r.URL.Path, repo+"/"):
+		refuse(http.StatusNotFound, "EntryNotFound")
 	default:
-		w.WriteHeader(http.StatusNotFound)
+		refuse(http.StatusNotFound, "RepoNotFound")
 	}
 }
 

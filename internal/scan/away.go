@@ -98,7 +98,7 @@ func OpenAway(ctx context.Context, sources []string, o Options) (*catalog.Datase
 			if len(found.folders) > 0 {
 				return openSplitAway(ctx, found.below, found.folders, o)
 			}
-			return nil, catalog.NewError(fault.KindEmpty, source, "there is no container that is known (%q)", Formats)
+			return nil, noContainerAway(ctx, sources[0], o.Storage)
 		}
 		if o.Split == "" { // files that were ignored are no splits
 			_, wrong = chooseSplit(source, files, named, &o)

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -32,6 +33,74 @@ func TestTheFragmentOfAnAddressIsNeitherSentNorInTheContainersName(t *testing.T)
 		require.Equal(t, "a.tar", d.Shards()[0].Name, rest)
 		require.Equal(t, want, contents(t, d), rest)
 	}
+}
+
+// hubOf answers as Hugging Face's hub for the dataset org/pets: with these files of each revision. A revision's commit
+// is its number.
+func hubOf(t *testing.T, revisions map[string]map[string][]byte) {
+	var mu sync.Mutex
+	commits := map[string]map[string][]byte{}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		if name, found := strings.CutPrefix(r.URL.Path, "/api/datasets/org/pets/revision/"); found && revisions[name] != nil {
+			commit := fmt.Sprintf("%040x", len(name))
+			commits[commit] = revisions[name]
+			fmt.Fprintf(w, `{"sha": %q}`, commit)
+			return
+		}
+		if below, found := strings.CutPrefix(r.URL.Path, "/api/datasets/org/pets/tree/"); found {
+			commit, folder, _ := strings.Cut(below, "/")
+			var page []string
+			for name, data := range commits[commit] {
+				if strings.HasPrefix(name, folder) {
+					page = append(page, fmt.Sprintf(`{"type":"file","path":%q,"size":%d,"oid":"00"}`, name, len(data)))
+				}
+			}
+			fmt.Fprintf(w, "[%s]", strings.Join(page, ","))
+			return
+		}
+		below, _ := strings.CutPrefix(r.URL.Path, "/datasets/org/pets/resolve/")
+		commit, name, _ := strings.Cut(below, "/")
+		if data, found := commits[commit][name]; found {
+			w.Header().Set("ETag", `"00"`)
+			http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(data))
+			return
+		}
+		w.Header().Set("X-Error-Code", "RevisionNotFound")
+		w.WriteHeader(http.StatusNotFound)
+	}))
+	t.Cleanup(server.Close)
+	t.Setenv("HF_ENDPOINT", server.URL)
+	t.Setenv("HF_TOKEN", "none")
+}
+
+func TestTheErrorOfADatasetThatTheHubHasOnlyConvertedHasTheAddressesToGive(t *testing.T) {
+	main := map[string][]byte{"README.md": []byte("Pets."), "pets.py": []byte("import datasets")}
+	revisions := map[string]map[string][]byte{"main": main}
+	hubOf(t, revisions)
+	for _, source := range []string{"hf://datasets/org/pets", "hf://datasets/org/pets/", "hf://datasets/org/pets/*.tar"} {
+		_, err := OpenAway(t.Context(), []string{source}, Options{})
+		require.Error(t, err, source)
+		require.NotContains(t, err.Error(), "Parquet", source)
+	}
+	data := fixture(t, "photos.parquet")
+	revisions["refs/convert/parquet"] = map[string][]byte{"default/test/0000.parquet": data, "default/train/0000.parquet": data}
+	given := "hf://datasets/org/pets@refs/convert/parquet/default/"
+	for _, source := range []string{"hf://datasets/org/pets", "hf://datasets/org/pets/", "hf://datasets/org/pets/*.tar"} {
+		_, err := OpenAway(t.Context(), []string{source}, Options{})
+		require.ErrorContains(t, err, `; what the hub converted to Parquet is below ["`+given+`test/" "`+given+`train/"]`, source)
+	}
+	want := contents(t, open(t, "testdata/photos.parquet", Options{}))
+	for _, source := range []string{given + "train/", "hf://datasets/org/pets@~parquet/default/train/0000.parquet"} {
+		d, err := OpenAway(t.Context(), []string{source}, Options{})
+		require.NoError(t, err, source)
+		t.Cleanup(d.Release)
+		require.Equal(t, want, contents(t, d), source)
+	}
+	d, err := OpenAway(t.Context(), []string{given}, Options{Split: "train"})
+	require.NoError(t, err)
+	d.Release()
 }
 
 // counting counts the bytes of answers.

@@ -105,7 +105,7 @@ func expandAway(ctx context.Context, source string, storage remote.Storage) (exp
 		}
 	}
 	if len(all.files) == 0 && len(all.folders) == 0 {
-		e := catalog.NewError(fault.KindIO, remote.Display(source), "no object has such a name")
+		e := catalog.NewError(fault.KindIO, remote.Display(source), "no object has such a name%s", orConverted(ctx, source, storage))
 		e.Err = syscall.ENOENT
 		return expanded{}, e
 	}

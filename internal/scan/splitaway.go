@@ -2,6 +2,7 @@ package scan
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -29,7 +30,7 @@ func openSplitAway(ctx context.Context, below string, folders []string, o Option
 	}
 	switch {
 	case len(splits) == 0:
-		return nil, catalog.NewError(fault.KindEmpty, source, "there is no container that is known (%q)", Formats)
+		return nil, noContainerAway(ctx, below, o.Storage)
 	case aloneWith(splits, o.Split):
 		return open(splits[0])
 	// This is also the case if no split was named, because no folder is called "".
@@ -66,4 +67,24 @@ func holdsContainers(ctx context.Context, address string, storage remote.Storage
 		}
 	}
 	return false, nil
+}
+
+// noContainerAway makes the error of an address below which no container was found.
+func noContainerAway(ctx context.Context, address string, storage remote.Storage) error {
+	return catalog.NewError(fault.KindEmpty, remote.Display(strings.TrimSuffix(address, "/")), "there is no container that is known (%q)%s", Formats, orConverted(ctx, address, storage))
+}
+
+// orConverted returns the end of an error that an address leads to no container: where the hub keeps the same dataset as
+// Parquet, if it does.
+func orConverted(ctx context.Context, address string, storage remote.Storage) string {
+	const most = 4 // folders in the sentence
+	folders := remote.Converted(ctx, address, storage)
+	if len(folders) == 0 {
+		return ""
+	}
+	more := ""
+	if len(folders) > most {
+		more = fmt.Sprintf(" and %d more", len(folders)-most)
+	}
+	return fmt.Sprintf("; what the hub converted to Parquet is below %q%s", folders[:min(len(folders), most)], more)
 }
