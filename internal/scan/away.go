@@ -2,6 +2,7 @@ package scan
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"net/url"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 
@@ -94,11 +96,12 @@ func OpenAway(ctx context.Context, sources []string, o Options) (*catalog.Datase
 	// A folder may hold anything, so other files in it are ignored. A file that was named, or that a saved dataset names,
 	// has to be a container; otherwise there is an error below.
 	if !named && !found.saved { // the files come from a folder or pattern
-		if files, kinds = a.containers(files, kinds); len(files) == 0 {
-			if len(found.folders) > 0 {
-				return openSplitAway(ctx, found.below, found.folders, o)
-			}
-			return nil, noContainerAway(ctx, sources[0], o.Storage)
+		opened := slices.Clone(files) // files is filtered in place
+		if files, kinds = a.containers(files, kinds, found.of); len(files) == 0 && len(found.folders) > 0 {
+			return openSplitAway(ctx, found.below, found.folders, o)
+		}
+		if missed := without(files, opened, found.of); len(files) == 0 || missed != "" {
+			return nil, noContainerAway(ctx, cmp.Or(missed, sources[0]), o.Storage)
 		}
 		if o.Split == "" { // files that were ignored are no splits
 			_, wrong = chooseSplit(source, files, named, &o)
@@ -247,12 +250,16 @@ func (a *awayFiles) look(ctx context.Context, i int, file string) (found kind, e
 	return kindOfBytes(object.URL(), head, r, object.Size()), r.failed
 }
 
-// containers drops the files that are no containers, if the files come from a folder or pattern.
-func (a *awayFiles) containers(files []string, kinds []kind) ([]string, []kind) {
-	isContainer := func(i int) bool { return kinds[i].name != "" && !kinds[i].beside }
+// containers drops the files that are no containers, if the files come from a folder or pattern. of has the source of
+// each file if there are several, and "" for one that was named, which stays.
+func (a *awayFiles) containers(files []string, kinds []kind, of map[string]string) ([]string, []kind) {
+	isContainer := func(i int) bool {
+		source, known := of[files[i]]
+		return kinds[i].name != "" && !kinds[i].beside || known && source == ""
+	}
 	var found []string
 	for i, file := range files {
-		if isContainer(i) {
+		if isContainer(i) && !kinds[i].blank {
 			found = append(found, file)
 		}
 	}
@@ -268,6 +275,23 @@ func (a *awayFiles) containers(files []string, kinds []kind) ([]string, []kind) 
 	}
 	a.names, a.objects = a.names[:n], a.objects[:n]
 	return files[:n], kinds[:n]
+}
+
+// without returns the first source of several of which files were opened, but no container is left.
+func without(left, opened []string, of map[string]string) string {
+	if slices.Equal(left, opened) {
+		return ""
+	}
+	has := make(map[string]bool)
+	for _, file := range left {
+		has[of[file]] = true
+	}
+	for _, file := range opened {
+		if !has[of[file]] {
+			return of[file]
+		}
+	}
+	return ""
 }
 
 // reading is an object as an io.ReaderAt, with the error of a failed read.

@@ -22,10 +22,14 @@ import (
 // expanded is the result of expanding sources in a store.
 // A folder in a store is only a prefix of keys, so only a list shows whether a source is one.
 type expanded struct {
-	files []string
-	rows  []string // tables of the selected rows of these files, if not all are meant
-	named bool     // the user named every file; none was found by a pattern or list
-	saved bool     // a file beside them names them: that of Dataset.save_to_disk, or LitData's index
+	files  []string
+	rows   []string // tables of the selected rows of these files, if not all are meant
+	named  bool     // the user named every file; none was found by a pattern or list
+	saved  bool     // a file beside them names them: that of Dataset.save_to_disk, or LitData's index
+	packed bool     // a manifest lies beside them: they are shards of a dataset, or have an index
+
+	// of has the source of each file, if there are several sources; "" for a file that the user named.
+	of map[string]string
 
 	below   string   // the only address below which files were looked for; it ends with a slash
 	folders []string // names of folders there, which may be splits
@@ -35,19 +39,30 @@ type expanded struct {
 // Stores and files cannot be mixed, because an index has one root.
 func expandAllAway(ctx context.Context, sources []string, storage remote.Storage) (expanded, error) {
 	// named stays true only if each source is the name of one object.
-	all := expanded{named: true}
+	all := expanded{named: true, of: make(map[string]string)}
 	for _, source := range sources {
 		source = remote.Normal(source)
 		if !remote.IsURL(source) {
-			return all, catalog.NewError(fault.KindArgument, source, "containers in files and in a store of objects are not one dataset; index them apart and concatenate them")
+			return all, mixedSources(source)
 		}
 		found, err := expandAway(ctx, source, storage)
 		if err != nil {
 			return all, catalog.OutOfStore(err)
 		}
-		// The row numbers count from the first file of that dataset, and would be wrong behind the files of another one.
-		if found.rows != nil && len(sources) > 1 { // row numbers count from the first file of that dataset
-			return all, catalog.NewError(fault.KindUnsupported, remote.Display(source), "a selection of rows was saved with this dataset, so it cannot be opened together with other sources; index it alone, and join the datasets with Dataset.concat")
+		if found.rows != nil && len(sources) > 1 {
+			return all, selectionAmongOthers(source)
+		}
+		switch {
+		case len(sources) == 1:
+		case found.packed:
+			return all, ownDataset(strings.TrimSuffix(source, "/"))
+		case len(found.files) == 0: // only folders, which are not searched among other sources
+			return all, noContainerAway(ctx, source, storage)
+		}
+		for _, file := range found.files {
+			if all.of[file] = source; found.named {
+				all.of[file] = ""
+			}
 		}
 		all.files, all.rows = append(all.files, found.files...), found.rows
 		all.named, all.saved = all.named && found.named, found.saved && len(sources) == 1
@@ -96,10 +111,10 @@ func expandAway(ctx context.Context, source string, storage remote.Storage) (exp
 			return expanded{}, err
 		}
 		if found.rows != nil && len(texts) > 1 {
-			return expanded{}, catalog.NewError(fault.KindUnsupported, remote.Display(text), "a selection of rows was saved with this dataset, so it cannot be opened together with other sources; index it alone, and join the datasets with Dataset.concat")
+			return expanded{}, selectionAmongOthers(text)
 		}
 		all.files, all.rows = append(all.files, found.files...), found.rows
-		all.saved = found.saved && len(texts) == 1
+		all.saved, all.packed = found.saved && len(texts) == 1, all.packed || found.packed
 		if len(texts) == 1 {
 			all.below, all.folders = found.below, found.folders
 		}
@@ -171,7 +186,7 @@ func directlyBelow(ctx context.Context, prefix string, entries []remote.Entry, s
 			return found, err
 		}
 	}
-	found := expanded{below: prefix, folders: slices.Sorted(maps.Keys(folders))}
+	found := expanded{below: prefix, folders: slices.Sorted(maps.Keys(folders)), packed: names[catalog.ManifestName]}
 	for name := range names {
 		raw := withoutWhole(name) // for a compressed shard, the name of its raw shard
 		if name[0] == '.' || isSummary(name) || formats.HasImageExtension(name) || raw != name && names[raw] || names[savedInfo] && derivedName(name) {

@@ -48,44 +48,6 @@ func openURL(source string, o Options) (*catalog.Dataset, error) {
 	return d, err
 }
 
-// OpenFiles opens containers in the given order; patterns are expanded.
-// A single source may be anything that Open accepts.
-func OpenFiles(sources []string, o Options) (*catalog.Dataset, error) {
-	if err := o.check(); err != nil {
-		return nil, err
-	}
-	if len(sources) == 0 {
-		return nil, catalog.NewError(fault.KindEmpty, "", "the list of containers is empty")
-	}
-	if len(sources) == 1 {
-		return Open(sources[0], o)
-	}
-	var files []string
-	named := true
-	for _, source := range sources {
-		if remote.IsURL(source) {
-			return nil, catalog.NewError(fault.KindUnsupported, remote.Display(source), "several containers in a store of objects are not one dataset "+
-				"before they have an index; make one with: headrace index \"%s\" --out INDEX", quotedAll(sources))
-		}
-		found, all, err := expand(source)
-		if err != nil {
-			return nil, err
-		}
-		files, named = append(files, found...), named && all
-	}
-	return openFiles("", files, named, o)
-}
-
-// quotedAll returns several sources as a command line has them.
-// It shows at most eight, because the text is part of an error.
-func quotedAll(sources []string) string {
-	var shown []string
-	for _, source := range sources[:min(len(sources), 8)] {
-		shown = append(shown, remote.Display(source))
-	}
-	return strings.Join(shown, `" "`)
-}
-
 // openFolder leaves a folder to package catalog. Only if that finds no images does it look for containers.
 // So a folder with an index or with class folders is never searched for containers.
 func openFolder(source string, o Options) (*catalog.Dataset, error) {

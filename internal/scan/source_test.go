@@ -180,3 +180,28 @@ func TestAnUnknownSplitIsRefusedAndTheKnownOnesAreNamed(t *testing.T) {
 	_, err := Open(dir, Options{Split: "test"})
 	require.ErrorContains(t, err, `expected one of ["train" "val"]`)
 }
+
+func TestAFolderInAListStandsForTheContainersInIt(t *testing.T) {
+	tars := fixture(t, "webdataset.tar")
+	dir := put(t, map[string][]byte{"a/2.tar": tars, "a/1.tar": tars, "a/README.md": {1}, "b/x.tar": tars, "c/README.md": {1}, "d/headrace.json": {1}, "d/1.tar": tars})
+	of := func(names ...string) (sources []string) {
+		for _, name := range names {
+			sources = append(sources, filepath.Join(dir, name))
+		}
+		return sources
+	}
+	d, err := OpenFiles(of("b/x.tar", "a"), Options{})
+	require.NoError(t, err)
+	t.Cleanup(d.Release)
+	var names []string
+	for _, shard := range d.Shards() {
+		names = append(names, shard.Name)
+	}
+	require.Equal(t, []string{"b/x.tar", "a/1.tar", "a/2.tar"}, names)
+	_, err = OpenFiles(of("b/x.tar", "c"), Options{})
+	require.ErrorContains(t, err, "c: there is no container that is known")
+	require.Equal(t, fault.KindEmpty, fault.KindOf(err))
+	_, err = OpenFiles(of("b/x.tar", "d"), Options{})
+	require.ErrorContains(t, err, "there is a headrace.json in it")
+	require.Equal(t, fault.KindArgument, fault.KindOf(err))
+}

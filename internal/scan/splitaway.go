@@ -62,7 +62,7 @@ func holdsContainers(ctx context.Context, address string, storage remote.Storage
 		if err != nil {
 			return false, err
 		}
-		if files, _ = a.containers(files, kinds); len(files) > 0 {
+		if files, _ = a.containers(files, kinds, nil); len(files) > 0 {
 			return true, nil
 		}
 	}
