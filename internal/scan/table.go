@@ -151,7 +151,7 @@ func (p *part) readTable(leaves []formats.Leaf, metadata string, next func([]for
 	}
 	switch {
 	case elsewhere > 0 && elsewhere == int64(p.rows()):
-		return fmt.Errorf("%w: the images are not in the container, which has only their paths (Dataset.save_to_disk and to_parquet embed them)", formats.ErrUnsupported)
+		return fmt.Errorf("%w: the images are not in the container, which has only their paths (Dataset.save_to_disk and push_to_hub embed them, to_parquet does not)", formats.ErrUnsupported)
 	case elsewhere > 0:
 		p.warnings = append(p.warnings, fmt.Sprintf("%d images are not in the container, which has only their paths", elsewhere))
 	}
