@@ -24,6 +24,9 @@ func Mistaken(text string) string {
 	if strings.HasPrefix(text, "pipe:") {
 		return "pipe: of WebDataset runs a command, and no command is run here; give the address that it reads, such as s3://bucket/train-{000..146}.tar"
 	}
+	if strings.HasPrefix(text, "file:") {
+		return "file: is no address of a store; give the path of the file"
+	}
 	found := addressed.FindStringSubmatch(text)
 	if found == nil || IsURL(text) {
 		return ""
@@ -34,8 +37,6 @@ func Mistaken(text string) string {
 		return fmt.Sprintf("the address has one slash behind %s: (expected two); pathlib.Path takes the other out, so give addresses as text", scheme)
 	case !strings.HasPrefix(text[len(found[0]):], "/"):
 		return ""
-	case scheme == "file":
-		return "file:// is no address of a store; give the path of the file"
 	}
 	instead := cmp.Or(otherSchemes[scheme], strings.Join(schemes, "://, "))
 	return fmt.Sprintf("addresses of %.20s:// are not read (expected %s://, or a path)", scheme, instead)

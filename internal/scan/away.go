@@ -65,6 +65,11 @@ func OpenAway(ctx context.Context, sources []string, o Options) (*catalog.Datase
 	if o.Root != "" {
 		return nil, catalog.NewError(fault.KindArgument, remote.Display(sources[0]), "root is for an index of containers, and these are containers themselves")
 	}
+	var each []string
+	for _, source := range sources {
+		each = append(each, apart(source)...)
+	}
+	sources = each
 	// The store's list is asked for before any object, because it says what is there and how large it is.
 	// It also refuses sources that are not URLs.
 	found, err := expandAllAway(ctx, sources, o.Storage)

@@ -26,6 +26,9 @@ func expand(source string) (files []string, named bool, err error) {
 		if said := remote.Mistaken(source); said != "" {
 			return nil, false, catalog.NewError(fault.KindArgument, "", "%s", said)
 		}
+		if parts := strings.Split(source, joint); len(parts) > 1 {
+			return expandEach(parts)
+		}
 	}
 	// A file's own name may look like a pattern, as a[1].tar does.
 	if err == nil || !strings.ContainsAny(source, "{*?[") {
@@ -54,6 +57,37 @@ func expand(source string) (files []string, named bool, err error) {
 		return nil, false, catalog.IOError(source, "no file has such a name", unix.ENOENT)
 	}
 	return files, named, nil
+}
+
+// joint is between several sources in one text, as WebDataset writes them (webdataset 1.0, shardlists.py, expand_urls).
+const joint = "::"
+
+// expandEach is expand for several sources.
+func expandEach(sources []string) (files []string, named bool, err error) {
+	named = true
+	for _, source := range sources {
+		if remote.IsURL(source) {
+			return nil, false, mixedSources(source)
+		}
+		found, all, err := expand(source)
+		if err != nil {
+			return nil, false, err
+		}
+		files, named = append(files, found...), named && all
+	}
+	return files, named, nil
+}
+
+// apart returns the addresses of a text with several. Between two of them there is a joint and then a scheme; a joint
+// elsewhere belongs to an address, as in http://[::1]/a.tar.
+func apart(source string) (addresses []string) {
+	begin := 0
+	for at := 0; at < len(source); at++ {
+		if rest, joined := strings.CutPrefix(source[at:], joint); joined && at > begin && remote.IsURL(rest) {
+			addresses, begin = append(addresses, source[begin:at]), at+len(joint)
+		}
+	}
+	return append(addresses, source[begin:])
 }
 
 // braces expands {a,b} and {000..146} as a shell does, because WebDataset's URLs are written like that. Braces that

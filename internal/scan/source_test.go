@@ -205,3 +205,31 @@ func TestAFolderInAListStandsForTheContainersInIt(t *testing.T) {
 	require.ErrorContains(t, err, "there is a headrace.json in it")
 	require.Equal(t, fault.KindArgument, fault.KindOf(err))
 }
+
+func TestSourcesJoinedAsWebDatasetJoinsThemAreAList(t *testing.T) {
+	tars := fixture(t, "webdataset.tar")
+	dir := put(t, map[string][]byte{"1.tar": tars, "2.tar": tars, "3.tar": tars, "4::5.tar": tars})
+	for source, want := range map[string][]string{
+		dir + "/3.tar::" + dir + "/{1..2}.tar": {"3.tar", "1.tar", "2.tar"},
+		dir + "/4::5.tar":                      {"4::5.tar"},
+	} {
+		d := open(t, source, Options{})
+		var names []string
+		for _, shard := range d.Shards() {
+			names = append(names, shard.Name)
+		}
+		require.Equal(t, want, names)
+	}
+	_, err := Open(dir+"/1.tar::"+dir+"/none.tar", Options{})
+	require.ErrorContains(t, err, dir+"/none.tar: cannot open it")
+	_, err = Open(dir+"/1.tar::s3://bucket/2.tar", Options{})
+	require.ErrorContains(t, err, "containers in files and in a store of objects are not one dataset")
+	for source, want := range map[string][]string{
+		"s3://b/1.tar::s3://b/2.tar":              {"s3://b/1.tar", "s3://b/2.tar"},
+		"http://[::1]/1.tar::HTTPS://[::1]/2.tar": {"http://[::1]/1.tar", "HTTPS://[::1]/2.tar"},
+		"s3://b/1::2.tar":                         {"s3://b/1::2.tar"},
+		"::s3://b/1.tar":                          {"::s3://b/1.tar"},
+	} {
+		require.Equal(t, want, apart(source))
+	}
+}
