@@ -147,3 +147,20 @@ def test_a_list_of_addresses_without_an_index_is_refused_with_what_makes_one(
         for call in (hr.Dataset, lambda mixed, **how: hr.index(mixed, tmp_path / "x.hr", **how)):
             with pytest.raises(errors.ArgumentError, match="index them apart and concatenate them"):
                 call([str(source) for source in sources], storage=storage)
+
+
+@pytest.mark.parametrize(
+    "names", [["set/{2..0..2}.tar", "twin/0.tar"], ["set/1.tar", "other/a[1].tar", "set/0.tar"]]
+)
+def test_addresses_joined_as_webdataset_joins_them_are_a_list(
+    names: list[str], shards: Path, storage: Storage, tmp_path: Path
+) -> None:
+    found = []
+    for number, root in enumerate((shards, "s3://photos")):
+        sources = [f"{root}/{name}" for name in names]
+        how = storage if number else None
+        joined = hr.index("::".join(sources), tmp_path / f"{number}.joined.hr", storage=how)
+        listed = hr.index(sources, tmp_path / f"{number}.listed.hr", storage=how)
+        assert joined["rows"] == 9
+        found += [joined["fingerprint"], listed["fingerprint"]]
+    assert len(set(found)) == 1
