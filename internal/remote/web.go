@@ -340,5 +340,5 @@ func digits(text string) (int64, bool) {
 }
 
 func (w *webStore) list(context.Context, address, string, func(Entry) error) (string, error) {
-	return "", unsupported("a server of plain HTTP has no lists")
+	return "", unsupported("a server of plain HTTP has no lists; files there are named, with braces as in {000..146} or in a list")
 }

@@ -3,6 +3,7 @@ package scan
 import (
 	"bytes"
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -163,4 +164,29 @@ func TestInAStoreAWalkEndsWhereItsErrorCanOnlyBeKept(t *testing.T) {
 	_, err := OpenAway(t.Context(), []string{address}, Options{})
 	require.ErrorContains(t, err, `the sample "x/1" has two members "jpg"`)
 	require.Less(t, sent.Load(), int64(len(data))*9/10)
+}
+
+func TestABracketInAnAddressOfAWebServerIsNoPattern(t *testing.T) {
+	listener, err := net.Listen("tcp", "[::1]:0")
+	if err != nil {
+		t.Skip("this machine has no IPv6")
+	}
+	data := fixture(t, "webdataset.tar")
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("ETag", `"one"`)
+		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(data))
+	}))
+	server.Listener.Close()
+	server.Listener = listener
+	server.Start()
+	t.Cleanup(server.Close)
+	want := contents(t, open(t, "testdata/webdataset.tar", Options{}))
+	for _, name := range []string{"/data/a.tar", "/data/a[1].tar"} {
+		d, err := OpenAway(t.Context(), []string{server.URL + name}, Options{})
+		require.NoError(t, err, name)
+		t.Cleanup(d.Release)
+		require.Equal(t, want, contents(t, d), name)
+	}
+	_, err = OpenAway(t.Context(), []string{server.URL + "/data/*.tar"}, Options{})
+	require.ErrorContains(t, err, "a server of plain HTTP has no lists; files there are named, with braces as in {000..146} or in a list")
 }

@@ -92,7 +92,7 @@ func expandAway(ctx context.Context, source string, storage remote.Storage) (exp
 	}
 	all := expanded{named: true}
 	for _, text := range texts {
-		wild := strings.ContainsAny(text, "*?[")
+		wild := strings.ContainsAny(text, wildcardsOf(text))
 		_, rest, _ := strings.Cut(text, "://")
 		_, key, _ := strings.Cut(rest, "/")
 		// A name is asked for by itself: a list would cost a request too, and would return all keys that only begin like it.
@@ -127,12 +127,21 @@ func expandAway(ctx context.Context, source string, storage remote.Storage) (exp
 	return all, nil
 }
 
+// wildcardsOf returns the characters that make an address a pattern. Web servers have no lists, so a bracket is part of a
+// name there, or of a host, as in http://[::1]/a.tar.
+func wildcardsOf(address string) string {
+	if strings.HasPrefix(address, "http") {
+		return "*"
+	}
+	return "*?["
+}
+
 // listed returns the objects that match a pattern, or that lie directly below an address, sorted.
 // The store's list has all levels below its prefix. What lies directly below has no further slash (directlyBelow).
 func listed(ctx context.Context, text string, wild bool, storage remote.Storage) (expanded, error) {
 	prefix := strings.TrimSuffix(text, "/") + "/"
 	if wild {
-		prefix = text[:strings.IndexAny(text, "*?[")]
+		prefix = text[:strings.IndexAny(text, wildcardsOf(text))]
 		if _, err := path.Match(text, ""); err != nil {
 			return expanded{}, catalog.NewError(fault.KindArgument, remote.Display(text), "the pattern is not understood: %v", err)
 		}
