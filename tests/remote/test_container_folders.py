@@ -101,6 +101,20 @@ def a_tar_of_class_folders_with_links(folder: Path) -> None:
         archive.add(tree, "photos")
 
 
+def a_tar_of_tars_with_one_name_twice(folder: Path) -> None:
+    folder.mkdir()
+    with tarfile.open(folder / "classes.tar", "w") as outer:
+        for at, name in enumerate("abbc"):  # the second b replaces the first
+            inner = io.BytesIO()
+            with tarfile.open(fileobj=inner, mode="w") as file:
+                member, data = tarfile.TarInfo(f"{at}.jpg"), images.jpeg(32, 24, seed=at)
+                member.size = len(data)
+                file.addfile(member, io.BytesIO(data))
+            member = tarfile.TarInfo(f"{name}.tar")
+            member.size = len(inner.getvalue())
+            outer.addfile(member, io.BytesIO(inner.getvalue()))
+
+
 def a_database(name: str) -> Callable[[Path], None]:
     def folder_of(folder: Path) -> None:
         folder.mkdir()
@@ -137,6 +151,7 @@ def keys_and_pixels(index: Path, storage: Storage | None) -> list[tuple[str, byt
         (shards_kept_beside_what_they_became, COUNT),
         (pixels_in_a_shard_that_is_compressed, COUNT),
         (a_tar_of_class_folders_with_links, COUNT),
+        (a_tar_of_tars_with_one_name_twice, 3),
         (data_with_the_caches_of_map, COUNT),
         (saved_data_beside_other_tables, COUNT),
         (saved_in_another_order, 2 * COUNT),
