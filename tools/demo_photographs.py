@@ -1,7 +1,7 @@
 """Cuts the photographs that scikit-image and scikit-learn ship into a few thousand JPEG files.
 
 The files have the size, weight and chroma samplings of ImageNet's training photographs (median
-187,000 pixels, about 110 KB, 76 % 4:4:4, 20 % 4:2:0, some grey), so that the demo and the
+187,000 pixels, about 110 kB, 76 % 4:4:4, 20 % 4:2:0, some grey), so that the demo and the
 benchmarks do ordinary work without a download. There is one class folder for each subject. Every
 file is a pure function of its number. This program knows nothing of Headrace.
 """
@@ -126,8 +126,8 @@ def main() -> None:
         for kind, label in enumerate(("4:4:4", "4:2:0", "4:2:2", "grey"))
     )
     print(
-        f"Cut {len(sizes)} photographs into {folder}: median "
-        f"{statistics.median(pixels):,.0f} pixels, mean {statistics.mean(sizes) / 1000:,.0f} KB, "
+        f"Cut {len(sizes):,} photographs out of those that two packages ship: {folder}, median "
+        f"{statistics.median(pixels):,.0f} pixels, mean {statistics.mean(sizes) / 1000:,.0f} kB, "
         f"{shares}."
     )
 
