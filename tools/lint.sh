@@ -64,8 +64,8 @@ each_module() { # command...
   check "go vet" each_module go vet
   check staticcheck each_module staticcheck
 } &
-check ruff .venv/bin/ruff check "${python_files[@]}"
-check "ruff format" .venv/bin/ruff format --check "${python_files[@]}"
+check ruff .venv/bin/ruff check "${python_files[@]}" internal
+check "ruff format" .venv/bin/ruff format --check "${python_files[@]}" internal
 check "mypy --strict" .venv/bin/mypy --strict python/headrace
 check clang-format c_format
 check NOTICE notice

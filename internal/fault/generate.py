@@ -49,7 +49,7 @@ def go(kinds: list[dict[str, Any]]) -> str:
 
 
 def header(kinds: list[dict[str, Any]], before: str) -> str:
-    """The header with the errors of its enum written anew, behind the answers, which are its own."""
+    """The header with the errors of its enum written anew. Its answers, before them, are kept."""
     width = max(len(f"  {c_name(kind['name'])} = {kind['code']},") for kind in kinds)
     lines = []
     for kind in kinds:

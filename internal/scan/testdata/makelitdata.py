@@ -1,7 +1,7 @@
 """Writes LitData's chunks of each kind with its own writer, and what its reader finds.
 
-Run it where litdata, torch, pyarrow, zstd, numpy and Pillow are. The files are committed, so that the
-tests of Go need none of these.
+Run it where litdata, torch, pyarrow, zstd, numpy and Pillow are. The files are committed, so that
+the tests of Go need none of these.
 """
 
 from __future__ import annotations
@@ -140,7 +140,8 @@ def main() -> None:
     expected = {}
     with tempfile.TemporaryDirectory() as place:
         levels = {"classic": {}, "framed": {"compression_batch_size": 3}}
-        levels |= {"sample": {"compression_level": "sample"}, "whole": {"compression_level": "chunk"}}
+        levels |= {"sample": {"compression_level": "sample"}}
+        levels |= {"whole": {"compression_level": "chunk"}}
         for name, options in levels.items():
             if name != "classic":
                 options["compression"] = "zstd"

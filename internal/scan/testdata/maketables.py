@@ -1,7 +1,7 @@
 """Writes the tables of this folder with their official writers, and what their readers find.
 
-Run it where datasets, pyarrow, numpy and Pillow are. The files are committed, so that the tests of Go
-need none of these.
+Run it where datasets, pyarrow, numpy and Pillow are. The files are committed, so that the tests of
+Go need none of these.
 """
 
 from __future__ import annotations
@@ -170,7 +170,7 @@ def parquet() -> dict[str, Any]:
             "half": pa.array(np.arange(count, dtype=np.float16) / 2, pa.float16()),
             "four": pa.array([b"%04d" % i for i in range(count)], pa.binary(4)),
             "list": pa.array([[i, i] for i in range(count)], pa.list_(pa.int32())),
-            "price": pa.array([i for i in range(count)], pa.decimal128(9, 2)),
+            "price": pa.array(list(range(count)), pa.decimal128(9, 2)),
         }
     )
     kinds: dict[str, dict[str, Any]] = {
