@@ -46,13 +46,14 @@ parallel = true
 concurrency = thread, multiprocessing
 patch = subprocess
 RC
+# Words in quotes stay together, as in make's other targets: PYTEST_ARGS='-m "not slow"'.
+eval "options=(${PYTEST_ARGS:-})"
 # The tests run one folder at a time, so that ending one by hand loses no other folder's figures.
 for part in ${TESTS:-tests/api tests/arrays tests/deferred tests/formats tests/order tests/remote tests/faults tests/parity tests/test_*.py}; do
   log=$home/system-$(tr / - <<<"$part").log
-  # shellcheck disable=SC2086
   GOCOVERDIR=$home/system "$home/venv/bin/python" -m coverage run --rcfile "$home/coveragerc" \
     -m pytest "$part" --timeout 900 -p no:cacheprovider -n "${PYTEST_PROCESSES:-2}" \
-    --dist loadfile ${PYTEST_ARGS:-} >"$log" 2>&1 || failed+=("$part: $log")
+    --dist loadfile "${options[@]}" >"$log" 2>&1 || failed+=("$part: $log")
   echo "coverage: $part: $(tail -1 "$log")"
 done
 
