@@ -16,6 +16,8 @@ from headrace._deferred.memory import Blocks
 from headrace._deferred.parts import AnyPart, Derived, Memory, Part, Stacked, values
 from headrace._deferred.tensor import PendingTensor
 
+_Leaf = Part | Stacked
+
 _ALIGNED = 64  # bytes, as torch aligns its own memory
 
 
@@ -52,6 +54,8 @@ class Derivations:
     ) -> None:
         # The parts are kept, too, because a tensor loses them when it gets its values.
         self._pending, self._blocks = [(value, value.parts) for value in pending], blocks
+        # What ``make`` gives the tensors, in order; filled when it is called first.
+        self._order: list[tuple[PendingTensor, tuple[AnyPart, ...], _Leaf | Memory | None]] = []
         self.wanted: list[tuple[Part, torch.Tensor]] = []
         # The memory of each leaf, by `_key`. The tensors' parts refer to all leaves, so no id in a
         # key can be used again.
@@ -66,7 +70,8 @@ class Derivations:
         viewed = {_key(leaf) for leaf in leaves if isinstance(leaf, Stacked)}
         for value, made in pairs:
             if not value.pinned and (not value.stacked or id(value.parts) in viewed):
-                self._memories[_key(value.part)] = made[...]
+                with torch.enable_grad():  # as in ``make``
+                    self._memories[_key(value.part)] = made[...]
         for value in pending:  # a view stays in the memory of its image or its stack
             part = value.part
             seen = part.memory if isinstance(part, Derived) else part
@@ -123,20 +128,47 @@ class Derivations:
 
         If it was interrupted, it is called again.
         """
+        self._order = self._order or self._in_order()
+        with torch.enable_grad():  # torch refuses writes with gradients to views made without
+            for *_, whole in self._order:
+                if whole is not None:
+                    self._memory(whole)  # is filled before others of these are swapped
+            for value, parts, whole in self._order:
+                if isinstance(value, PendingTensor):
+                    made = self._values(value, parts) if whole is None else self._memory(whole)
+                    tensor.replace(value, made)
+
+    def _in_order(self) -> list[tuple[PendingTensor, tuple[AnyPart, ...], _Leaf | Memory | None]]:
+        """The tensors with their parts, and for some of them the memory that they become.
+
+        As in torch, a tensor that has all of a memory is no view, and the others are views of it.
+        These come first, because the memory is swapped with the pending tensor.
+        """
+        views, wholes = [], {}
         for value, parts in self._pending:
-            if not isinstance(value, PendingTensor):
-                continue
             part = value.part
+            whole: _Leaf | Memory | None = None
             if isinstance(part, Derived):
-                made = values(part.views, self._memory(part.memory))
-                # A new tensor object, because it is swapped with the pending one.
-                made = made.pin_memory() if value.pinned else made[...]
-            elif value.pinned or _key(part) not in self._own:
-                made = empty(value, self._blocks)
-                self._fill(made, parts)
+                whole = None if part.views else part.memory
+            elif _key(part) in self._own:
+                whole = part
+            if whole is None or value.pinned or _key(whole) in wholes:
+                views.append((value, parts, None))
             else:
-                made = self._memory(part)[...]
-            tensor.replace(value, made)
+                wholes[_key(whole)] = value, parts, whole
+        return [*views, *wholes.values()]
+
+    def _values(self, value: PendingTensor, parts: tuple[AnyPart, ...]) -> torch.Tensor:
+        """A new tensor object, because it is swapped with the pending one."""
+        part = value.part
+        if isinstance(part, Derived):
+            made = values(part.views, self._memory(part.memory))
+            return made.pin_memory() if value.pinned else made[...]
+        if value.pinned or _key(part) not in self._own:
+            made = empty(value, self._blocks)
+            self._fill(made, parts)
+            return made
+        return self._memory(part)[...]
 
     def _memory(self, known: Part | Stacked | Memory) -> torch.Tensor:
         if isinstance(known, Memory):
@@ -165,7 +197,7 @@ class Derivations:
     def close(self) -> None:
         """Lets go of all memory."""
         self._memories, self._unfinished, self._own = {}, {}, {}
-        self.wanted, self._pending = [], []
+        self.wanted, self._pending, self._order = [], [], []
 
 
 def _key(leaf: Part | Stacked | Derived | Memory) -> int:

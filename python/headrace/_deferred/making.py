@@ -215,7 +215,8 @@ def _places(pending: list[PendingTensor], means: Means) -> tuple[list[_Pair], li
         one = value.parts[0]
         alone = not (value.stacked or value.pinned)
         if alone and id(one) in known:
-            pairs.append((value, known[id(one)][...]))
+            with torch.enable_grad():  # torch refuses writes with gradients to views made without
+                pairs.append((value, known[id(one)][...]))
             continue
         made = empty(value, means.blocks)
         if alone:

@@ -39,7 +39,9 @@ class Blocks:
         block = free.pop() if free else mmap.mmap(-1, count, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         lease = np.frombuffer(block, np.uint8).view(_Lease)
         lease.block, lease.blocks = block, weakref.ref(self)
-        return torch.from_numpy(lease).view(dtype).view(shape)
+        # Not as a view of the bytes: what a program changes in place, or trains on, must be no view
+        # where torch's loader gives none.
+        return torch.from_numpy(lease).view(dtype).view(shape).data
 
     def _last(self, count: int) -> list[mmap.mmap]:
         """The free blocks of a size. The size becomes the latest one.

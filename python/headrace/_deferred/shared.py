@@ -49,6 +49,9 @@ class Shared:
         self._first_values, self._put, self._kind = first_values, put, kind
         self._lock = threading.RLock()
         self.made: dict[int, torch.Tensor] = {}  # memories that some members may have already
+        # Of these memories, the members that have all of one. As in torch these are no views, and
+        # the others are views of them.
+        self._wholes: dict[int, Any] = {}
         # For each memory except the first: the memory that it is made of, and how.
         self._memories: list[tuple[int, Seen]] = []
         self._members: list[tuple[weakref.ref[Any], int, Seen]] = []
@@ -89,14 +92,26 @@ class Shared:
             users = Counter(self._memories[number - 1][0] for number in wanted if number)
             for number, (of, seen) in enumerate(self._memories, 1):
                 if number in wanted:
-                    made[number] = _followed(seen, made[of], {})
+                    made[number] = _followed(seen, self._memory(of), {})
                     users[of] -= 1
                     if not users[of] and of not in kept:
                         del made[of]
             views: dict[int, torch.Tensor] = {}
             for one, memory, seen in alive:
-                self._put(one, _followed(seen, made[memory], views)[...])
-            self.made = {}
+                if seen.before is None:
+                    self._wholes[memory] = one
+                    self._put(one, made[memory])
+                else:
+                    self._put(one, _followed(seen, self._memory(memory), views)[...])
+            self.made, self._wholes = {}, {}
+
+    def _memory(self, number: int) -> torch.Tensor:
+        """The values of a memory, also once a member has all of them."""
+        made = self.made[number]
+        if not is_wrapper(made):
+            return made
+        # What was put into the place of the member has become the member's wrapper.
+        return torch.Tensor.as_subclass(self._wholes[number], torch.Tensor)
 
 
 def _followed(seen: Seen, tensor: torch.Tensor, views: dict[int, torch.Tensor]) -> torch.Tensor:
@@ -115,6 +130,11 @@ def _followed(seen: Seen, tensor: torch.Tensor, views: dict[int, torch.Tensor]) 
     for step in reversed(steps):
         tensor = views[id(step)] = step.making(tensor)
     return tensor
+
+
+def is_wrapper(tensor: torch.Tensor) -> bool:
+    """Whether a tensor has no memory, because it is pending."""
+    return bool(torch._C._dispatch_keys(tensor).has(torch._C.DispatchKey.Python))
 
 
 def whole(tensor: torch.Tensor) -> torch.Tensor:

@@ -17,7 +17,7 @@ from headrace._deferred import asking, operators, recording, stacking, tensorops
 from headrace._deferred import parts as made_of
 from headrace._deferred.chain import Chain, Form
 from headrace._deferred.parts import DTYPES, AnyPart, Derived, OnePart, Part, Stacked, form_of
-from headrace._deferred.shared import Making, Seen, Shared, whole
+from headrace._deferred.shared import Making, Seen, Shared, is_wrapper, whole
 from headrace._deferred.stacking import NO_STORAGE
 from headrace._deferred.values import made_now
 
@@ -316,8 +316,8 @@ def _materialise(value: Any) -> None:
     """Gives the pending tensors in an argument their values, in place."""
     if isinstance(value, PendingTensor):
         # Not in inference mode, even if a model uses it there: it was made before, and may be
-        # trained on.
-        with torch.inference_mode(False):
+        # trained on. And torch refuses writes with gradients to a view that was made without.
+        with torch.inference_mode(False), torch.enable_grad():
             shared = value.__dict__.get("shared")
             if shared is not None and (shared.made or len(shared.alive()) > 1):
                 shared.make()
@@ -353,7 +353,7 @@ def replace(value: PendingTensor, made: torch.Tensor) -> None:
     """
     if not isinstance(value, PendingTensor):
         return
-    if torch._C._dispatch_keys(value).has(torch._C.DispatchKey.Python):  # still a wrapper
+    if is_wrapper(value):
         torch._C._swap_tensor_impl(value, made)
     recording.has_values()
     value.__class__ = value.plain  # type: ignore[assignment]

@@ -1,0 +1,192 @@
+"""Tensors to come that a program trains on: views, leaves and errors of autograd are torch's."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torchvision.transforms.functional as F
+from torch.utils import data
+from torchvision import tv_tensors
+
+import headrace as hr
+from deferred.test_own_code import Opens, paths
+from deferred.test_tensor_ops import WORKERS, compared, opened, same
+
+__all__ = ["paths"]  # a fixture
+
+
+def weight() -> torch.Tensor:
+    return torch.full((1,), 0.5, requires_grad=True)
+
+
+def leaf(x: Any, of: Callable[[Any, Any], Any]) -> Any:
+    """The gradient of what a program makes of a tensor, and of a view that was made before."""
+    view = x[0]
+    x.requires_grad_()
+    of(x, view).sum().backward()
+    return x.grad, view.requires_grad
+
+
+def told(x: Any, *others: Any) -> tuple[Any, ...]:
+    """What autograd says of tensors."""
+    return tuple(
+        (one.requires_grad, one.is_leaf, one._is_view(), one._base is x, type(one.grad_fn).__name__)
+        for one in (x, *others)
+    )
+
+
+def in_place(x: Any, view: Any) -> Any:
+    """Writes what has a gradient to a view; the tensor and its other views have it then, too."""
+    other = x[1]
+    by = weight()
+    view.mul_(by)
+    (x.sum() + other.sum()).backward()
+    return by.grad, told(x, view, other)
+
+
+def without_gradients(x: Any) -> Any:
+    """Views whose values are first asked for where gradients are off."""
+    view, copy = x[0], (x * 2)[1]
+    with torch.no_grad():
+        float(x.sum())
+    by = weight()
+    (view.mul_(by).sum() + copy.add_(by).sum()).backward()
+    return by.grad
+
+
+def inferred(x: Any) -> Any:
+    view = x[0]
+    with torch.inference_mode():
+        float(x.sum())
+    by = weight()
+    view.mul_(by).sum().backward()
+    return by.grad
+
+
+def untouched(x: Any) -> Any:
+    """A write to one tensor between the forward and the backward pass of another one."""
+    other, by = x * 2, weight()
+    loss = (x * by).sum()
+    other.mul_(3)
+    loss.backward()
+    return by.grad, other
+
+
+PROGRAMS: dict[str, Callable[[Any], Any]] = {
+    "a leaf": lambda x: leaf(x, lambda x, view: x * x),
+    "a view from before": lambda x: leaf(x, lambda x, view: x.sum() + view * 3),
+    "a write to a view of a leaf": lambda x: leaf(x, lambda x, view: view.mul_(2)),
+    "a write to a leaf": lambda x: leaf(x, lambda x, view: x.mul_(2)),
+    "a view that is a leaf": lambda x: (
+        (view := x[0]).requires_grad_(),
+        (view * view).sum().backward(),
+        view.grad,
+        told(x, view),
+    )[2:],
+    "by the attribute": lambda x: (
+        setattr(view := x.permute(1, 2, 0), "requires_grad", True),
+        (view * 3).sum().backward(),
+        view.grad,
+    )[2:],
+    "a write to a view": lambda x: in_place(x, x[0]),
+    "a write to a view of a view": lambda x: in_place(x, x[0][2:].T),
+    "a write to a view of a copy": lambda x: in_place(y := x * 2, y[0]),
+    "a view times a weight": lambda x: ((x[0] * weight()).requires_grad, told(x, x[0])),
+    "a weight times a view": lambda x: told(x, weight() * x[0]),
+    "a view assigned to": lambda x: (x[0].__setitem__(0, weight()[0]), told(x))[1:],
+    "detached": lambda x: (told(x, x[0].detach()), told(x, x.data, x[0].data)),
+    "where gradients are off": without_gradients,
+    "in inference": inferred,
+    "a write to another tensor": untouched,
+    "an image of tv_tensors": lambda x: (
+        told(x, image := tv_tensors.Image(x)),
+        image.requires_grad_() is image,
+        told(x, image),
+    ),
+    "a parameter": lambda x: told(torch.nn.Parameter(x), x),
+    "of bytes": lambda x: x.to(torch.uint8)[0].requires_grad_(),
+    "a hook": lambda x: x[0].register_hook(print),
+}
+
+
+def done(program: Callable[[Any], Any], x: Any) -> Any:
+    try:
+        return program(x)
+    except RuntimeError as error:
+        return str(error)
+
+
+@WORKERS
+@pytest.mark.parametrize("what", PROGRAMS)
+def test_a_dataset_that_computes_gradients_has_torchs(
+    paths: list[str], what: str, workers: int
+) -> None:
+    def of(path: str, index: int) -> Any:
+        return done(PROGRAMS[what], F.to_tensor(opened(path)))
+
+    compared(Opens(paths[:2], of), strict=False, batch_size=None, num_workers=workers)
+
+
+def several(path: str, index: int) -> Any:
+    """What shares memory in torch: a tensor, its views, a copy and a view of that."""
+    x = F.to_tensor(opened(path))
+    copy = x * 2
+    return x, x[0], x.permute(1, 2, 0), copy, copy[1]
+
+
+@contextlib.contextmanager
+def batch_of(kind: Any, paths: list[str], gradients: bool, **options: Any) -> Any:
+    loader = kind(Opens(paths[:2], several), **options)
+    with contextlib.closing(loader) if kind is hr.DataLoader else contextlib.nullcontext():
+        with torch.set_grad_enabled(gradients):
+            made = next(iter(loader))
+        yield made
+
+
+@pytest.mark.parametrize("gradients", [True, False])
+@pytest.mark.parametrize("batch_size", [None, 2])
+@pytest.mark.parametrize("what", PROGRAMS)
+def test_a_training_loop_that_computes_gradients_has_torchs(
+    paths: list[str], what: str, batch_size: int | None, gradients: bool
+) -> None:
+    found = []
+    for kind in (hr.DataLoader, data.DataLoader):
+        with batch_of(kind, paths, gradients, batch_size=batch_size) as batch:
+            found.append([done(PROGRAMS[what], one) for one in batch])
+    # torch refuses writes to views that the dataset has made without gradients; ours come later.
+    refused = "in no_grad mode"
+    if not gradients and refused in str(found[1]):
+        assert refused not in str(found[0])
+    else:
+        assert same(*found)
+
+
+WRITES: dict[str, Callable[..., Any]] = {
+    "to all": lambda x, view, turned, copy, part: x,
+    "to a view": lambda x, view, turned, copy, part: view,
+    "to another view": lambda x, view, turned, copy, part: turned,
+    "to a copy": lambda x, view, turned, copy, part: copy,
+    "to a view of a copy": lambda x, view, turned, copy, part: part,
+}
+
+
+@pytest.mark.parametrize("required", [False, True])
+@pytest.mark.parametrize("what", WRITES)
+@pytest.mark.parametrize("batch_size", [None, 2])
+def test_a_write_with_gradients_is_known_to_the_tensors_that_share_memory_in_torch(
+    paths: list[str], what: str, batch_size: int | None, required: bool
+) -> None:
+    found = []
+    for kind in (hr.DataLoader, data.DataLoader):
+        with batch_of(kind, paths, True, batch_size=batch_size) as batch:
+            by = weight()
+            written = WRITES[what](*batch)
+            if required:
+                written.requires_grad_()
+            error = done(lambda one, by=by: told(one.mul_(by)), written)
+            found.append([error, *(told(one) for one in batch), [one.detach() for one in batch]])
+    assert same(*found)
