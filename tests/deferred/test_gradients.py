@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+import torchvision.transforms as tv
 import torchvision.transforms.functional as F
 from torch.utils import data
-from torchvision import tv_tensors
+from torchvision import datasets, tv_tensors
 
 import headrace as hr
 from deferred.test_own_code import Opens, paths
@@ -189,4 +191,33 @@ def test_a_write_with_gradients_is_known_to_the_tensors_that_share_memory_in_tor
                 written.requires_grad_()
             error = done(lambda one, by=by: told(one.mul_(by)), written)
             found.append([error, *(told(one) for one in batch), [one.detach() for one in batch]])
+    assert same(*found)
+
+
+def listed(samples: Any) -> Any:
+    return [image for image, _ in samples], torch.tensor([label for _, label in samples])
+
+
+@pytest.mark.parametrize("gradients", [True, False])
+@pytest.mark.parametrize("collate", [None, listed])
+def test_batches_of_a_folder_are_no_views_of_one_another(
+    paths: list[str], collate: Any, gradients: bool
+) -> None:
+    pipeline = tv.Compose([tv.Resize((20, 20)), tv.ToTensor()])
+    dataset = datasets.ImageFolder(str(Path(paths[0]).parents[1]), pipeline)
+    found = []
+    for kind in (hr.DataLoader, data.DataLoader):
+        loader = kind(dataset, 4, collate_fn=collate)
+        with contextlib.closing(loader) if kind is hr.DataLoader else contextlib.nullcontext():
+            with torch.set_grad_enabled(gradients):
+                images, labels = next(iter(loader))
+            several, by = [*images] if collate else [images], weight()
+            before = told(several[-1])
+            loss = (several[-1] * by).sum()
+            if collate:
+                several[0].mul_(2)
+            labels.add_(1)
+            loss.backward()
+            written = done(lambda one: told(one.mul_(weight())), several[0])
+            found.append([before, by.grad, written, told(several[-1]), labels])
     assert same(*found)

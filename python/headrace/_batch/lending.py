@@ -83,10 +83,10 @@ class _Memory:
 
     def views(self, form: views.Form) -> list[Any]:
         """The parts of a batch of this form, made only once, because three views cost as much as
-        starting a copy."""
+        starting a copy. To autograd they are no views of one another."""
         if self.form is not form:
             self.parts = [
-                self.tensor[at : at + elements * dtype.itemsize].view(dtype).view(shape)
+                self.tensor[at : at + elements * dtype.itemsize].view(dtype).view(shape).data
                 for dtype, shape, elements, at, _ in form.tensors
             ]
             self.form = form
@@ -210,4 +210,4 @@ class Lender:
 
     def _owned(self, part: Any) -> Any:
         memory = self._allocate(part.nbytes)
-        return memory.view(part.dtype).view(part.shape).copy_(part)
+        return memory.view(part.dtype).view(part.shape).data.copy_(part)

@@ -149,7 +149,8 @@ def _over_torch(_: str) -> tuple[Over, Mapping[tuple[int, int], Any]]:
                 found.append(empty(shape, dtype=dtype, device="cpu"))
                 continue
             tensor = frombuffer(buffer, dtype=dtype, count=elements, offset=at).view(shape)
-            found.append(tensor.clone() if own else tensor)
+            # To autograd it is no view, as torch's batches are none.
+            found.append(tensor.clone() if own else tensor.data)
         return found
 
     return over, {kind: getattr(torch, name) for kind, name in KINDS.items()}

@@ -105,7 +105,8 @@ class Engine:
 
     def samples(self, images: torch.Tensor, labels: torch.Tensor) -> list[Any]:
         """A batch as the (image, label) pairs that torchvision's dataset would have returned."""
-        singly = map(wrapper(self.recipe.translation), images)
+        # To autograd they are no views of one another: a write to one does not count for others.
+        singly = map(wrapper(self.recipe.translation), (image.data for image in images))
         return list(zip(singly, labels.tolist(), strict=True))
 
     def trace(self, path: str | None) -> str | None:
