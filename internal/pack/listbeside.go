@@ -197,7 +197,7 @@ func passEmpty(err error) error {
 
 // parquetListsImages is listsImages for Parquet.
 func parquetListsImages(file string) (bool, error) {
-	if scan.HasImages(file) {
+	if scan.HasImages(file, false) {
 		return false, nil
 	}
 	list, err := openParquet(file)

@@ -177,9 +177,10 @@ func openSource(ctx context.Context, c *PackConfig) (source, error) {
 	if remote.IsURL(c.Source) {
 		kind = "" // a list of files is itself a file on disk
 	}
-	// Parquet may be a list of files or a dataset of images; a column of paths or one of bytes shows which.
-	if kind == ".csv" || kind == ".jsonl" || kind == ".ndjson" || kind == ".parquet" && (c.PathColumn != "" || !scan.HasImages(c.Source)) {
-		if options := c.scanOptions(c.Storage); options.Given() {
+	options := c.scanOptions(c.Storage)
+	// Parquet may be a list of files or a dataset of images; its columns and the caller's words show which.
+	if kind == ".csv" || kind == ".jsonl" || kind == ".ndjson" || kind == ".parquet" && (c.PathColumn != "" || !scan.HasImages(c.Source, options.Given())) {
+		if options.Given() {
 			return nil, noListWords(c.Source, options)
 		}
 		return openTable(c)

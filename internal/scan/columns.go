@@ -32,6 +32,7 @@ type cell struct {
 	json   bool            // text that is a JSON value
 	gaps   bool            // a list in which some number is null
 	holds  string          // what the cell holds instead of an image, for an error; "" if the kind says enough
+	why    string          // why a listCell cannot be a field, as "is a pickle"; "" if it is a list
 }
 
 // setUnsigned makes the cell a number; above 2^63 it becomes a float.

@@ -196,7 +196,9 @@ func (p *part) decodeMDS(c *cell, encoding string) error {
 		if encoding == "pkl" && slices.Contains(p.label.names, c.name) {
 			return fmt.Errorf("%w: the label is a pickle, which can run any code when it is read%s", formats.ErrUnsupported, packInstead)
 		}
-		c.holds = "values of the encoding " + strconv.Quote(encoding)
+		if c.holds = "values of the encoding " + strconv.Quote(encoding); encoding == "pkl" {
+			c.why = "is a pickle, which can run any code when it is read"
+		}
 		return p.mdsArray(c, encoding)
 	}
 	if c.length != width {
@@ -233,6 +235,7 @@ func (p *part) decodeWord(c *cell, whole bool) (err error) {
 	}
 	if whole && errors.Is(err, strconv.ErrRange) {
 		c.kind, c.holds = listCell, "whole numbers of more than 64 bits"
+		c.why = "holds " + c.holds
 		return nil
 	}
 	if err != nil && !errors.Is(err, strconv.ErrRange) { // like Python, this makes an infinity of a float that is too large

@@ -291,6 +291,14 @@ func TestAPickleInAnMDSShardIsNeverALabel(t *testing.T) {
 	require.Equal(t, fault.KindUnsupported, fault.KindOf(err))
 }
 
+func TestAPickleIsRefusedAsAFieldByItsName(t *testing.T) {
+	for _, name := range []string{"mds", "litdata/classic"} {
+		_, err := Open("testdata/"+name, Options{Fields: []string{"pickled"}})
+		require.ErrorContains(t, err, `the column "pickled" is a pickle, which can run any code when it is read, and cannot be a field`)
+		require.Equal(t, fault.KindUnsupported, fault.KindOf(err))
+	}
+}
+
 func TestImpossibleOffsetsInAnMDSShardAreErrorsWithRecordAndOffset(t *testing.T) {
 	whole := fixture(t, "mds/shard.00000.mds")
 	first, second := binary.LittleEndian.Uint32(whole[4:]), binary.LittleEndian.Uint32(whole[8:])
@@ -329,7 +337,7 @@ func TestAnMDSColumnWithANumberBeyond64BitsIsNoFieldAndTheRestIsRead(t *testing.
 			require.NotEqual(t, "many", f.Name)
 		}
 		_, err = Open(file, Options{Fields: []string{"many"}})
-		require.ErrorContains(t, err, `the column "many" holds lists, or values of several types`)
+		require.ErrorContains(t, err, `the column "many" holds whole numbers of more than 64 bits, and cannot be a field`)
 		require.Equal(t, fault.KindUnsupported, fault.KindOf(err))
 	}
 }

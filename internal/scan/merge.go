@@ -1,6 +1,7 @@
 package scan
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -106,7 +107,7 @@ func sumColumns(parts []*part) []*column {
 			}
 			sum.seen, sum.images, sum.labels = sum.seen+c.seen, sum.images+c.images, sum.labels+c.labels
 			sum.mixed, sum.gaps, sum.arrays = sum.mixed || c.mixed, sum.gaps || c.gaps, sum.arrays || c.arrays
-			sum.twice = sum.twice || c.twice
+			sum.twice, sum.why = sum.twice || c.twice, cmp.Or(sum.why, c.why)
 			if c.kind == arrayCell {
 				sum.like(c.dtype, c.shape)
 			}
@@ -150,17 +151,17 @@ func chooseColumns(t *catalog.Table, all []*column, parts []*part, o *Options) e
 	t.Source.Image, t.Source.Label = strings.Join(images, ";"), strings.Join(labels, ";")
 	switch {
 	case len(images) == 0 && o.Image != "":
-		return catalog.NewError(fault.KindArgument, where(t.Root, t.Shards), "no sample has a column %q (found %s)", o.Image, columnList(all))
+		return catalog.NewError(fault.KindArgument, where(t.Root, t.Shards), "image: no sample has a column %q (found %s)", o.Image, columnList(all, parts))
 	case len(images) == 0 && len(all) > 0 && !slices.ContainsFunc(all, func(c *column) bool { return !isArchive(c.name) }):
-		return catalog.NewError(fault.KindUnsupported, where(t.Root, t.Shards), archivesInside, columnList(all))
+		return catalog.NewError(fault.KindUnsupported, where(t.Root, t.Shards), archivesInside, columnList(all, parts))
 	case len(images) == 0:
-		return catalog.NewError(fault.KindUnsupported, where(t.Root, t.Shards), "no column is known as the image (found %s); image= names it%s", columnList(all), orInnerTars(t, all, o))
+		return catalog.NewError(fault.KindUnsupported, where(t.Root, t.Shards), "no column is known as the image (found %s); image= names it%s", columnList(all, parts), orInnerTars(t, all, o))
 	case len(labels) == 0 && o.Label != "":
-		return catalog.NewError(fault.KindArgument, where(t.Root, t.Shards), "no sample has a column %q (found %s)", o.Label, columnList(all))
+		return catalog.NewError(fault.KindArgument, where(t.Root, t.Shards), "label: no sample has a column %q (found %s)", o.Label, columnList(all, parts))
 	case len(labels) > 1 && o.Label == "":
-		return catalog.NewError(fault.KindUnsupported, where(t.Root, t.Shards), "several columns may be the label: %s (found %s); label= says which", strings.Join(labels, ", "), columnList(all))
+		return catalog.NewError(fault.KindUnsupported, where(t.Root, t.Shards), "several columns may be the label: %s (found %s); label= says which", strings.Join(labels, ", "), columnList(all, parts))
 	case len(labels) == 0:
-		t.Warnings = append(t.Warnings, fmt.Sprintf("no column is known as the label, so every label is -1 (found %s); label= names one", columnList(all))+orArchives(t, all, parts))
+		t.Warnings = append(t.Warnings, fmt.Sprintf("no column is known as the label, so every label is -1 (found %s); label= names one", columnList(all, parts))+orArchives(t, all, parts))
 	}
 	return nil
 }
@@ -210,19 +211,26 @@ func noteWithoutLabel(t *catalog.Table, parts []*part) {
 	}
 }
 
-// columnList lists a container's columns for an error.
-func columnList(all []*column) string {
+// columnList lists a container's columns for an error, those that were not read as the last.
+func columnList(all []*column, parts []*part) string {
 	// An error is one line, but a table may have a thousand columns.
 	const most = 20
 	var names []string
 	for _, c := range all {
-		if len(names) == most {
-			return fmt.Sprintf("%s and %d more", strings.Join(names, ", "), len(all)-most)
-		}
 		names = append(names, strconv.Quote(c.name))
 	}
-	if names == nil {
+	for _, p := range parts {
+		for _, name := range p.unread {
+			if quoted := strconv.Quote(name); !slices.Contains(names, quoted) {
+				names = append(names, quoted)
+			}
+		}
+	}
+	switch {
+	case names == nil:
 		return "no column"
+	case len(names) > most:
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
 	}
 	return strings.Join(names, ", ")
 }

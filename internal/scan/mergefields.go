@@ -20,7 +20,7 @@ func mergeFields(t *catalog.Table, all []*column, parts []*part, o *Options) err
 	}
 	for _, name := range o.Fields {
 		if !slices.ContainsFunc(all, func(c *column) bool { return c.name == name }) {
-			return catalog.NewError(fault.KindArgument, where(t.Root, t.Shards), "fields: no sample has a column %q (found %s)", name, columnList(all))
+			return catalog.NewError(fault.KindArgument, where(t.Root, t.Shards), "fields: no sample has a column %q (found %s)", name, columnList(all, parts))
 		}
 	}
 	// n is the column's place in Source.Columns as well, because chooseColumns added them in the same order.
@@ -42,6 +42,8 @@ func mergeFields(t *catalog.Table, all []*column, parts []*part, o *Options) err
 				t.Warnings = append(t.Warnings, fmt.Sprintf("the column %q has lists with nulls inside, so it is no field", c.name))
 			case c.mixed && c.arrays && c.labels > 0 && !asked:
 				t.Warnings = append(t.Warnings, fmt.Sprintf("the column %q has vectors and other values, so it is no field, and the labels are those of its numbers alone%s", c.name, packInstead))
+			case asked && c.why != "":
+				return catalog.NewError(fault.KindUnsupported, where(t.Root, t.Shards), "the column %q %s, and cannot be a field%s", c.name, c.why, packInstead)
 			case asked:
 				return catalog.NewError(fault.KindUnsupported, where(t.Root, t.Shards), "the column %q holds lists, or values of several types", c.name)
 			}

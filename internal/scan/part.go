@@ -51,6 +51,7 @@ type part struct {
 	held     int64    // bytes of values that are held in memory
 	gaps     int64    // number of rows that columns lack before their last row
 	fields   []string // fields that were asked for; nil: all
+	unread   []string // columns that nobody asked for, and that were not read
 	warnings []string
 
 	mostBlock int64 // largest size of a block that is decoded here

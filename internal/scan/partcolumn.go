@@ -20,12 +20,13 @@ type column struct {
 	seen int64 // number of samples that have it
 	rows int   // rows up to the last of them
 	// With alternatives, the image may be another column from sample to sample.
-	images int64 // number of samples whose image it is
-	labels int64 // number of samples whose label it is
-	mixed  bool  // some cells are of different kinds
-	gaps   bool  // some lists have a null inside
-	arrays bool  // some cells are arrays
-	twice  bool  // some sample has two cells of this name
+	images int64  // number of samples whose image it is
+	labels int64  // number of samples whose label it is
+	mixed  bool   // some cells are of different kinds
+	gaps   bool   // some lists have a null inside
+	arrays bool   // some cells are arrays
+	twice  bool   // some sample has two cells of this name
+	why    string // why it cannot be a field; "" if its kind says enough
 	dtype  string
 	shape  []int64 // of arrays; nil if their lengths differ
 
@@ -86,6 +87,9 @@ func (p *part) note(row int, c *cell, image bool) error {
 		return fmt.Errorf("%w: columns that lack %d rows together, which takes more memory than the file has bytes", formats.ErrLimit, p.gaps)
 	}
 	col.rows, col.gaps, col.arrays = row+1, col.gaps || c.gaps, col.arrays || c.kind == arrayCell
+	if col.why == "" && c.kind == listCell {
+		col.why = c.why
+	}
 	// This must come as soon as a row lacks the column, because later nothing shows which rows those were.
 	if col.kind == intCell && len(col.ints) < row { // no whole number can mean "missing"
 		col.toFloats()

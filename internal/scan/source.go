@@ -138,7 +138,7 @@ func containersIn(dir string) ([]string, error) {
 		}
 		path := filepath.Join(dir, e.Name())
 		// In Hugging Face's ImageFolder this is a list of the images beside it.
-		if e.Name() == "metadata.parquet" && !HasImages(path) {
+		if e.Name() == "metadata.parquet" && !HasImages(path, false) {
 			continue
 		}
 		// streaming can keep a compressed shard beside its raw file.

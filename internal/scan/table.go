@@ -32,41 +32,64 @@ func scanParquet(p *part) error {
 	if err != nil {
 		return err
 	}
-	return p.readTable(t.Leaves, t.Metadata["huggingface"], t.Next)
+	return p.readTable(t.Leaves, t.Metadata[huggingFaceKey], t.Next)
 }
 
-// HasImages says whether a Parquet file may hold images. Otherwise it is a list of files, which has a column of paths.
+// huggingFaceKey is the name of Hugging Face's metadata in a table's schema (datasets/arrow_writer.py).
+const huggingFaceKey = "huggingface"
+
+// HasImages says whether a Parquet file is a container of images. Otherwise it is a list of files, which has a column of
+// paths. said is true if the caller gave words that only containers have.
 // It reads only the footer. A file that cannot be opened counts as a list; opening the list then gives the error.
-func HasImages(path string) bool {
-	// A column of bytes may hold images. With a column called path the file is a list, whatever else it has.
-	leaves := leavesOf(path)
-	return slices.ContainsFunc(leaves, func(l formats.Leaf) bool { return l.Kind == formats.BytesLeaf }) && !hasLeaf(leaves, "path")
+func HasImages(path string, said bool) bool {
+	leaves, metadata := footerOf(path)
+	if !slices.ContainsFunc(leaves, func(l formats.Leaf) bool { return l.Kind == formats.BytesLeaf }) {
+		return false
+	}
+	// A list may have bytes beside its column path, such as thumbnails, and a container may have paths beside its images.
+	// A column that Dataset takes for the image without a word is one here, too.
+	return said || !hasLeaf(leaves, "path") || knowsImage(leaves, metadata)
+}
+
+// knowsImage is true if a column of bytes is an image by its name or by Hugging Face's metadata.
+func knowsImage(leaves []formats.Leaf, metadata string) bool {
+	p, columns := newPart(nil, 0, &Options{}), tableColumns(leaves)
+	p.features(columns, metadata)
+	for i := range leaves {
+		if leaves[i].Kind == formats.BytesLeaf && slices.Contains(p.image.names, columns[i].name) {
+			return true
+		}
+	}
+	return false
 }
 
 // HasColumn is true if a Parquet file has a flat column of this name. As in HasImages, a file that cannot be opened has
 // none.
-func HasColumn(path, name string) bool { return hasLeaf(leavesOf(path), name) }
+func HasColumn(path, name string) bool {
+	leaves, _ := footerOf(path)
+	return hasLeaf(leaves, name)
+}
 
 func hasLeaf(leaves []formats.Leaf, name string) bool {
 	return slices.ContainsFunc(leaves, func(l formats.Leaf) bool { return len(l.Path) == 1 && l.Path[0] == name })
 }
 
-// leavesOf returns the columns of a Parquet file by its footer; none if it cannot be opened.
-func leavesOf(path string) []formats.Leaf {
+// footerOf returns the columns of a Parquet file and Hugging Face's metadata; none if it cannot be opened.
+func footerOf(path string) (leaves []formats.Leaf, metadata string) {
 	f, err := mmap.OpenRegular(path)
 	if err != nil {
-		return nil
+		return nil, ""
 	}
 	defer f.Close()
 	info, err := f.Stat()
 	if err != nil {
-		return nil
+		return nil, ""
 	}
 	t, err := formats.NewParquet(f, info.Size(), blocks.MostBytes)
 	if err != nil {
-		return nil
+		return nil, ""
 	}
-	return t.Leaves
+	return t.Leaves, t.Metadata[huggingFaceKey]
 }
 
 // tableColumn is the use of a leaf of a table.
@@ -94,7 +117,9 @@ func (p *part) readTable(leaves []formats.Leaf, metadata string, next func([]for
 		if leaves[i].Kind == formats.ArrayLeaf && !p.wantsVector(columns[i].name) {
 			leaves[i].Kind, leaves[i].Type = formats.RefusedLeaf, formats.ListType
 		}
-		leaves[i].Skip = columns[i].passed || !p.needs(&columns[i])
+		if leaves[i].Skip = columns[i].passed || !p.needs(&columns[i]); leaves[i].Skip && !columns[i].passed {
+			p.unread = append(p.unread, columns[i].name)
+		}
 		// Labels and paths are used now; of all other bytes and texts only the places are kept.
 		leaves[i].Want = columns[i].inner || slices.Contains(p.label.names, columns[i].name)
 	}
@@ -277,7 +302,9 @@ func tableCell(name string, leaf *formats.Leaf, v *formats.Value) cell {
 	case formats.FloatLeaf:
 		c.kind = floatCell
 	case formats.RefusedLeaf:
-		c.kind = listCell
+		if c.kind = listCell; leaf.Type != formats.ListType {
+			c.why = "is " + leaf.Type
+		}
 	}
 	return c
 }

@@ -7,6 +7,7 @@ import (
 	"hash/crc32"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -190,6 +191,21 @@ func TestAnImpossibleChoiceOfImageOrLabelIsAnErrorThatNamesTheColumns(t *testing
 		require.ErrorContains(t, err, want)
 		require.ErrorContains(t, err, dir)
 		require.NotEqual(t, fault.KindInternal, fault.KindOf(err))
+	}
+}
+
+func TestAWrongNameIsAnErrorThatSaysTheWordAndListsColumnsThatNobodyAskedFor(t *testing.T) {
+	for want, o := range map[string]Options{
+		"image: ":  {Image: "nope", Fields: []string{}},
+		"label: ":  {Label: "nope", Fields: []string{}},
+		"fields: ": {Fields: []string{"nope"}},
+	} {
+		_, err := Open("testdata/photos.parquet", o)
+		require.ErrorContains(t, err, want+`no sample has a column "nope" (found `)
+		for _, name := range []string{"photo", "kind", "list", "nested.depth"} {
+			require.ErrorContains(t, err, strconv.Quote(name))
+		}
+		require.Equal(t, fault.KindArgument, fault.KindOf(err))
 	}
 }
 
