@@ -170,6 +170,15 @@ func (f *folder) classes() []string       { return f.list.ClassNames() }
 func (f *folder) fields() []catalog.Field { return nil }
 func (f *folder) close()                  {}
 
+// isList says whether a Parquet file is a list of files and not a dataset of images. Its columns show which, unless the
+// caller gave words that only lists or only containers have.
+func (c *PackConfig) isList(container bool) bool {
+	if c.PathColumn != "" || c.LabelColumn != "" && !container && scan.HasColumn(c.Source, usualPath) {
+		return true
+	}
+	return !scan.HasImages(c.Source, container)
+}
+
 // openSource distinguishes manifests, folders and containers.
 // It looks at the extension first, because listed files need not be images, and a table may hold images.
 func openSource(ctx context.Context, c *PackConfig) (source, error) {
@@ -178,8 +187,7 @@ func openSource(ctx context.Context, c *PackConfig) (source, error) {
 		kind = "" // a list of files is itself a file on disk
 	}
 	options := c.scanOptions(c.Storage)
-	// Parquet may be a list of files or a dataset of images; its columns and the caller's words show which.
-	if kind == ".csv" || kind == ".jsonl" || kind == ".ndjson" || kind == ".parquet" && (c.PathColumn != "" || !scan.HasImages(c.Source, options.Given())) {
+	if kind == ".csv" || kind == ".jsonl" || kind == ".ndjson" || kind == ".parquet" && c.isList(options.Given()) {
 		if options.Given() {
 			return nil, noListWords(c.Source, options)
 		}

@@ -300,6 +300,34 @@ def test_a_parquet_list_of_files_is_packed_as_a_list(tmp_path: Path) -> None:
         assert (dataset.read(0), dataset[0].label) == (image(0), 3)
 
 
+@pytest.mark.parametrize("words", [{"path_column": "path"}, {"label_column": "label"}])
+def test_a_parquet_list_that_is_said_to_be_one_is_packed_as_one_whatever_else_it_has(
+    tmp_path: Path, words: dict[str, Any]
+) -> None:
+    (tmp_path / "0.jpg").write_bytes(image(0))
+    table = tables.pa.table({"path": ["0.jpg"], "label": [3], "image": [b"?"]})
+    tables.pq.write_table(table, tmp_path / "list.parquet")
+    hr.pack(tmp_path / "list.parquet", tmp_path / "packed.hr", **words)
+    with hr.Dataset(tmp_path / "packed.hr") as dataset:
+        assert (dataset.read(0), dataset[0].label) == (image(0), 3)
+
+
+@pytest.mark.parametrize(("name", "words"), [("image", {}), ("photo", {"image": "photo"})])
+def test_a_parquet_file_of_images_and_their_paths_is_packed_as_the_container_that_it_is(
+    tmp_path: Path, name: str, words: dict[str, Any]
+) -> None:
+    columns = {name: [image(i) for i in range(3)], "label": [0, 1, 2], "path": ["a", "b", "c"]}
+    tables.pq.write_table(tables.pa.table(columns), tmp_path / "train.parquet")
+    for make in (hr.pack, hr.index):
+        made = tmp_path / f"{make.__name__}.hr"
+        make(tmp_path / "train.parquet", made, **words)
+        with hr.Dataset(made) as dataset:
+            assert [bytes(dataset.read(i)) for i in range(3)] == columns[name]
+            assert [(s.label, s.fields) for s in dataset] == [
+                (i, {"path_": path}) for i, path in enumerate("abc")
+            ]
+
+
 def test_a_pickled_scanned_dataset_keeps_its_arguments(shards: Path) -> None:
     with hr.Dataset(f"{shards}/*.tar", fields=[], classes=list("abcde")) as dataset:
         again = pickle.loads(pickle.dumps(dataset))
