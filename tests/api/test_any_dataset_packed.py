@@ -132,7 +132,12 @@ def test_columns_are_named_as_for_containers(tmp_path: Path) -> None:
         ([None, -1], [-1, -1], [], None),
         (["dog", "cat"], [1, 0], ["cat", "dog"], None),
         (["dog", 7], [1, 0], ["7", "dog"], None),
+        ([2.0, np.nan], [2, -1], [], None),
+        ([np.nan, torch.tensor(1.0)], [-1, 1], [], None),
+        (["dog", 7.0], [1, 0], ["7", "dog"], None),
         ([0.5, 1], [-1, -1], [], [0.5, 1.0]),
+        ([0.0, 0.5], [-1, -1], [], [0.0, 0.5]),
+        ([torch.tensor(1.0), 0.5], [-1, -1], [], [1.0, 0.5]),
         ([np.array([0.5, 1.0]), np.array([2.0, 3.0])], [-1, -1], [], [[0.5, 1.0], [2.0, 3.0]]),
     ],
 )

@@ -41,7 +41,7 @@ class Taken(NamedTuple):
 
     Attributes:
         image: a file: the item's own, or its pixels as PPM or PNG.
-        label: a whole number, a text, a field (a float or an array), or None.
+        label: a whole number, a float, a text, an array, or None.
     """
 
     image: bytes
@@ -167,7 +167,7 @@ def _array(value: Any) -> NDArray[Any]:
 
 
 def _label(value: Any) -> Any:
-    """A label as an int, a text, a field or None: a number stays, a whole float becomes an int."""
+    """A label as an int, a float, a text, an array or None."""
     if value is None or isinstance(value, str):
         return value or None
     if isinstance(value, bytes):
@@ -179,8 +179,7 @@ def _label(value: Any) -> Any:
     if found.dtype.kind not in "biuf":
         raise arguments.refuse_type("label", value, "a class number, or its name,")
     if found.ndim == 0:
-        number = float(found)
-        return int(number) if number.is_integer() else number
+        return float(found) if found.dtype.kind == "f" else int(found)
     return found
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
@@ -77,25 +78,41 @@ def _add(writer: Any, index: int, one: Taken) -> None:
         raise type(failure)(f"source[{index}]: {failure.reason}") from None
 
 
+def _is_measured(label: Any) -> bool:
+    """Whether a label can only be a measured value; NaN is no label, as in containers."""
+    if isinstance(label, float):
+        return not label.is_integer() and not math.isnan(label)
+    return isinstance(label, np.ndarray)
+
+
+def _class_of(label: Any) -> Any:
+    """The label with whole floats as ints, and NaN as none."""
+    if not isinstance(label, float) or _is_measured(label):
+        return label
+    return None if math.isnan(label) else int(label)
+
+
 class _Labels:
     """The meaning of labels: the first one tells whether they are numbers, texts or measured
-    values.
+    values. If it is a whole float, all of them do.
 
     Attributes:
         classes: their names in the order of their numbers, or None.
     """
 
     def __init__(self, samples: Samples, first: Any) -> None:
-        self._measured = isinstance(first, float | np.ndarray)
+        self._measured = _is_measured(first)
         self.classes = None if samples.classes is None else list(samples.classes)
         self._texts = isinstance(first, str) and self.classes is None
+        # What labels are has to be known before the first sample is written: all names of classes,
+        # because labels are numbers in the shards, and whether 0.0 is a class or measured.
         if self._texts:
-            # Labels are numbers in the shards, so all names have to be known before the first
-            # sample is written.
             with closing(samples.read(False)) as all_of_them:
-                self.classes = sorted(
-                    {str(one.label) for one in all_of_them if one.label is not None}
-                )
+                found = (_class_of(one.label) for one in all_of_them)
+                self.classes = sorted({str(label) for label in found if label is not None})
+        elif isinstance(first, float) and not self._measured and self.classes is None:
+            with closing(samples.read(False)) as all_of_them:
+                self._measured = any(_is_measured(one.label) for one in all_of_them)
 
     def settled(self, index: int, one: Taken) -> Taken:
         """Returns the sample with its label as the writer takes it."""
@@ -105,11 +122,12 @@ class _Labels:
             if isinstance(value, int):
                 value = float(value)
             return one._replace(label=None, fields={**one.fields, LABEL_FIELD: value})
-        if isinstance(label, float | np.ndarray):
+        if _is_measured(label):
             raise ArgumentError(
                 f"source[{index}]: label={arguments.shown(label)}: those before it are "
                 "classes, and this is none; fields= keeps such values"
             )
+        label = _class_of(label)
         if self._texts and isinstance(label, int):
             label = str(label)
         return one._replace(label=None if label == -1 else label)
