@@ -138,7 +138,8 @@ func (d *Dataset) checkHeld(i int64, name string, value any) error {
 		return nil
 	}
 	path, _ := d.Path(i)
-	return &Error{Kind: fault.KindBadFile, File: path, Record: i, Offset: -1, Text: text}
+	key, _ := d.Key(i) // a held value has no place of its own in the file
+	return &Error{Kind: fault.KindBadFile, File: path, Record: i, Key: key, Offset: -1, Text: text}
 }
 
 // readLocated reads a value from its container.

@@ -241,21 +241,27 @@ func ReadAll(t testing.TB, d *catalog.Dataset) {
 	defer s.Close()
 	var buffer mmap.Buffer
 	defer buffer.Free()
-	check := func(err error) {
-		if err != nil {
-			require.NotEqual(t, fault.KindInternal, fault.KindOf(err), err)
+	check := func(i int64, err error) {
+		if err == nil {
+			return
 		}
+		require.NotEqual(t, fault.KindInternal, fault.KindOf(err), err)
+		var e *catalog.Error
+		require.ErrorAs(t, err, &e)
+		require.NotEmpty(t, e.File, err)
+		require.Equal(t, i, e.Record, err)
+		require.True(t, e.Offset >= 0 || e.Key != "", err)
 	}
 	for i := range d.Len() {
 		at, err := d.Sample(i)
 		require.NoError(t, err)
 		_, err = s.Read(at, &buffer)
-		check(err)
+		check(i, err)
 		_, err = d.Key(i)
 		require.NoError(t, err)
 		for _, f := range d.Fields() {
 			_, err := d.FieldValue(i, f.Name)
-			check(err)
+			check(i, err)
 		}
 	}
 }
