@@ -258,6 +258,59 @@ def test_files_that_are_replaced_with_their_size_and_time_kept_give_their_own_pi
         assert size(cache) == learned, "what was learned anew is used"
 
 
+class Tolerant(Opened):
+    """A part of each file, which is black where the file cannot be read."""
+
+    def __getitem__(self, index: int) -> Any:
+        draw = random.Random(index)
+        box = (draw.randrange(100), draw.randrange(60), 40, 60)
+        try:
+            path = self.paths[index]
+            source: Any = io.BytesIO(path.read_bytes()) if self.as_bytes else path
+            image = Image.open(source).convert("RGB")
+            return tv.functional.pil_to_tensor(tv.functional.crop(image, *box)), index
+        except OSError:
+            return torch.zeros(3, *box[2:], dtype=torch.uint8), index
+
+
+@pytest.mark.parametrize("as_bytes", [False, True], ids=["by path", "as bytes"])
+def test_a_file_that_is_damaged_with_its_size_and_time_kept_is_what_it_is_without_a_cache(
+    folder: Path, cache: Path, tmp_path: Path, as_bytes: bool
+) -> None:
+    root = tmp_path / "damaged"
+    shutil.copytree(folder, root)
+    dataset, draw = Tolerant(root, as_bytes), random.Random(9)
+    whole = [path.read_bytes() for path in dataset.paths]
+
+    def damaged(content: bytes) -> bytes:
+        """Cut, with an early end, or with other bits, anywhere behind the headers."""
+        at, kind = draw.randrange(700, len(content) - 2), draw.randrange(3)
+        other = [
+            bytes(len(content) - at),
+            b"\xff\xd9",
+            bytes([content[at] ^ 1 << draw.randrange(8)]),
+        ]
+        return content[:at] + other[kind] + content[at + len(other[kind]) :]
+
+    def outcome(contents: list[bytes]) -> str:
+        """Each file is written in place, and read with what was learned of all before it."""
+        for path, content in zip(dataset.paths, contents, strict=True):
+            with path.open("r+b") as file:
+                file.write(content)
+            os.utime(path, (1e9, 1e9))
+        with switched_off():
+            expected = epochs_hash(dataset, 1, native=False)
+        for _ in range(2):  # while it is learned, and with what was learned
+            assert epochs_hash(dataset, 1, native=False) == expected
+        return expected
+
+    sound = outcome(whole)
+    assert size(cache) > 100 * COUNT
+    for _ in range(3):
+        assert outcome([damaged(content) for content in whole]) != sound
+    assert outcome(whole) == sound
+
+
 def test_four_processes_at_once_give_the_same_pixels(
     folder: Path, cache: Path, forked: forking.Parent
 ) -> None:
