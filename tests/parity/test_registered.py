@@ -64,6 +64,7 @@ def registered() -> Iterator[None]:
     hr.register(Preset, None)
 
 
+END = v1.ToTensor()
 EVALUATION = (v1.Resize(48), v1.CenterCrop(40), v1.ToTensor(), v1.Normalize(MEAN, STD))
 PIPELINES: dict[str, Callable[[], Any]] = {
     "registered": lambda: Preset(*EVALUATION),
@@ -73,6 +74,17 @@ PIPELINES: dict[str, Callable[[], Any]] = {
     "in a Sequential": lambda: v1.Compose([Spoken(Spoken(*EVALUATION[:1])), *EVALUATION[1:]]),
     "in a group": lambda: v1.Compose(
         [v1.CenterCrop(30), v1.RandomApply([Solarized()], 1.0), v1.ToTensor()]
+    ),
+    "deep in Composes": lambda: v1.Compose(
+        [v1.CenterCrop(30), v1.Compose([v1.Compose([Solarized(), v1.Compose([Solarized()])])]), END]
+    ),
+    "in a Compose in a group": lambda: v1.Compose(
+        [v1.CenterCrop(30), v1.RandomApply([v1.Compose([Solarized()])], 1.0), END]
+    ),
+    "in a choice": lambda: v1.Compose([v1.CenterCrop(30), v1.RandomChoice([Solarized()] * 2), END]),
+    "in an order": lambda: v1.Compose([v1.CenterCrop(30), v1.RandomOrder([Solarized()]), END]),
+    "in v2's Compose and group": lambda: v2.Compose(
+        [v2.CenterCrop(30), v2.Compose([v2.RandomApply([Solarized()], 1.0)]), v2.ToImage()]
     ),
     "as Headrace's": lambda: v1.Compose([v1.CenterCrop(30), Solarized(), v1.ToTensor()]),
     "two of one object": lambda: v1.Compose([v1.CenterCrop(9), *[Solarized()] * 2, v1.ToTensor()]),
