@@ -169,7 +169,7 @@ def test_detection_and_segmentation_presets_are_native_and_equal_torchvisions(
 
 @WORKERS
 @pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("name", ["detection multiscale", "detection large-scale jitter"])
+@pytest.mark.parametrize("name", [name for name in PRESETS if name.startswith("detection")])
 def test_detection_presets_are_native_and_equal_torchvisions_for_keypoints(
     paths: list[Path], name: str, backend: str, workers: int
 ) -> None:
