@@ -88,10 +88,10 @@ test: ## before every push: linters, Go and C tests, wheel, whole-system tests
 	@$(MAKE) --no-print-directory unit
 	@$(MAKE) --no-print-directory pytest
 
-test-slow: race install stores ## what `make test` leaves out: the race detector, whole-system tests marked slow, all of what is drawn
+test-slow: race install stores ## what `make test` leaves out: the race detector, whole-system tests marked slow, all random cases instead of a sample
 	$(ENV) HEADRACE_CASES=all $(TEST_PYTHON) -m pytest $(TESTS) $(PYTEST_OPTIONS) -m "slow or some_cases" $(PYTEST_ARGS)
 
-test-frameworks: install ## trains with PyTorch, timm, Lightning, Accelerate, Transformers, torchdata, JAX, TensorFlow; programs' datasets with older Pillows, and with every deferral made at once, too
+test-frameworks: install ## trains with PyTorch, timm, Lightning, Accelerate, Transformers, torchdata, JAX, TensorFlow; programs' datasets with older Pillows, too, and with every recorded image made at once
 	$(ENV) tools/frameworks.sh
 	$(ENV) tools/pillows.sh
 	$(ENV) HEADRACE_AT_ONCE=1 $(TEST_PYTHON) -m pytest tests/deferred --timeout 300 -q \
