@@ -10,6 +10,9 @@ import (
 func TestTheCachesDirectoryComesFromTheEnvironment(t *testing.T) {
 	for _, c := range []struct{ variable, xdg, home, want string }{
 		{"off", "/xdg", "/home/me", ""},
+		{"OFF", "/xdg", "/home/me", ""},
+		{"0", "/xdg", "/home/me", ""},
+		{"False", "/xdg", "/home/me", ""},
 		{"/own", "/xdg", "/home/me", "/own"},
 		{"", "/xdg", "/home/me", "/xdg/headrace"},
 		{"", "relative", "/home/me", "/home/me/.cache/headrace"},
