@@ -97,24 +97,33 @@ static bool inside_handler(const ucontext_t *interrupted) {
   return at - (uintptr_t)stack.ss_sp < stack.ss_size;
 }
 
-static bool watching(void) {
-  hr_watch *watch = atomic_load(&watches);
-  while (watch && atomic_load(&watch->start) == 0) watch = watch->next;
-  return watch;
+/* The address of the last access of this thread that failed, 0 if it is not known: the kernel keeps
+ * it, and a signal that is raised carries it, too (set_signal_archinfo in arch/x86/mm/fault.c,
+ * set_thread_esr in arch/arm64/mm/fault.c). */
+static uintptr_t last_fault(const ucontext_t *interrupted) {
+#if defined(__x86_64__)
+  return (uintptr_t)interrupted->uc_mcontext.gregs[REG_CR2];
+#elif defined(__aarch64__)
+  return (uintptr_t)interrupted->uc_mcontext.fault_address;
+#else
+  (void)interrupted;
+  return 0;
+#endif
 }
 
 /* A handler was put on top of ours between arming and the access, and the access failed. Python's
  * faulthandler then restores our handler and raises the signal, from inside itself
- * (faulthandler_fatal_error in Modules/faulthandler.c). Here the address is not known any more, but
- * the access is repeated as soon as that handler returns, and then this one is asked first. */
-static bool is_raised_by_handler(const siginfo_t *info, const void *context) {
-  return info->si_code == SI_TKILL && info->si_pid == getpid() && watching() &&
-         inside_handler(context);
+ * (faulthandler_fatal_error in Modules/faulthandler.c). The access is repeated when that handler
+ * returns. It raises a signal that somebody sent in the same way. Then no access failed in a
+ * watched mapping, and the signal is handed on. */
+static bool is_mended_for_handler(const siginfo_t *info, const ucontext_t *interrupted) {
+  return info->si_code == SI_TKILL && info->si_pid == getpid() && inside_handler(interrupted) &&
+         mend(last_fault(interrupted));
 }
 
 static void on_signal(int signal, siginfo_t *info, void *context) {
   int before = errno;
-  if (!is_raised_by_handler(info, context) &&
+  if (!is_mended_for_handler(info, context) &&
       (info->si_code != BUS_ADRERR || !mend((uintptr_t)info->si_addr))) {
     hand_on(signal, info, context);
   }

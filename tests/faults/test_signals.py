@@ -229,6 +229,25 @@ def test_a_lost_page_of_an_index_is_survived_below_a_handler_that_came_since_the
     assert err.count("Fatal Python error: Bus error") == 1
 
 
+def test_a_bus_error_that_somebody_sends_ends_the_process_below_a_new_handler(
+    folder: Path, tmp_path: Path
+) -> None:
+    """faulthandler's handler raises it again, as it does a lost page's; no access repeats it."""
+    packed = tmp_path / "sent.hr"
+    hr.pack(folder, packed)
+    code = EPOCHS + (
+        "    dataset = hr.Dataset(sys.argv[1])\n"
+        "    faulthandler.enable()\n"
+        "    os.kill(os.getpid(), signal.SIGBUS)\n"
+        "    time.sleep(1)\n"
+        "    print('behind')\n"
+    )
+    process = processes.start(code, packed)
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out) == (-signal.SIGBUS, ""), err
+    assert err.count("Fatal Python error: Bus error") == 1
+
+
 @pytest.mark.parametrize("when", ["before", "after", "never", "disabled"])
 def test_a_bus_error_of_the_program_itself_ends_it_as_without_a_loader(
     folder: Path, tmp_path: Path, when: str
