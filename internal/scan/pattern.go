@@ -26,7 +26,7 @@ func expand(source string) (files []string, named bool, err error) {
 		if said := remote.Mistaken(source); said != "" {
 			return nil, false, catalog.NewError(fault.KindArgument, "", "%s", said)
 		}
-		if parts := strings.Split(source, joint); len(parts) > 1 {
+		if parts := strings.Split(source, joint); len(parts) > 1 && !slices.Contains(parts, "") && !begins(source) {
 			return expandEach(parts)
 		}
 	}
@@ -62,7 +62,18 @@ func expand(source string) (files []string, named bool, err error) {
 // joint is between several sources in one text, as WebDataset writes them (webdataset 1.0, shardlists.py, expand_urls).
 const joint = "::"
 
-// expandEach is expand for several sources.
+// begins is true if the text before a pattern's first brace or wildcard has a joint, and some file's name begins with
+// that text. Then the joint belongs to the names, as in /data/a::b/*.tar.
+func begins(pattern string) bool {
+	at := strings.IndexAny(pattern, "{*?[")
+	if at < 0 || !strings.Contains(pattern[:at], joint) {
+		return false
+	}
+	found, _ := filepath.Glob(pattern[:at] + "*")
+	return len(found) > 0
+}
+
+// expandEach is expand for several sources, of which each may be a folder.
 func expandEach(sources []string) (files []string, named bool, err error) {
 	named = true
 	for _, source := range sources {
@@ -70,6 +81,9 @@ func expandEach(sources []string) (files []string, named bool, err error) {
 			return nil, false, mixedSources(source)
 		}
 		found, all, err := expand(source)
+		if err == nil && all && len(found) == 1 {
+			found, all, err = oneOfSeveral(found[0])
+		}
 		if err != nil {
 			return nil, false, err
 		}

@@ -24,6 +24,9 @@ func Open(source string, o Options) (*catalog.Dataset, error) {
 		return nil, err
 	}
 	if remote.IsURL(source) {
+		if addresses := apart(source); len(addresses) > 1 {
+			return nil, severalAway(addresses, addresses[0])
+		}
 		return openURL(source, o)
 	}
 	info, err := os.Stat(source)

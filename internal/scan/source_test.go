@@ -222,6 +222,8 @@ func TestSourcesJoinedAsWebDatasetJoinsThemAreAList(t *testing.T) {
 	}
 	_, err := Open(dir+"/1.tar::"+dir+"/none.tar", Options{})
 	require.ErrorContains(t, err, dir+"/none.tar: cannot open it")
+	_, err = Open(dir+"/1.tar::", Options{})
+	require.ErrorContains(t, err, dir+"/1.tar::: cannot open it")
 	_, err = Open(dir+"/1.tar::s3://bucket/2.tar", Options{})
 	require.ErrorContains(t, err, "containers in files and in a store of objects are not one dataset")
 	for source, want := range map[string][]string{
