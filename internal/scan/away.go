@@ -2,7 +2,6 @@ package scan
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -102,11 +101,11 @@ func OpenAway(ctx context.Context, sources []string, o Options) (*catalog.Datase
 	// has to be a container; otherwise there is an error below.
 	if !named && !found.saved { // the files come from a folder or pattern
 		opened := slices.Clone(files) // files is filtered in place
-		if files, kinds = a.containers(files, kinds, found.of); len(files) == 0 && len(found.folders) > 0 {
+		if files, kinds = a.containers(files, kinds, found.fixed); len(files) == 0 && len(found.folders) > 0 {
 			return openSplitAway(ctx, found.below, found.folders, o)
 		}
-		if missed := without(files, opened, found.of); len(files) == 0 || missed != "" {
-			return nil, noContainerAway(ctx, cmp.Or(missed, sources[0]), o.Storage)
+		if missed := without(files, opened, found.each); len(files) == 0 || missed >= 0 {
+			return nil, noContainerAway(ctx, sources[max(missed, 0)], o.Storage)
 		}
 		if o.Split == "" { // files that were ignored are no splits
 			_, wrong = chooseSplit(source, files, named, &o)
@@ -255,13 +254,10 @@ func (a *awayFiles) look(ctx context.Context, i int, file string) (found kind, e
 	return kindOfBytes(object.URL(), head, r, object.Size()), r.failed
 }
 
-// containers drops the files that are no containers, if the files come from a folder or pattern. of has the source of
-// each file if there are several, and "" for one that was named, which stays.
-func (a *awayFiles) containers(files []string, kinds []kind, of map[string]string) ([]string, []kind) {
-	isContainer := func(i int) bool {
-		source, known := of[files[i]]
-		return kinds[i].name != "" && !kinds[i].beside || known && source == ""
-	}
+// containers drops the files that are no containers, if the files come from a folder or pattern. Those in
+// fixed stay.
+func (a *awayFiles) containers(files []string, kinds []kind, fixed map[string]bool) ([]string, []kind) {
+	isContainer := func(i int) bool { return kinds[i].name != "" && !kinds[i].beside || fixed[files[i]] }
 	var found []string
 	for i, file := range files {
 		if isContainer(i) && !kinds[i].blank {
@@ -282,21 +278,23 @@ func (a *awayFiles) containers(files []string, kinds []kind, of map[string]strin
 	return files[:n], kinds[:n]
 }
 
-// without returns the first source of several of which files were opened, but no container is left.
-func without(left, opened []string, of map[string]string) string {
+// without returns which of several sources is the first of which files were opened, but no container is left; -1 if
+// there is none. Sources may overlap.
+func without(left, opened []string, each [][]string) int {
 	if slices.Equal(left, opened) {
-		return ""
+		return -1
 	}
-	has := make(map[string]bool)
-	for _, file := range left {
-		has[of[file]] = true
-	}
+	was, is := make(map[string]bool), make(map[string]bool)
 	for _, file := range opened {
-		if !has[of[file]] {
-			return of[file]
-		}
+		was[file] = true
 	}
-	return ""
+	for _, file := range left {
+		is[file] = true
+	}
+	return slices.IndexFunc(each, func(files []string) bool {
+		return slices.ContainsFunc(files, func(file string) bool { return was[file] }) &&
+			!slices.ContainsFunc(files, func(file string) bool { return is[file] })
+	})
 }
 
 // reading is an object as an io.ReaderAt, with the error of a failed read.

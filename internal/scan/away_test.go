@@ -13,6 +13,9 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/headrace/headrace/internal/catalog"
+	"github.com/headrace/headrace/internal/remote"
 )
 
 func TestTheFragmentOfAnAddressIsNeitherSentNorInTheContainersName(t *testing.T) {
@@ -38,7 +41,7 @@ func TestTheFragmentOfAnAddressIsNeitherSentNorInTheContainersName(t *testing.T)
 
 // hubOf answers as Hugging Face's hub for the dataset org/pets: with these files of each revision. A revision's commit
 // is its number.
-func hubOf(t *testing.T, revisions map[string]map[string][]byte) {
+func hubOf(t *testing.T, revisions map[string]map[string][]byte) catalog.Options {
 	var mu sync.Mutex
 	commits := map[string]map[string][]byte{}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -72,16 +75,15 @@ func hubOf(t *testing.T, revisions map[string]map[string][]byte) {
 		w.WriteHeader(http.StatusNotFound)
 	}))
 	t.Cleanup(server.Close)
-	t.Setenv("HF_ENDPOINT", server.URL)
-	t.Setenv("HF_TOKEN", "none")
+	return catalog.Options{Storage: remote.Storage{Endpoint: server.URL, Anonymous: true}}
 }
 
 func TestTheErrorOfADatasetThatTheHubHasOnlyConvertedHasTheAddressesToGive(t *testing.T) {
 	main := map[string][]byte{"README.md": []byte("Pets."), "pets.py": []byte("import datasets")}
 	revisions := map[string]map[string][]byte{"main": main}
-	hubOf(t, revisions)
+	stored := hubOf(t, revisions)
 	for _, source := range []string{"hf://datasets/org/pets", "hf://datasets/org/pets/", "hf://datasets/org/pets/*.tar"} {
-		_, err := OpenAway(t.Context(), []string{source}, Options{})
+		_, err := OpenAway(t.Context(), []string{source}, Options{Options: stored})
 		require.Error(t, err, source)
 		require.NotContains(t, err.Error(), "Parquet", source)
 	}
@@ -89,17 +91,17 @@ func TestTheErrorOfADatasetThatTheHubHasOnlyConvertedHasTheAddressesToGive(t *te
 	revisions["refs/convert/parquet"] = map[string][]byte{"default/test/0000.parquet": data, "default/train/0000.parquet": data}
 	given := "hf://datasets/org/pets@refs/convert/parquet/default/"
 	for _, source := range []string{"hf://datasets/org/pets", "hf://datasets/org/pets/", "hf://datasets/org/pets/*.tar"} {
-		_, err := OpenAway(t.Context(), []string{source}, Options{})
+		_, err := OpenAway(t.Context(), []string{source}, Options{Options: stored})
 		require.ErrorContains(t, err, `; what the hub converted to Parquet is below ["`+given+`test/" "`+given+`train/"]`, source)
 	}
 	want := contents(t, open(t, "testdata/photos.parquet", Options{}))
 	for _, source := range []string{given + "train/", "hf://datasets/org/pets@~parquet/default/train/0000.parquet"} {
-		d, err := OpenAway(t.Context(), []string{source}, Options{})
+		d, err := OpenAway(t.Context(), []string{source}, Options{Options: stored})
 		require.NoError(t, err, source)
 		t.Cleanup(d.Release)
 		require.Equal(t, want, contents(t, d), source)
 	}
-	d, err := OpenAway(t.Context(), []string{given}, Options{Split: "train"})
+	d, err := OpenAway(t.Context(), []string{given}, Options{Split: "train", Options: stored})
 	require.NoError(t, err)
 	d.Release()
 }
@@ -189,4 +191,29 @@ func TestABracketInAnAddressOfAWebServerIsNoPattern(t *testing.T) {
 	}
 	_, err = OpenAway(t.Context(), []string{server.URL + "/data/*.tar"}, Options{})
 	require.ErrorContains(t, err, "a server of plain HTTP has no lists; files there are named, with braces as in {000..146} or in a list")
+}
+
+func TestSourcesInAStoreMayOverlapInAnyOrder(t *testing.T) {
+	tars := fixture(t, "webdataset.tar")
+	stored := hubOf(t, map[string]map[string][]byte{"main": {"a/1.tar": tars, "a/README": []byte("read me")}})
+	const folder, file = "hf://datasets/org/pets/a/", "hf://datasets/org/pets/a/1.tar"
+	for _, sources := range [][]string{{folder, file}, {file, folder}} {
+		d, err := OpenAway(t.Context(), sources, Options{Options: stored})
+		require.NoError(t, err, sources)
+		t.Cleanup(d.Release)
+		require.Equal(t, []string{"1.tar", "1.tar"}, shardNames(d))
+	}
+}
+
+func TestAFileThatASavedDatasetNamesHasToBeAContainerAmongSeveralSourcesToo(t *testing.T) {
+	tars, pointer := fixture(t, "webdataset.tar"), []byte("version https://git-lfs.github.com/spec/v1")
+	stored := hubOf(t, map[string]map[string][]byte{"main": {
+		"a/state.json": []byte(`{"_data_files": [{"filename": "0.arrow"}, {"filename": "1.arrow"}], "_fingerprint": "0"}`),
+		"a/0.arrow":    pointer, "a/1.arrow": tars, "b/2.tar": tars,
+	}})
+	const root = "hf://datasets/org/pets/"
+	for _, sources := range [][]string{{root + "a"}, {root + "a", root + "b"}, {root + "{a,b}/"}, {root + "{b/*,a/0.arrow}"}} {
+		_, err := OpenAway(t.Context(), sources, Options{Options: stored})
+		require.ErrorContains(t, err, "a/0.arrow: unsupported: this is a pointer of Git LFS", sources)
+	}
 }

@@ -28,8 +28,9 @@ type expanded struct {
 	saved  bool     // a file beside them names them: that of Dataset.save_to_disk, or LitData's index
 	packed bool     // a manifest lies beside them: they are shards of a dataset, or have an index
 
-	// of has the source of each file, if there are several sources; "" for a file that the user named.
-	of map[string]string
+	// fixed has the files that the user named, and those that a saved dataset names. Each has to be a container.
+	fixed map[string]bool
+	each  [][]string // the files of each source
 
 	below   string   // the only address below which files were looked for; it ends with a slash
 	folders []string // names of folders there, which may be splits
@@ -39,7 +40,7 @@ type expanded struct {
 // Stores and files cannot be mixed, because an index has one root.
 func expandAllAway(ctx context.Context, sources []string, storage remote.Storage) (expanded, error) {
 	// named stays true only if each source is the name of one object.
-	all := expanded{named: true, of: make(map[string]string)}
+	all := expanded{named: true, fixed: make(map[string]bool)}
 	for _, source := range sources {
 		source = remote.Normal(source)
 		if !remote.IsURL(source) {
@@ -59,11 +60,8 @@ func expandAllAway(ctx context.Context, sources []string, storage remote.Storage
 		case len(found.files) == 0: // only folders, which are not searched among other sources
 			return all, noContainerAway(ctx, source, storage)
 		}
-		for _, file := range found.files {
-			if all.of[file] = source; found.named {
-				all.of[file] = ""
-			}
-		}
+		maps.Copy(all.fixed, found.fixed)
+		all.each = append(all.each, found.files)
 		all.files, all.rows = append(all.files, found.files...), found.rows
 		all.named, all.saved = all.named && found.named, found.saved && len(sources) == 1
 		if len(sources) == 1 {
@@ -90,7 +88,7 @@ func expandAway(ctx context.Context, source string, storage remote.Storage) (exp
 	if err != nil {
 		return expanded{}, catalog.NewError(fault.KindArgument, remote.Display(source), "%v", err)
 	}
-	all := expanded{named: true}
+	all := expanded{named: true, fixed: make(map[string]bool)}
 	for _, text := range texts {
 		wild := strings.ContainsAny(text, wildcardsOf(text))
 		_, rest, _ := strings.Cut(text, "://")
@@ -102,6 +100,7 @@ func expandAway(ctx context.Context, source string, storage remote.Storage) (exp
 			// object of that name.
 			if err == nil || !errors.Is(err, fs.ErrNotExist) || len(texts) > 1 || strings.HasPrefix(text, "http") {
 				all.files = append(all.files, text+query) // if it is wrong, opening it gives the error
+				all.fixed[text+query] = true
 				continue
 			}
 		}
@@ -114,6 +113,11 @@ func expandAway(ctx context.Context, source string, storage remote.Storage) (exp
 			return expanded{}, selectionAmongOthers(text)
 		}
 		all.files, all.rows = append(all.files, found.files...), found.rows
+		if found.named || found.saved {
+			for _, file := range found.files {
+				all.fixed[file] = true
+			}
+		}
 		all.saved, all.packed = found.saved && len(texts) == 1, all.packed || found.packed
 		if len(texts) == 1 {
 			all.below, all.folders = found.below, found.folders
