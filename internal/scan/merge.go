@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unique"
 
 	"github.com/headrace/headrace/internal/catalog"
 	"github.com/headrace/headrace/internal/fault"
@@ -216,14 +217,24 @@ func columnList(all []*column, parts []*part) string {
 	// An error is one line, but a table may have a thousand columns.
 	const most = 20
 	var names []string
-	for _, c := range all {
-		names = append(names, strconv.Quote(c.name))
+	listed := make(map[string]bool)
+	list := func(name string) {
+		if !listed[name] {
+			listed[name] = true
+			names = append(names, strconv.Quote(name))
+		}
 	}
+	for _, c := range all {
+		list(c.name)
+	}
+	walked := make(map[unique.Handle[string]]bool) // a million parts may have the same thousand columns
 	for _, p := range parts {
-		for _, name := range p.unread {
-			if quoted := strconv.Quote(name); !slices.Contains(names, quoted) {
-				names = append(names, quoted)
-			}
+		if p.unread == (unique.Handle[string]{}) || walked[p.unread] || p.unread.Value() == "" {
+			continue
+		}
+		walked[p.unread] = true
+		for _, name := range strings.Split(p.unread.Value(), columnsJoint) {
+			list(name)
 		}
 	}
 	switch {

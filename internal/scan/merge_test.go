@@ -2,6 +2,9 @@ package scan
 
 import (
 	"bytes"
+	"fmt"
+	"io"
+	"slices"
 	"strings"
 	"testing"
 
@@ -10,6 +13,8 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/ipc"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 	"github.com/stretchr/testify/require"
+
+	"github.com/headrace/headrace/internal/formats"
 )
 
 func TestSamplesWithoutAnImageAreCountedInAWarning(t *testing.T) {
@@ -40,4 +45,19 @@ func TestSamplesWithoutAnImageAreCountedOnlyWithinASelection(t *testing.T) {
 		}
 		require.Contains(t, said, want)
 	}
+}
+
+func TestTheColumnsOfManyShardsThatWereNotReadAreListedOnceAndHeldOnce(t *testing.T) {
+	all, leaves := []*column{{name: "image"}}, []formats.Leaf{}
+	for i := range 3000 {
+		leaves = append(leaves, formats.Leaf{Path: []string{fmt.Sprint("c", i)}, Kind: formats.IntLeaf})
+	}
+	parts := make([]*part, 100)
+	for i := range parts {
+		parts[i] = newPart(nil, 0, &Options{Fields: []string{"image"}})
+		require.NoError(t, parts[i].readTable(slices.Clone(leaves), "", func([]formats.Value) (int64, error) { return 0, io.EOF }))
+		require.Equal(t, parts[0].unread, parts[i].unread)
+	}
+	require.Contains(t, columnList(all, parts), `"image", "c0", "c1", `)
+	require.Contains(t, columnList(all, parts), " and 2981 more")
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"math"
 	"strings"
+	"unique"
 
 	"github.com/headrace/headrace/internal/blocks"
 	"github.com/headrace/headrace/internal/catalog"
@@ -51,8 +52,11 @@ type part struct {
 	held     int64    // bytes of values that are held in memory
 	gaps     int64    // number of rows that columns lack before their last row
 	fields   []string // fields that were asked for; nil: all
-	unread   []string // columns that nobody asked for, and that were not read
 	warnings []string
+
+	// unread has the names of the columns that nobody asked for and that were not read, with columnsJoint between them.
+	// The shards of a dataset have the same columns, so they share the text.
+	unread unique.Handle[string]
 
 	mostBlock int64 // largest size of a block that is decoded here
 

@@ -122,6 +122,9 @@ func (p *part) note(row int, c *cell, image bool) error {
 	return nil
 }
 
+// columnsJoint is between names of columns in one text. No name has it.
+const columnsJoint = "\x00"
+
 // isColumnName is true for every valid name of a field (catalog.CheckFields).
 func isColumnName(name string) bool {
 	return name != "" && len(name) <= maxColumnName && strings.IndexByte(name, 0) < 0 && utf8.ValidString(name)

@@ -8,6 +8,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"unique"
 
 	"github.com/headrace/headrace/internal/blocks"
 	"github.com/headrace/headrace/internal/catalog"
@@ -108,6 +109,7 @@ func (p *part) readTable(leaves []formats.Leaf, metadata string, next func([]for
 	p.plain = false
 	columns := tableColumns(leaves)
 	p.features(columns, metadata)
+	var unread []string
 	for i := range leaves {
 		// R and pandas write row names as a column without a name.
 		if columns[i].passed = leaves[i].Empty; !isColumnName(columns[i].name) {
@@ -118,11 +120,12 @@ func (p *part) readTable(leaves []formats.Leaf, metadata string, next func([]for
 			leaves[i].Kind, leaves[i].Type = formats.RefusedLeaf, formats.ListType
 		}
 		if leaves[i].Skip = columns[i].passed || !p.needs(&columns[i]); leaves[i].Skip && !columns[i].passed {
-			p.unread = append(p.unread, columns[i].name)
+			unread = append(unread, columns[i].name)
 		}
 		// Labels and paths are used now; of all other bytes and texts only the places are kept.
 		leaves[i].Want = columns[i].inner || slices.Contains(p.label.names, columns[i].name)
 	}
+	p.unread = unique.Make(strings.Join(unread, columnsJoint))
 	// This comes before any row: an image of a type that is not read would be missing in every one.
 	if err := p.checkTypes(leaves, columns); err != nil {
 		return err
