@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 )
@@ -62,14 +63,17 @@ func Converted(ctx context.Context, url string, storage Storage) []string {
 	if err != nil || strings.HasPrefix(f.revision, "refs/convert/") {
 		return nil
 	}
-	entries, err := List(ctx, "hf://datasets/"+f.repo+"@"+convertedRevision+"/", storage)
+	below := "hf://datasets/" + f.repo + "@" + convertedRevision + "/"
+	entries, err := List(ctx, below, storage)
 	if err != nil {
 		return nil
 	}
 	var folders []string
 	for _, e := range entries {
-		if folder := path.Dir(strings.TrimPrefix(e.URL, "hf://")); path.Ext(e.URL) == ".parquet" {
-			folders = append(folders, "hf://"+folder+"/")
+		// The hub's answer is not trusted: a name that leads out of the branch would be the address of another dataset.
+		folder, name := path.Split(strings.TrimPrefix(e.URL, below))
+		if path.Ext(name) == ".parquet" && (folder == "" || filepath.IsLocal(folder)) {
+			folders = append(folders, below+folder)
 		}
 	}
 	slices.Sort(folders)

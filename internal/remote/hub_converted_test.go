@@ -56,7 +56,8 @@ func TestFoldersThatTheHubConvertedAreFoundOfADatasetsOwnAddress(t *testing.T) {
 	h := newHub(t)
 	converted := func(url string) []string { return Converted(t.Context(), url, hasty()) }
 	require.Empty(t, converted("hf://datasets/org/pets/"))
-	h.converted = []string{"README.md", "plain/train/0001.parquet", "plain/train/0000.parquet", "plain/partial-test/0000.parquet"}
+	h.converted = []string{"README.md", "plain/train/0001.parquet", "plain/train/0000.parquet", "plain/partial-test/0000.parquet",
+		"../../../../other/pets/0000.parquet", "/0000.parquet"}
 	branch := "hf://datasets/org/pets@refs/convert/parquet/plain/"
 	want := []string{branch + "partial-test/", branch + "train/"}
 	for _, url := range []string{"hf://datasets/org/pets", "hf://datasets/org/pets/data/x", "hf://datasets/org/pets@refs/pr/1/"} {

@@ -24,7 +24,7 @@ func Mistaken(text string) string {
 	if strings.HasPrefix(text, "pipe:") {
 		return "pipe: of WebDataset runs a command, and no command is run here; give the address that it reads, such as s3://bucket/train-{000..146}.tar"
 	}
-	if strings.HasPrefix(text, "file:") {
+	if scheme, _, found := strings.Cut(text, ":"); found && strings.EqualFold(scheme, "file") {
 		return "file: is no address of a store; give the path of the file"
 	}
 	found := addressed.FindStringSubmatch(text)
