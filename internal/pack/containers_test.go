@@ -324,3 +324,19 @@ func TestARecordThatDiffersFromItsContainersChecksumEndsIndexingAndPacking(t *te
 	_, err = Pack(context.Background(), PackConfig{Source: file, Destination: file + ".hr"}, nil)
 	require.ErrorContains(t, err, want)
 }
+
+func TestAPatternOfParquetFilesIsPackedAsTheFilesAre(t *testing.T) {
+	data, err := os.ReadFile("../scan/testdata/photos.parquet")
+	require.NoError(t, err)
+	root := t.TempDir()
+	for _, name := range []string{"a.parquet", "b.parquet"} {
+		put(t, root, name, data)
+	}
+	for _, text := range []string{"/*.parquet", "/{a,b}.parquet", "/a.parquet::" + root + "/b.parquet"} {
+		want, err := scan.Open(root+text, scan.Options{})
+		require.NoError(t, err)
+		t.Cleanup(want.Release)
+		dst, _ := packed(t, PackConfig{Source: root + text})
+		require.Equal(t, recordsOf(t, want), recordsOf(t, open(t, dst)), text)
+	}
+}

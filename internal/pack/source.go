@@ -176,6 +176,10 @@ func (c *PackConfig) isList(container bool) bool {
 	if c.PathColumn != "" || c.LabelColumn != "" && !container && scan.HasColumn(c.Source, usualPath) {
 		return true
 	}
+	// A list is one file. A pattern that ends with .parquet stands for containers.
+	if _, err := os.Lstat(c.Source); err != nil && scan.IsPattern(c.Source) {
+		return false
+	}
 	return !scan.HasImages(c.Source, container)
 }
 

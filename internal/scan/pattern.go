@@ -18,6 +18,11 @@ import (
 // maxFiles limits the number of files of a pattern: "{0..999999999}" is a typing mistake.
 const maxFiles = 1 << 20
 
+// IsPattern is true for a source that stands for several, unless a file has that name.
+func IsPattern(source string) bool {
+	return strings.ContainsAny(source, "{*?[") || strings.Contains(source, joint)
+}
+
 // expand returns the files of a source: the source itself if that file exists, otherwise the result of its braces and
 // then of its wildcards. named is false if the files were searched for and not listed by name.
 func expand(source string) (files []string, named bool, err error) {
