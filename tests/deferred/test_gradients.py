@@ -176,22 +176,35 @@ WRITES: dict[str, Callable[..., Any]] = {
 }
 
 
+def written(paths: list[str], what: str, required: bool, **options: Any) -> list[Any]:
+    """What autograd says after a write to one of the tensors: with our loader, and with torch's."""
+    found = []
+    for kind in (hr.DataLoader, data.DataLoader):
+        with batch_of(kind, paths, True, **options) as batch:
+            by = weight()
+            one = WRITES[what](*batch)
+            if required:
+                one.requires_grad_()
+            error = done(lambda one, by=by: told(one.mul_(by)), one)
+            found.append([error, *(told(one) for one in batch), [one.detach() for one in batch]])
+    return found
+
+
 @pytest.mark.parametrize("required", [False, True])
 @pytest.mark.parametrize("what", WRITES)
 @pytest.mark.parametrize("batch_size", [None, 2])
 def test_a_write_with_gradients_is_known_to_the_tensors_that_share_memory_in_torch(
     paths: list[str], what: str, batch_size: int | None, required: bool
 ) -> None:
-    found = []
-    for kind in (hr.DataLoader, data.DataLoader):
-        with batch_of(kind, paths, True, batch_size=batch_size) as batch:
-            by = weight()
-            written = WRITES[what](*batch)
-            if required:
-                written.requires_grad_()
-            error = done(lambda one, by=by: told(one.mul_(by)), written)
-            found.append([error, *(told(one) for one in batch), [one.detach() for one in batch]])
-    assert same(*found)
+    assert same(*written(paths, what, required, batch_size=batch_size))
+
+
+@pytest.mark.parametrize("required", [False, True])
+@pytest.mark.parametrize("what", WRITES)
+def test_tensors_that_a_worker_process_sends_share_memory_but_are_no_views_of_one_another(
+    paths: list[str], what: str, required: bool
+) -> None:
+    assert same(*written(paths, what, required, batch_size=None, num_workers=1))
 
 
 def listed(samples: Any) -> Any:

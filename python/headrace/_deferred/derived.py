@@ -41,6 +41,7 @@ class Derivations:
         pending: these tensors.
         pairs: the batch's other tensors, and the memory that the engine fills for each.
         blocks: where memory is taken from.
+        apart: whether the tensors that share memory are no views of one another to autograd.
 
     Attributes:
         wanted: the images that the engine has yet to make for the tensors, and where to write them.
@@ -51,7 +52,9 @@ class Derivations:
         pending: list[PendingTensor],
         pairs: list[tuple[PendingTensor, torch.Tensor]],
         blocks: Blocks,
+        apart: bool,
     ) -> None:
+        self._apart = apart
         # The parts are kept, too, because a tensor loses them when it gets its values.
         self._pending, self._blocks = [(value, value.parts) for value in pending], blocks
         # What ``make`` gives the tensors, in order; filled when it is called first.
@@ -163,12 +166,12 @@ class Derivations:
         part = value.part
         if isinstance(part, Derived):
             made = values(part.views, self._memory(part.memory))
-            return made.pin_memory() if value.pinned else made[...]
+            return made.pin_memory() if value.pinned else view_of(made, self._apart)
         if value.pinned or _key(part) not in self._own:
             made = empty(value, self._blocks)
             self._fill(made, parts)
             return made
-        return self._memory(part)[...]
+        return view_of(self._memory(part), self._apart)
 
     def _memory(self, known: Part | Stacked | Memory) -> torch.Tensor:
         if isinstance(known, Memory):
@@ -217,6 +220,14 @@ def _leaves(parts: tuple[AnyPart, ...]) -> Iterator[Part | Stacked]:
         yield leaf
         if isinstance(leaf, Stacked):
             yield from _leaves(leaf.parts)
+
+
+def view_of(made: torch.Tensor, apart: bool) -> torch.Tensor:
+    """Another tensor of the same memory; if ``apart``, it is no view to autograd."""
+    if apart:
+        return made.data
+    with torch.enable_grad():  # torch refuses writes with gradients to views made without
+        return made[...]
 
 
 def empty(value: PendingTensor, blocks: Blocks) -> torch.Tensor:

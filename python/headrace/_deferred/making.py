@@ -15,7 +15,7 @@ import torch
 from headrace._deferred import tensor
 from headrace._deferred.arriving import Recorded
 from headrace._deferred.chain import Chain, Form, Key, config
-from headrace._deferred.derived import Derivations, empty, is_derived
+from headrace._deferred.derived import Derivations, empty, is_derived, view_of
 from headrace._deferred.image import DeferredImage
 from headrace._deferred.leftover import Pillows
 from headrace._deferred.memory import Blocks
@@ -74,10 +74,13 @@ class Batch:
         self.failure: Exception | None = None
         # The pending tensors, and what takes their place.
         alive = _alive(recorded.pending)
-        self._pairs, filled = _places([value for value in alive if not is_derived(value)], means)
-        self._derived = Derivations(
-            [value for value in alive if is_derived(value)], self._pairs, means.blocks
-        )
+        # With torch's loader, tensors that a worker process sends share memory, but autograd knows
+        # of none that it is a view of another.
+        apart = recorded.worker is not None
+        plain = [value for value in alive if not is_derived(value)]
+        self._pairs, filled = _places(plain, means, apart)
+        derived = [value for value in alive if is_derived(value)]
+        self._derived = Derivations(derived, self._pairs, means.blocks, apart)
         self._work: Work | None = None
         # By the numbers of tasks: why the engine failed at them, and Pillow's results for them.
         self._failures: dict[int, HeadraceError] = {}
@@ -203,11 +206,16 @@ class Batch:
 _Pair = tuple[PendingTensor, torch.Tensor]
 
 
-def _places(pending: list[PendingTensor], means: Means) -> tuple[list[_Pair], list[_Pair]]:
+def _places(
+    pending: list[PendingTensor], means: Means, apart: bool
+) -> tuple[list[_Pair], list[_Pair]]:
     """Each tensor with the memory for its values; and those pairs whose memory is to be filled.
 
-    Tensors of different classes for the same image (``tv_tensors.Image(x)``) are views of one
-    memory, which is filled once.
+    Tensors of different classes for the same image (``tv_tensors.Image(x)``) have one memory, which
+    is filled once.
+
+    Args:
+        apart: as in ``Derivations``.
     """
     pairs, filled = [], []
     known: dict[int, torch.Tensor] = {}
@@ -215,8 +223,7 @@ def _places(pending: list[PendingTensor], means: Means) -> tuple[list[_Pair], li
         one = value.parts[0]
         alone = not (value.stacked or value.pinned)
         if alone and id(one) in known:
-            with torch.enable_grad():  # torch refuses writes with gradients to views made without
-                pairs.append((value, known[id(one)][...]))
+            pairs.append((value, view_of(known[id(one)], apart)))
             continue
         made = empty(value, means.blocks)
         if alone:
