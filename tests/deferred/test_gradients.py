@@ -109,6 +109,12 @@ PROGRAMS: dict[str, Callable[[Any], Any]] = {
         image.requires_grad_() is image,
         told(x, image),
     ),
+    "the same class": lambda x: (
+        (y := x.as_subclass(torch.Tensor)).requires_grad_().requires_grad,
+        y.unsqueeze_(0).shape,
+        told(x, y),
+        x,
+    ),
     "a parameter": lambda x: told(torch.nn.Parameter(x), x),
     "of bytes": lambda x: x.to(torch.uint8)[0].requires_grad_(),
     "a hook": lambda x: x[0].register_hook(print),

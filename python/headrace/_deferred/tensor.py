@@ -195,7 +195,12 @@ class PendingTensor(torch.Tensor):
     def as_subclass(self, cls: Any) -> Any:
         """Stays pending for ``torch.Tensor``. torch does not ask ``__torch_function__`` here."""
         if cls is torch.Tensor and not self.pinned:
-            return self.of_kind(PendingTensor)
+            if type(self) is not PendingTensor:
+                return self.of_kind(PendingTensor)
+            # A new tensor of the same memory, as in torch: its shape may be changed by itself.
+            if not self.stacked:
+                return self.seen_as(PendingTensor(self.parts, *self.form), whole)
+            return self[...]
         _materialise(self)
         return self.as_subclass(cls)
 
