@@ -80,7 +80,7 @@ static void load(const char *path) {
 
 /* ---- what threads share ---- */
 
-enum { LOCKS = 64, CODES = HR_LATE + 1 };
+enum { LOCKS = 64, CODES = HR_NO_PIXELS + 1 };
 enum kind { DATASET, LOADER, WRITER, JOB, DECODER, KINDS };
 enum { HANDLES = 5 }; /* of each kind */
 
