@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// Variable names the directory of the cache, or switches it off (switchesOff). Without it, the cache is in the directory headrace below
-	// XDG_CACHE_HOME or ~/.cache.
+	// Variable names the directory of the cache, or switches it off (switchesOff). Without it, the cache is in the
+	// directory headrace below XDG_CACHE_HOME or ~/.cache.
 	Variable = "HEADRACE_CACHE"
 	// SizeVariable is its bound, in bytes.
 	SizeVariable = "HEADRACE_CACHE_SIZE"

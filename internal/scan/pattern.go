@@ -18,9 +18,12 @@ import (
 // maxFiles limits the number of files of a pattern: "{0..999999999}" is a typing mistake.
 const maxFiles = 1 << 20
 
+// marks begin a pattern: braces and wildcards.
+const marks = "{*?["
+
 // IsPattern is true for a source that stands for several, unless a file has that name.
 func IsPattern(source string) bool {
-	return strings.ContainsAny(source, "{*?[") || strings.Contains(source, joint)
+	return strings.ContainsAny(source, marks) || strings.Contains(source, joint)
 }
 
 // expand returns the files of a source: the source itself if that file exists, otherwise the result of its braces and
@@ -36,7 +39,7 @@ func expand(source string) (files []string, named bool, err error) {
 		}
 	}
 	// A file's own name may look like a pattern, as a[1].tar does.
-	if err == nil || !strings.ContainsAny(source, "{*?[") {
+	if err == nil || !strings.ContainsAny(source, marks) {
 		return []string{source}, true, nil
 	}
 	texts, err := braces(source)
@@ -70,7 +73,7 @@ const joint = "::"
 // begins is true if the text before a pattern's first brace or wildcard has a joint, and some file's name begins with
 // that text. Then the joint belongs to the names, as in /data/a::b/*.tar.
 func begins(pattern string) bool {
-	at := strings.IndexAny(pattern, "{*?[")
+	at := strings.IndexAny(pattern, marks)
 	if at < 0 || !strings.Contains(pattern[:at], joint) {
 		return false
 	}
@@ -83,7 +86,7 @@ func expandEach(sources []string) (files []string, named bool, err error) {
 	named = true
 	for _, source := range sources {
 		if remote.IsURL(source) {
-			return nil, false, mixedSources(source)
+			return nil, false, severalAway(sources, source)
 		}
 		found, all, err := expand(source)
 		if err == nil && all && len(found) == 1 {

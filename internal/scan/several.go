@@ -24,20 +24,9 @@ func OpenFiles(sources []string, o Options) (*catalog.Dataset, error) {
 	if len(sources) == 1 {
 		return Open(sources[0], o)
 	}
-	var files []string
-	named := true
-	for _, source := range sources {
-		if remote.IsURL(source) {
-			return nil, severalAway(sources, source)
-		}
-		found, all, err := expand(source)
-		if err == nil && all && len(found) == 1 {
-			found, all, err = oneOfSeveral(found[0])
-		}
-		if err != nil {
-			return nil, err
-		}
-		files, named = append(files, found...), named && all
+	files, named, err := expandEach(sources)
+	if err != nil {
+		return nil, err
 	}
 	return openFiles("", files, named, o)
 }
