@@ -64,7 +64,7 @@ class Derivations:
         # key can be used again.
         self._memories: dict[int, torch.Tensor] = {}
         # The leaves that the program's tensors are views of. Each has memory of its own.
-        self._own: dict[int, Part | Stacked] = {}
+        self._own: dict[int, _Leaf] = {}
         # The stacks of which the engine does not write all rows.
         self._unfinished: dict[int, Stacked] = {}
         if not pending:
@@ -73,8 +73,7 @@ class Derivations:
         viewed = {_key(leaf) for leaf in leaves if isinstance(leaf, Stacked)}
         for value, made in pairs:
             if not value.pinned and (not value.stacked or id(value.parts) in viewed):
-                with torch.enable_grad():  # as in ``make``
-                    self._memories[_key(value.part)] = made[...]
+                self._memories[_key(value.part)] = view_of(made, apart=False)
         for value in pending:  # a view stays in the memory of its image or its stack
             part = value.part
             seen = part.memory if isinstance(part, Derived) else part
@@ -91,7 +90,7 @@ class Derivations:
         for kind in (Stacked, Part):
             self._add_in_one_block([leaf for leaf in leaves if isinstance(leaf, kind)])
 
-    def _add(self, leaf: Part | Stacked, made: torch.Tensor) -> None:
+    def _add(self, leaf: _Leaf, made: torch.Tensor) -> None:
         self._memories[_key(leaf)] = made
         if isinstance(leaf, Part):
             self.wanted.append((leaf, made))
@@ -111,7 +110,7 @@ class Derivations:
             if isinstance(part, Stacked):
                 self._lend(row, part.parts)
 
-    def _add_in_one_block(self, leaves: list[Part | Stacked]) -> None:
+    def _add_in_one_block(self, leaves: list[_Leaf]) -> None:
         """Adds the remaining leaves, whose memory is needed only until the values are made."""
         left = {_key(leaf): leaf for leaf in leaves if _key(leaf) not in self._memories}
         if not left:
@@ -173,7 +172,7 @@ class Derivations:
             return made
         return view_of(self._memory(part), self._apart)
 
-    def _memory(self, known: Part | Stacked | Memory) -> torch.Tensor:
+    def _memory(self, known: _Leaf | Memory) -> torch.Tensor:
         if isinstance(known, Memory):
             if id(known) not in self._memories:
                 self._memories[id(known)] = values(known.ops, self._memory(known.leaf))
@@ -203,12 +202,12 @@ class Derivations:
         self.wanted, self._pending, self._order = [], [], []
 
 
-def _key(leaf: Part | Stacked | Derived | Memory) -> int:
+def _key(leaf: _Leaf | Derived | Memory) -> int:
     """A key that is the same for all leaves with the same memory."""
     return id(leaf.parts if isinstance(leaf, Stacked) else leaf)
 
 
-def _leaves(parts: tuple[AnyPart, ...]) -> Iterator[Part | Stacked]:
+def _leaves(parts: tuple[AnyPart, ...]) -> Iterator[_Leaf]:
     """The images and the stacks that need memory of their own."""
     for part in parts:
         if isinstance(part, torch.Tensor):
