@@ -65,6 +65,8 @@ enum hr_code {
   HR_NO_PIXELS = 23      /* a transform leaves an image no pixels */
 };
 
+#define HR_CODES 24 /* the largest code plus 1: the size of a table by code */
+
 typedef struct hr_error {
   int32_t code;     /* enum hr_code */
   int32_t os_error; /* errno behind HR_IO, 0 if there is none */

@@ -80,13 +80,13 @@ static void load(const char *path) {
 
 /* ---- what threads share ---- */
 
-enum { LOCKS = 64, CODES = HR_NO_PIXELS + 1 };
+enum { LOCKS = 64 };
 enum kind { DATASET, LOADER, WRITER, JOB, DECODER, KINDS };
 enum { HANDLES = 5 }; /* of each kind */
 
 static _Atomic hr_handle shared[KINDS][HANDLES]; /* open or closed by now; 0 at first */
 static pthread_mutex_t iterating[LOCKS]; /* of the loaders whose handle has that remainder */
-static atomic_uint_fast64_t answered[CODES], places;
+static atomic_uint_fast64_t answered[HR_CODES], places;
 
 /* Lent memory stays until the end, because this program does not follow whether it came back. */
 typedef struct loan {
@@ -123,7 +123,7 @@ static void fail(const caller *c, const char *function, const char *what) {
 /* Checks what must hold for the answer of any function. */
 static int32_t answer(caller *c, const char *function, int32_t code) {
   const hr_error *e = &c->error;
-  if (code < HR_OK || code >= CODES || code == HR_FORKED) fail(c, function, "no code");
+  if (code < HR_OK || code >= HR_CODES || code == HR_FORKED) fail(c, function, "no code");
   if (code == HR_INTERNAL) fail(c, function, "internal");
   atomic_fetch_add(&answered[code], 1);
   if (code == HR_OK || code == HR_END || code == HR_TIMEOUT) return code;
@@ -646,7 +646,7 @@ int main(int count, char **arguments) {
   }
   printf("%llu calls of seed %llu; answers by code:", (unsigned long long)all,
          (unsigned long long)seed);
-  for (int k = 0; k < CODES; k++) printf(" %d: %llu", k, (unsigned long long)answered[k]);
+  for (int k = 0; k < HR_CODES; k++) printf(" %d: %llu", k, (unsigned long long)answered[k]);
   printf("\n");
   return 0;
 }

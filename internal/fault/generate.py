@@ -6,7 +6,7 @@ python internal/fault/generate.py --check  fails where one of them is not curren
 A line of kinds.json is a kind: its number in the C ABI, its name, the Python exception, what its
 sentence begins with (its family; none where the caller or the system is at fault), and what it
 means. From there come the constants of package fault, enum hr_code of headrace.h with the answers
-that are no errors, and the exceptions by number.
+that are no errors, the size of tables by code, and the exceptions by number.
 """
 
 import json
@@ -49,16 +49,21 @@ def go(kinds: list[dict[str, Any]]) -> str:
 
 
 def header(kinds: list[dict[str, Any]], before: str) -> str:
-    """The header with the errors of its enum written anew. Its answers, before them, are kept."""
+    """The header with the errors of its enum, and their number, written anew.
+
+    The answers that are no errors, before them, are kept.
+    """
     width = max(len(f"  {c_name(kind['name'])} = {kind['code']},") for kind in kinds)
     lines = []
     for kind in kinds:
         comma = "" if kind is kinds[-1] else ","
         value = f"  {c_name(kind['name'])} = {kind['code']}{comma}"
         lines.append(f"{value:{width}} /* {kind['says']} */")
-    enum = re.compile(r"(  HR_SHORT_BUFFER = 3,[^\n]*\n).*?(?=\n};)", re.DOTALL)
+    begin, end = r"(  HR_SHORT_BUFFER = 3,[^\n]*\n)", r"(\n};\n\n#define HR_CODES )\d+"
+    enum = re.compile(f"{begin}.*?{end}", re.DOTALL)
     assert len(enum.findall(before)) == 1
-    return enum.sub(lambda found: found[1] + "\n".join(lines), before)
+    count = max(kind["code"] for kind in kinds) + 1
+    return enum.sub(lambda found: found[1] + "\n".join(lines) + found[2] + str(count), before)
 
 
 def python(kinds: list[dict[str, Any]]) -> str:

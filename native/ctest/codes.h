@@ -5,9 +5,10 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "../../capi/headrace.h"
 #include "../native.h"
 
-#define CODES (HRN_NO_PIXELS + 1) /* the largest code plus 1 */
+#define CODES HR_CODES /* enum hrn_code has the numbers of enum hr_code */
 
 static inline void print_codes(const uint64_t counts[CODES]) {
   static const char *const names[CODES] = {[HRN_OK] = "ok",
