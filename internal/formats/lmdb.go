@@ -297,7 +297,7 @@ type Datum struct {
 // ReadDatum reads a value as a Datum; ok is false if it is none.
 func ReadDatum(r io.ReaderAt, offset, length int64) (d Datum, ok bool, err error) {
 	sides := [3]int64{}
-	err = eachField(r, offset, offset+length, func(f wireField) error {
+	err = (&wireReader{r: r}).eachField(offset, offset+length, func(f wireField) error {
 		switch {
 		case f.number >= 1 && f.number <= 3 && f.typ == protowire.VarintType && f.value <= 1<<20:
 			sides[f.number-1] = int64(f.value)

@@ -22,15 +22,22 @@ type wireField struct {
 	value   uint64
 }
 
+// wireReader reads messages of a file. It has its memory for all of them, because a slice that is read into through an
+// interface lies on the heap, and an Example of two features has eight messages.
+type wireReader struct {
+	r     io.ReaderAt
+	space [20]byte // a tag and a length, or a varint
+}
+
 // eachField calls each for the fields of the message from at to end. It reads only tags, lengths and varints.
-func eachField(r io.ReaderAt, at, end int64, each func(wireField) error) error {
-	var space [20]byte // a tag and a length, or a varint
+// Each may read from w too, because a field is parsed before the call.
+func (w *wireReader) eachField(at, end int64, each func(wireField) error) error {
 	for count := 0; at < end; count++ {
 		if count == maxMessageFields {
 			return &WalkError{at, fmt.Errorf("%w: a message of more than %d fields", ErrLimit, maxMessageFields)}
 		}
-		b := space[:min(int64(len(space)), end-at)]
-		if err := readAt(r, b, at); err != nil {
+		b := w.space[:min(int64(len(w.space)), end-at)]
+		if err := readAt(w.r, b, at); err != nil {
 			return &WalkError{at, err}
 		}
 		f, next := parseField(b, at)

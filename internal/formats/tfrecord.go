@@ -21,6 +21,7 @@ type TFRecord struct {
 type TFRecordWalker struct {
 	r        io.ReaderAt
 	size, at int64
+	space    [tfHeadBytes]byte // of each frame; what is read through an interface lies on the heap
 }
 
 const (
@@ -58,8 +59,8 @@ func (w *TFRecordWalker) Next() (TFRecord, error) {
 	if w.size-w.at < tfHeadBytes+tfTailBytes {
 		return wrong(w.at, fmt.Errorf("%w: a record's frame of %d bytes (expected at least %d)", ErrTruncated, w.size-w.at, tfHeadBytes+tfTailBytes))
 	}
-	var head [tfHeadBytes]byte
-	if err := readAt(w.r, head[:], w.at); err != nil {
+	head := w.space[:]
+	if err := readAt(w.r, head, w.at); err != nil {
 		return wrong(w.at, err)
 	}
 	stated, found := unmask(binary.LittleEndian.Uint32(head[8:])), crc32.Checksum(head[:8], castagnoli)
@@ -79,11 +80,11 @@ func (w *TFRecordWalker) Next() (TFRecord, error) {
 // Checksum returns the CRC-32C of a record's data as the file states it. It follows the data, so it should be asked for
 // after the data was read; then a Window need not go back.
 func (w *TFRecordWalker) Checksum(r TFRecord) (uint32, error) {
-	var tail [tfTailBytes]byte
-	if err := readAt(w.r, tail[:], r.Offset+r.Length); err != nil {
+	tail := w.space[:tfTailBytes]
+	if err := readAt(w.r, tail, r.Offset+r.Length); err != nil {
 		return 0, &WalkError{r.Offset + r.Length, err}
 	}
-	return unmask(binary.LittleEndian.Uint32(tail[:])), nil
+	return unmask(binary.LittleEndian.Uint32(tail)), nil
 }
 
 // Blame returns the error about a record that is no Example. If the record's checksum is right, its writer meant it so,

@@ -30,7 +30,7 @@ func TestTheLastOfTwoFeaturesOfOneNameIsUsedHoweverManyThereAre(t *testing.T) {
 		}
 		for _, twice := range []int{0, count / 2, count - 1} {
 			data := exampleOf(append(names, names[twice])...)
-			features, err := ReadExample(bytes.NewReader(data), TFRecord{Length: int64(len(data))})
+			features, err := NewExampleReader(bytes.NewReader(data)).Read(TFRecord{Length: int64(len(data))})
 			require.NoError(t, err)
 			require.Len(t, features, count)
 			for i, f := range features {

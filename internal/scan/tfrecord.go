@@ -19,7 +19,7 @@ import (
 // values of bytes.
 func scanTFRecord(p *part) error {
 	p.plain = false
-	w := formats.NewTFRecordWalker(p.file, p.size)
+	w, examples := formats.NewTFRecordWalker(p.file, p.size), formats.NewExampleReader(p.file)
 	var cells []cell
 	for {
 		record, err := w.Next()
@@ -29,7 +29,7 @@ func scanTFRecord(p *part) error {
 		if err != nil {
 			return err
 		}
-		features, err := formats.ReadExample(p.file, record)
+		features, err := examples.Read(record)
 		if err != nil {
 			return at(withWayOut(w.Blame(record, err)), record.Offset)
 		}
