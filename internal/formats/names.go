@@ -13,6 +13,15 @@ func (n *Names) Append(name string) {
 	n.ends = append(n.ends, uint64(len(n.arena)))
 }
 
+// AppendBytes adds a name that is in memory which will be used again.
+func (n *Names) AppendBytes(name []byte) {
+	n.arena = append(n.arena, name...)
+	n.ends = append(n.ends, uint64(len(n.arena)))
+}
+
+// AllEmpty is true if no name has a byte.
+func (n *Names) AllEmpty() bool { return len(n.arena) == 0 }
+
 // Len is the number of names.
 func (n *Names) Len() int64 { return int64(len(n.ends)) }
 

@@ -2,7 +2,6 @@ package scan
 
 import (
 	"fmt"
-	"hash/maphash"
 	"math"
 	"slices"
 
@@ -130,47 +129,4 @@ func addField(t *catalog.Table, f catalog.Field, extents []catalog.Extent, ints 
 	t.Extents, t.Ints = append(t.Extents, extents), append(t.Ints, ints)
 	t.Numbers, t.Texts = append(t.Numbers, floats), append(t.Texts, texts)
 	t.FieldBlocks = append(t.FieldBlocks, nil)
-}
-
-// uniqueKeys takes the containers' own keys, which are in the order of rows, if they are unique. A missing or repeated
-// key becomes CONTAINER/KEY, and if that is not unique, CONTAINER/ROW.
-func uniqueKeys(t *catalog.Table, lists ...*formats.Names) {
-	// The seeds are random, so that nobody can write a file with two keys of one hash.
-	seeds := [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}
-	hash := func(key string) [2]uint64 { // 128 bits: a collision by chance would need 2^64 keys
-		return [2]uint64{maphash.String(seeds[0], key), maphash.String(seeds[1], key)}
-	}
-	// count has the number of samples of each key, over all containers.
-	count := make(map[[2]uint64]uint32, len(t.Shard))
-	for _, keys := range lists {
-		for i := range keys.Len() {
-			count[hash(string(keys.Bytes(i)))]++
-		}
-	}
-	containers := make([]string, len(t.Shards))
-	for i := range containers {
-		containers[i] = formats.SampleKey(withoutWhole(t.Shards[i].Name)) // so that the keys do not depend on whether a shard is compressed
-	}
-	rows := make([]int64, len(t.Shards)) // number of rows of each container so far
-	at := 0
-	for _, keys := range lists {
-		for i := range keys.Len() {
-			key, shard := string(keys.Bytes(i)), t.Shard[at]
-			// All samples that share a key are renamed, so that no key depends on which sample came first.
-			// An index needs unique keys of at most MaxNameBytes.
-			if key == "" || len(key) > formats.MaxNameBytes || count[hash(key)] > 1 {
-				if key = containers[shard] + "/" + key; key[len(key)-1] == '/' || len(key) > formats.MaxNameBytes || count[hash(key)] > 0 {
-					key = fmt.Sprintf("%s/%d", containers[shard], rows[shard])
-				}
-				// CONTAINER/ROW may happen to be the key of another sample.
-				for count[hash(key)] > 0 {
-					key += "@"
-				}
-				count[hash(key)] = 1
-			}
-			t.Keys.Append(key)
-			rows[shard]++
-			at++
-		}
-	}
 }
