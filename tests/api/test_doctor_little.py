@@ -103,3 +103,15 @@ def test_a_time_too_short_for_the_kernels_clock_is_reported_as_such() -> None:
         raise AssertionError("50 times a tick came")
     said = sentences.of_machine(machine.look() | none | found, 1)
     assert "what other programs take was not measured: the time was too short" in said
+
+
+def test_reads_from_memory_slower_than_those_from_storage_are_called_disturbed() -> None:
+    def notes(cold: float, warm: float) -> list[str]:
+        return sentences.of_reads({"cold": reads(cold, 500), "warm": reads(warm, 500), "why": ""})
+
+    assert notes(5000, 9000) == notes(5000, 4900) == []  # fast disks are about as fast
+    (note,) = notes(9000, 5000)
+    assert "other programs disturbed them" in note
+    assert sentences.of_reads({"cold": None, "warm": reads(9000, 500), "why": "a reason"}) == [
+        "a reason"
+    ]

@@ -8,6 +8,7 @@ from headrace._doctor import machine
 from headrace._doctor.report import a_second, size, table
 
 _LITTLE_MEMORY = 2 << 30
+_DISTURBED = 0.8  # of the rate of cold reads; warm ones of a fast disk may vary by less
 
 
 def lines(answer: dict[str, Any]) -> list[str]:
@@ -95,11 +96,24 @@ def notes(facts: dict[str, Any]) -> list[str]:
         *_of_damage(facts["decoding"]["all"]["replaced"]),
         *of_index(facts["index"]),
         *of_machine(facts["machine"], facts["decoding"]["all"]["threads"]),
-        *([facts["storage"]["why"]] if facts["storage"]["why"] else []),
+        *of_reads(facts["storage"]),
         *of_gpus(facts["gpus"], worked=False),
         *([facts["copy"][1]] if facts["copy"][1] else []),
         "the training was not measured: doctor(loader, step) runs the step",
     ]
+
+
+def of_reads(storage: dict[str, Any]) -> list[str]:
+    """Says why reads have no rate, or that something else disturbed them."""
+    cold, warm = storage["cold"], storage["warm"]
+    said = [storage["why"]] if storage["why"] else []
+    # Memory is never slower than a disk, but the two are measured one after the other.
+    if cold and warm and warm["images_per_second"] < _DISTURBED * cold["images_per_second"]:
+        said.append(
+            "reads from memory were slower than those from storage, so other programs disturbed "
+            "them: measure again when the machine is idle"
+        )
+    return said
 
 
 def _of_damage(share: float) -> list[str]:
