@@ -1,6 +1,7 @@
 package scan
 
 import (
+	"bytes"
 	"hash/maphash"
 	"strconv"
 
@@ -11,6 +12,14 @@ import (
 // uniqueKeys takes the containers' own keys, which are in the order of rows, if they are unique. A missing or repeated
 // key becomes CONTAINER/KEY, and if that is not unique, CONTAINER/ROW.
 func uniqueKeys(t *catalog.Table, lists ...*formats.Names) {
+	if ascending(lists) {
+		for _, keys := range lists {
+			for i := range keys.Len() {
+				t.Keys.AppendBytes(keys.Bytes(i))
+			}
+		}
+		return
+	}
 	containers, distinct := make([]string, len(t.Shards)), make(map[string]bool, len(t.Shards))
 	for i := range containers {
 		containers[i] = formats.SampleKey(withoutWhole(t.Shards[i].Name)) // so that the keys do not depend on whether a shard is compressed
@@ -56,6 +65,22 @@ func uniqueKeys(t *catalog.Table, lists ...*formats.Names) {
 			at++
 		}
 	}
+}
+
+// ascending is true if each sample has a valid key that is greater than the one before, as in most archives. Such keys
+// are unique, and need not be counted.
+func ascending(lists []*formats.Names) bool {
+	var before []byte
+	for _, keys := range lists {
+		for i := range keys.Len() {
+			own := keys.Bytes(i)
+			if bytes.Compare(own, before) <= 0 || len(own) > formats.MaxNameBytes {
+				return false
+			}
+			before = own
+		}
+	}
+	return true
 }
 
 // noKeys is true if no sample has a key of its own.

@@ -37,6 +37,13 @@ func TestSamplesWithoutKeysAreNumberedInTheirContainer(t *testing.T) {
 	require.Equal(t, []string{"a/0", "a/1", "a/0@"}, keysOf([]string{"a.tfrecord", "a.tfrec"}, none), "two containers of one name")
 }
 
+func TestValidKeysThatAscendAreTakenAsTheyAre(t *testing.T) {
+	require.Equal(t, []string{"a", "b", "b/0", "c"}, keysOf([]string{"b.tar", "a.tar"}, [][]string{{"a", "b", "b/0"}, {"c"}}))
+	require.Equal(t, []string{"b/a", "b", "a/a"}, keysOf([]string{"b.tar", "a.tar"}, [][]string{{"a", "b"}, {"a"}}))
+	long := strings.Repeat("k", formats.MaxNameBytes+1)
+	require.Equal(t, []string{"a", "b/1"}, keysOf([]string{"b.tar"}, [][]string{{"a", long}}))
+}
+
 func TestAnyKeysOfAnyContainersBecomeUnique(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	words := []string{"", "a", "b", "/", "a/", "a/0", "a/1", "b/a", "a/0@", "a/a", strings.Repeat("k", formats.MaxNameBytes), strings.Repeat("k", formats.MaxNameBytes+1)}
