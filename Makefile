@@ -8,7 +8,8 @@ SHELL := /bin/bash
 
 # tools/env.sh finds the tools and puts caches into the project where HOME cannot hold them.
 ENV := . tools/env.sh &&
-PYTHON := .venv/bin/python
+# Not PYTHON: make would hand this value to tools/setup.sh in place of the user's.
+VENV_PYTHON := .venv/bin/python
 TEST_PYTHON := .build/venv/bin/python
 IMAGES ?=
 TESTS ?= tests
@@ -107,11 +108,11 @@ stress: install ## every way to fork, spawn, be signalled, be killed and end, RE
 	$(ENV) HEADRACE_REPETITIONS=$(REPETITIONS) go test -count 1 -run Killed ./internal/pack
 
 demo: install ## pack photographs, iterate them, compare pixels with torchvision, save a picture of a batch
-	$(ENV) if [ -z "$(IMAGES)" ]; then $(PYTHON) tools/demo_photographs.py .build/demo/photographs; fi
+	$(ENV) if [ -z "$(IMAGES)" ]; then $(VENV_PYTHON) tools/demo_photographs.py .build/demo/photographs; fi
 	$(ENV) $(TEST_PYTHON) examples/demo.py "$(PHOTOGRAPHS)" --work .build/demo
 
 bench: install ## the headline table of rates (IMAGES=DIR, BENCH_ARGS="--rounds 5"); bench-peers first
-	$(ENV) if [ -z "$(IMAGES)" ]; then $(PYTHON) tools/demo_photographs.py .build/demo/photographs; fi
+	$(ENV) if [ -z "$(IMAGES)" ]; then $(VENV_PYTHON) tools/demo_photographs.py .build/demo/photographs; fi
 	$(ENV) $(TEST_PYTHON) bench/compare.py "$(PHOTOGRAPHS)" --json .build/bench/compare.json $(BENCH_ARGS)
 	$(ENV) if [ -x .build/peers/chart/bin/python ]; then \
 	  .build/peers/chart/bin/python bench/chart.py .build/bench/compare.json .build/bench; fi
@@ -127,14 +128,14 @@ bench-gpu: install ## on a GPU: PART=feed, images a second beside DALI's and nvI
 	$(ENV) if [[ "$(PART)" == *feed* ]]; then tools/peers.sh gpu; fi
 	$(ENV) cd bench/utilisation && CGO_CFLAGS="$$CGO_CFLAGS -Wno-deprecated-declarations" \
 	  go build -ldflags=-extldflags=-Wl,-z,lazy -o ../../.build/bench/utilisation .
-	$(ENV) if [ -z "$(IMAGES)" ]; then $(PYTHON) tools/demo_photographs.py .build/demo/photographs; fi
+	$(ENV) if [ -z "$(IMAGES)" ]; then $(VENV_PYTHON) tools/demo_photographs.py .build/demo/photographs; fi
 	$(ENV) if [[ "$(PART)" == *feed* ]]; then \
 	  $(TEST_PYTHON) bench/feed.py "$(PHOTOGRAPHS)" --json .build/bench/feed.json $(BENCH_ARGS); fi
 	$(ENV) if [[ "$(PART)" == *training* ]]; then \
 	  $(TEST_PYTHON) bench/gpu.py "$(PHOTOGRAPHS)" --json .build/bench/gpu.json $(BENCH_ARGS); fi
 
 soak: install ## memory, descriptors, maps and threads over 50 epochs
-	$(ENV) if [ -z "$(IMAGES)" ]; then $(PYTHON) tools/demo_photographs.py .build/demo/photographs; fi
+	$(ENV) if [ -z "$(IMAGES)" ]; then $(VENV_PYTHON) tools/demo_photographs.py .build/demo/photographs; fi
 	$(ENV) $(TEST_PYTHON) bench/soak.py "$(PHOTOGRAPHS)"
 
 docs: setup ## build docs/ as a site into .build/site; a broken link is an error

