@@ -2,6 +2,7 @@ package scan
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -104,8 +105,8 @@ func OpenAway(ctx context.Context, sources []string, o Options) (*catalog.Datase
 		if files, kinds = a.containers(files, kinds, found.fixed); len(files) == 0 && len(found.folders) > 0 {
 			return openSplitAway(ctx, found.below, found.folders, o)
 		}
-		if missed := without(files, opened, found.each); len(files) == 0 || missed >= 0 {
-			return nil, noContainerAway(ctx, sources[max(missed, 0)], o.Storage)
+		if missed, ok := without(files, opened, found.each); len(files) == 0 || ok {
+			return nil, noContainerAway(ctx, cmp.Or(missed, sources[0]), o.Storage)
 		}
 		if o.Split == "" { // files that were ignored are no splits
 			_, wrong = chooseSplit(source, files, named, &o)
@@ -278,11 +279,11 @@ func (a *awayFiles) containers(files []string, kinds []kind, fixed map[string]bo
 	return files[:n], kinds[:n]
 }
 
-// without returns which of several sources is the first of which files were opened, but no container is left; -1 if
-// there is none. Sources may overlap.
-func without(left, opened []string, each [][]string) int {
+// without returns the first address of which files were opened, but no container is left; ok is false if there is
+// none. Addresses may overlap.
+func without(left, opened []string, each []origin) (address string, ok bool) {
 	if slices.Equal(left, opened) {
-		return -1
+		return "", false
 	}
 	was, is := make(map[string]bool), make(map[string]bool)
 	for _, file := range opened {
@@ -291,10 +292,13 @@ func without(left, opened []string, each [][]string) int {
 	for _, file := range left {
 		is[file] = true
 	}
-	return slices.IndexFunc(each, func(files []string) bool {
-		return slices.ContainsFunc(files, func(file string) bool { return was[file] }) &&
-			!slices.ContainsFunc(files, func(file string) bool { return is[file] })
-	})
+	for _, o := range each {
+		if slices.ContainsFunc(o.files, func(file string) bool { return was[file] }) &&
+			!slices.ContainsFunc(o.files, func(file string) bool { return is[file] }) {
+			return o.address, true
+		}
+	}
+	return "", false
 }
 
 // reading is an object as an io.ReaderAt, with the error of a failed read.

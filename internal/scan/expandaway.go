@@ -30,10 +30,16 @@ type expanded struct {
 
 	// fixed has the files that the user named, and those that a saved dataset names. Each has to be a container.
 	fixed map[string]bool
-	each  [][]string // the files of each source
+	each  []origin // the files of each source, and of each folder of several that braces stand for
 
 	below   string   // the only address below which files were looked for; it ends with a slash
 	folders []string // names of folders there, which may be splits
+}
+
+// origin has the files that an address stands for.
+type origin struct {
+	address string
+	files   []string
 }
 
 // expandAllAway expands one source or several.
@@ -61,7 +67,7 @@ func expandAllAway(ctx context.Context, sources []string, storage remote.Storage
 			return all, noContainerAway(ctx, source, storage)
 		}
 		maps.Copy(all.fixed, found.fixed)
-		all.each = append(all.each, found.files)
+		all.each = append(append(all.each, found.each...), origin{source, found.files})
 		all.files, all.rows = append(all.files, found.files...), found.rows
 		all.named, all.saved = all.named && found.named, found.saved && len(sources) == 1
 		if len(sources) == 1 {
@@ -98,7 +104,7 @@ func expandAway(ctx context.Context, source string, storage remote.Storage) (exp
 			_, err := remote.Open(ctx, text+query, storage)
 			// A store has no folders that can be asked for. So the name is taken for a folder only if there is certainly no
 			// object of that name.
-			if err == nil || !errors.Is(err, fs.ErrNotExist) || len(texts) > 1 || strings.HasPrefix(text, "http") {
+			if err == nil || !errors.Is(err, fs.ErrNotExist) || strings.HasPrefix(text, "http") {
 				all.files = append(all.files, text+query) // if it is wrong, opening it gives the error
 				all.fixed[text+query] = true
 				continue
@@ -109,8 +115,11 @@ func expandAway(ctx context.Context, source string, storage remote.Storage) (exp
 		if err != nil {
 			return expanded{}, err
 		}
-		if found.rows != nil && len(texts) > 1 {
-			return expanded{}, selectionAmongOthers(text)
+		if len(texts) > 1 && !wild {
+			if err := amongBraces(ctx, text, found, storage); err != nil {
+				return expanded{}, err
+			}
+			all.each = append(all.each, origin{text, found.files})
 		}
 		all.files, all.rows = append(all.files, found.files...), found.rows
 		if found.named || found.saved {
@@ -129,6 +138,24 @@ func expandAway(ctx context.Context, source string, storage remote.Storage) (exp
 		return expanded{}, e
 	}
 	return all, nil
+}
+
+// amongBraces refuses a folder of several that braces stand for if there is nothing in it, or nothing that can be one of
+// several containers; oneOfSeveral is the same for a folder on disk.
+func amongBraces(ctx context.Context, text string, found expanded, storage remote.Storage) error {
+	switch {
+	case found.packed:
+		return ownDataset(strings.TrimSuffix(text, "/"))
+	case found.rows != nil:
+		return selectionAmongOthers(text)
+	case len(found.files) == 0 && len(found.folders) > 0:
+		return noContainerAway(ctx, text, storage)
+	case len(found.files) == 0:
+		e := catalog.NewError(fault.KindIO, remote.Display(text), "no object has such a name")
+		e.Err = syscall.ENOENT
+		return e
+	}
+	return nil
 }
 
 // wildcardsOf returns the characters that make an address a pattern. Web servers have no lists, so a bracket is part of a

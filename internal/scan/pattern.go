@@ -49,7 +49,13 @@ func expand(source string) (files []string, named bool, err error) {
 	named = true
 	for _, text := range texts {
 		if _, err := os.Lstat(text); err == nil || !strings.ContainsAny(text, "*?[") {
-			files = append(files, text)
+			found, all := []string{text}, true
+			if len(texts) > 1 { // one of several texts may be a folder, as one of several sources may
+				if found, all, err = oneOfSeveral(text); err != nil {
+					return nil, false, err
+				}
+			}
+			files, named = append(files, found...), named && all
 			continue
 		}
 		named = false

@@ -37,6 +37,7 @@ func oneOfSeveral(source string) (files []string, named bool, err error) {
 	if info, err := os.Stat(source); err != nil || !info.IsDir() {
 		return []string{source}, true, nil // if it is wrong, opening it gives the error
 	}
+	source = cmp.Or(strings.TrimRight(source, "/"), "/")
 	if _, err := os.Lstat(filepath.Join(source, catalog.ManifestName)); err == nil {
 		return nil, false, ownDataset(source)
 	}

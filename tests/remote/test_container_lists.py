@@ -67,6 +67,9 @@ def contents(index: Path, storage: Storage | None) -> tuple[list[str], list[obje
         ["twin/", "set"],
         ["set/0.tar", "twin/0.tar"],
         ["set/1.tar", "set/1.tar"],
+        ["{set,other}"],
+        ["{twin,set}/", "other/b.tar"],
+        ["{other/b.tar,set}"],
     ],
 )
 def test_a_list_of_addresses_has_the_samples_and_warnings_of_the_same_list_on_disk(
@@ -108,6 +111,11 @@ def test_a_list_of_addresses_has_the_samples_and_warnings_of_the_same_list_on_di
         ["set", "nothing"],
         ["set", "deeper"],
         ["set", "packed.hr"],
+        ["{set,none}/"],
+        ["{set,none}"],
+        ["{set,nothing}/"],
+        ["{set,deeper}/"],
+        ["{packed.hr,set}/"],
     ],
 )
 def test_a_list_of_addresses_ends_in_the_errors_of_the_same_list_on_disk(
