@@ -18,7 +18,7 @@ type kind struct {
 	name    string
 	refused string
 	beside  bool // a refused file that may lie beside containers, and is ignored there
-	blank   bool // the file has no bytes, and its kind needs some
+	blank   bool // the file has no bytes, and its name does not say that it may have none
 }
 
 // kindOf finds the kind of a file by its first bytes. An unknown kind has no name.
@@ -59,7 +59,8 @@ func kindOfFile(path string, f io.ReaderAt, size int64, folder *litFolder) (kind
 }
 
 // kindOfBlank returns the kind of a file without bytes. TFRecord and RecordIO files hold nothing but records, so
-// without a record they are empty. They have no magic either, so the name decides.
+// without a record they are empty. They have no magic either, so the name decides; for a name that says nothing, such
+// as TF-Slim's train-00000-of-00010, format= and the other files decide (oneKind).
 // Other formats have a header, so an empty file is a damaged one.
 func kindOfBlank(path string) kind {
 	switch name := filepath.Base(path); {
@@ -145,9 +146,17 @@ func kindOfHead(head []byte) kind {
 	return kind{}
 }
 
+// mayBeBlank has the kinds of which a file without bytes is one without records.
+var mayBeBlank = map[string]bool{"tfrecord": true, "recordio": true}
+
 // oneKind returns the kind of all files, and an error if they differ. files is for messages.
 // If a dataset has two kinds, a pattern mostly matches too much.
-func oneKind(files []string, o *Options, kindOf func(int) (kind, error)) (first kind, err error) {
+func oneKind(files []string, o *Options, kindOf func(int) (kind, error)) (kind, error) {
+	// format= states what the content is. It does not force a walker on the file, because each walker reads only its own
+	// kind.
+	wanted := kindOfFormat(o.Format)
+	var first kind
+	known, blank := -1, -1 // the first file of a known kind, and the first without bytes
 	for i, file := range files {
 		found, err := kindOf(i)
 		if err != nil {
@@ -155,23 +164,30 @@ func oneKind(files []string, o *Options, kindOf func(int) (kind, error)) (first 
 		}
 		switch {
 		case found.blank:
-			blank := catalog.NewError(fault.KindTruncated, file, "the file has no bytes")
-			blank.Offset = 0
-			return kind{}, blank
+			if blank < 0 {
+				blank = i
+			}
+			continue
 		case found.name == "":
 			return kind{}, catalog.NewError(fault.KindUnsupported, file, "this is neither a folder nor a container that is known (expected one of %s)%s", strings.Join(Formats, ", "), listInstead(file))
 		case found.refused != "":
 			return kind{}, catalog.NewError(fault.KindUnsupported, file, "%s", found.refused)
-		case i == 0:
-			first = found
+		case known < 0:
+			first, known = found, i
 		case found.name != first.name:
-			return kind{}, catalog.NewError(fault.KindArgument, file, "%s", fault.Differs("the files are of several kinds", first.name+", as "+files[0], found.name))
+			return kind{}, catalog.NewError(fault.KindArgument, file, "%s", fault.Differs("the files are of several kinds", first.name+", as "+files[known], found.name))
 		}
-		// format= states what the content is. It does not force a walker on the file, because each walker reads only its own
-		// kind.
-		if wanted := kindOfFormat(o.Format); wanted != "" && wanted != found.name {
+		if wanted != "" && wanted != found.name {
 			return kind{}, catalog.NewError(fault.KindBadFile, file, "%s", fault.Differs("the file is of another kind than format says", wanted, found.name))
 		}
+	}
+	if known < 0 {
+		first = kind{name: wanted}
+	}
+	if blank >= 0 && !mayBeBlank[first.name] {
+		wrong := catalog.NewError(fault.KindTruncated, files[blank], "the file has no bytes")
+		wrong.Offset = 0
+		return kind{}, wrong
 	}
 	return first, nil
 }

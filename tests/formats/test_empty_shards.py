@@ -103,3 +103,36 @@ def test_an_empty_file_with_the_name_of_a_container_is_an_error(tmp_path: Path) 
             errors.TruncatedError, match=r"1\.tar: at byte 0: bad: the file has no bytes"
         ):
             hr.Dataset(source)
+
+
+@pytest.mark.parametrize("empty", [0, 1, 2])
+@pytest.mark.parametrize("write", [records, mxnets])
+def test_a_file_without_bytes_beside_others_of_records_adds_no_samples_whatever_its_name(
+    tmp_path: Path, write: Write, empty: int
+) -> None:
+    shards = [PICTURES[:1], PICTURES[1:]]
+    shards.insert(empty, [])
+    paths = [tmp_path / f"train-{number:05}-of-00003" for number in range(3)]  # as TF-Slim's
+    for path, pictures in zip(paths, shards, strict=True):
+        write(path, pictures)
+    assert paths[empty].stat().st_size == 0
+    braces = f"{tmp_path}/train-{{00000..00002}}-of-00003"
+    for source in (f"{tmp_path}/train-*-of-00003", braces, paths, tmp_path):
+        with hr.Dataset(source) as dataset:
+            found = [dataset[number] for number in range(len(dataset))]
+        assert [sample.image.shape[1] for sample in found] == [8, 16, 24]
+
+
+def test_files_without_bytes_alone_are_an_empty_dataset_if_format_says_that_they_hold_records(
+    tmp_path: Path,
+) -> None:
+    paths = [tmp_path / f"train-0000{number}-of-00002" for number in range(2)]
+    for path in paths:
+        path.touch()
+    for source in (paths[0], paths, f"{tmp_path}/train-*"):
+        for words in ("tfrecord", "recordio"):
+            with pytest.raises(errors.EmptyDatasetError, match="the containers hold no sample"):
+                hr.Dataset(source, format=words)
+        for other in (None, "webdataset", "parquet"):
+            with pytest.raises(errors.TruncatedError, match=r"00000-of-00002: .*no bytes"):
+                hr.Dataset(source, format=other)
