@@ -50,6 +50,9 @@ func Index(ctx context.Context, c IndexConfig, t *Tracker) (Summary, error) {
 	}
 	// The directory may be one that out names and that does not exist yet.
 	if err := os.MkdirAll(dir, 0o755); err != nil {
+		if file := inTheWay(dir); file != "" {
+			return Summary{}, catalog.NewError(fault.KindArgument, dir, "the index is a directory, and the file %s is in its place or in that of a folder above it; give another name (out or index_dir), or move the file away", file)
+		}
 		doing := "cannot make the index directory"
 		if c.Out == "" && c.IndexDir == "" && (errors.Is(err, fs.ErrPermission) || errors.Is(err, unix.EROFS)) {
 			doing = "an index goes beside its containers, where nothing may be written; out (--out) names another place for it"
@@ -95,6 +98,22 @@ func Index(ctx context.Context, c IndexConfig, t *Tracker) (Summary, error) {
 	}
 	summary.Seconds = time.Since(begin).Seconds()
 	return summary, nil
+}
+
+// inTheWay returns the file at a path, or at that of a folder above it, which keeps a directory from being made there; ""
+// if there is none.
+func inTheWay(path string) string {
+	for {
+		info, err := os.Stat(path)
+		if err == nil && !info.IsDir() {
+			return path
+		}
+		above := filepath.Dir(path)
+		if err == nil || above == path {
+			return ""
+		}
+		path = above
+	}
 }
 
 // open opens the source of the index.

@@ -70,6 +70,8 @@ func (p *partial) checkDestination() error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
+	case errors.Is(err, unix.ENOTDIR):
+		return catalog.NewError(fault.KindArgument, p.destination, "a folder above the destination is the file %s; give another place, or move the file away", inTheWay(p.destination))
 	case err != nil:
 		return catalog.IOError(p.destination, "cannot look at the destination", err)
 	case !p.overwrite:

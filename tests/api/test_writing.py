@@ -36,6 +36,28 @@ def test_shards_have_the_requested_size(folder: Path, tmp_path: Path) -> None:
         assert one.fingerprint == few.fingerprint
 
 
+@pytest.mark.parametrize("below", ["", "deeper/still"])
+def test_a_file_in_the_place_of_what_is_written_is_named_and_left(
+    folder: Path, tmp_path: Path, below: str
+) -> None:
+    file = tmp_path / "notes.hr"
+    file.write_text("mine")
+    place = file / below
+    hr.pack(folder, tmp_path / "packed.hr")
+    shard = (tmp_path / "packed.hr" / "shard-00000.tar").rename(tmp_path / "a.tar")
+    words = rf"the index is a directory, and the file {file} is in its place"
+    with pytest.raises(errors.ArgumentError, match=words):
+        hr.index(shard, out=place)
+    with pytest.raises(errors.ArgumentError, match=words):
+        hr.index(folder, index_dir=place)
+    if below:
+        with pytest.raises(
+            errors.ArgumentError, match=f"above the destination is the file {file};"
+        ):
+            hr.pack(folder, place)
+    assert file.read_text() == "mine"
+
+
 @pytest.mark.parametrize(
     ("text", "size"),
     [("256MB", 256_000_000), ("1 GiB", 2**30), ("1.5k", 1500), (77, 77), ("64", 64)],
