@@ -188,6 +188,22 @@ def test_an_error_names_the_index_and_leaves_no_files(tmp_path: Path, bad: Any, 
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("first", [True, False])
+@pytest.mark.parametrize("value", [3, 0.5, "a text", b"bytes", np.arange(3)])
+def test_a_field_that_is_none_in_some_items_is_an_error_that_says_what_to_give_instead(
+    tmp_path: Path, value: Any, first: bool
+) -> None:
+    values = [None, value] if first else [value, None]
+    source = Own([{"image": jpeg(16, 16), "extra": one} for one in values])
+    words = (
+        rf"^source\[{0 if first else 1}\]: field 'extra' is None, and every sample has every "
+        "field: give .* such as nan, -1 or an empty text$"
+    )
+    with pytest.raises(errors.ArgumentTypeError, match=words):
+        hr.pack(source, tmp_path / "packed.hr")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_an_error_in_a_worker_names_the_index(tmp_path: Path) -> None:
     source = Own([(jpeg(16, 16), 0)] * 20 + [ValueError("no such row")])
     with pytest.raises(RuntimeError, match=r"source\[20\]: ValueError: no such row"):

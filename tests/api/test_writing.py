@@ -244,7 +244,7 @@ def test_a_wrong_image_label_key_or_field_is_named(tmp_path: Path) -> None:
             ({"key": "\ud800"}, "UTF-8"),
             ({"n": 2**70}, f"n={2**70}: an int of 64 bits"),
             ({"n": np.uint64(2**63)}, f"n={2**63}: an int of 64 bits"),
-            ({"n": None}, "field 'n' is a NoneType"),
+            ({"n": None}, "field 'n' is None, and every sample"),
             ({"n": [[1], [1, 2]]}, "field 'n' is a list"),
             ({"n": torch.ones(2, requires_grad=True)}, "field 'n' is a Tensor"),
         ]:

@@ -35,6 +35,11 @@ def to_json(name: str, value: Any) -> Any:
         return value
     if isinstance(value, bytes | bytearray | memoryview):
         return {"bytes": base64.b64encode(bytes(value)).decode("ascii")}
+    if value is None:
+        raise ArgumentTypeError(
+            f"field {name!r} is None, and every sample has every field: give a value of the "
+            "field's type that stands for none, such as nan, -1 or an empty text"
+        )
     try:
         array = np.asarray(value, order="C")  # ascontiguousarray would add a dimension to a scalar
     except (TypeError, ValueError, RuntimeError):  # ragged, or a tensor that NumPy cannot read
