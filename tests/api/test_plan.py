@@ -107,6 +107,7 @@ def test_a_plan_comes_as_text_json_and_attributes(capsys: pytest.CaptureFixture[
         ({"rate": 1, "images": None}, "images"),
         ({"rate": 1, "image_bytes": -1}, "image_bytes"),
         ({"rate": 1, "images_per_core": 0}, "images_per_core"),
+        ({"rate": 1, "images": 10**20}, "images=10+: an int of 64 bits"),
     ],
 )
 def test_impossible_arguments_of_a_plan_are_refused_by_name(

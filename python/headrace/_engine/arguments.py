@@ -125,7 +125,9 @@ def integer(name: str, value: Any, least: int = INT64_MIN, most: int = INT64_MAX
     except (TypeError, ValueError, RuntimeError):
         raise refuse_type(name, value, allowed) from None
     if not least <= found <= most:
-        raise refuse(name, value, allowed if least > INT64_MIN else "an int of 64 bits")
+        if least == INT64_MIN or (found > most and most == INT64_MAX):
+            allowed = "an int of 64 bits"
+        raise refuse(name, value, allowed)
     return found
 
 
