@@ -37,6 +37,8 @@ _SAID = {
 _OF_IMAGENET = "the storage of each form is that of 300 photographs of ImageNet, 111 kB each"
 # Neighbours that shuffle="window" reads together: 16,384 samples in 1,024 stretches.
 WINDOW_RUN = 16
+# Beyond these the results would leave the range of a float.
+_LEAST_RATE, _MOST_BYTES = 1e-9, 1e12
 _HITS = (0.25, 0.5, 0.75, 1.0)
 _SAMPLES, _SAMPLE_BYTES = 128, 64 << 20
 # Batches that the loader has memory for in addition to those made ahead
@@ -72,14 +74,14 @@ def plan(
         source: the dataset, as ``Dataset`` accepts it, or a ``Dataset``. Some of its samples are
             packed in each form into a temporary folder to measure how large they become.
         gpus: number of GPUs.
-        rate: images a second that one GPU takes, at most 10^12. Give either this or
+        rate: images a second that one GPU takes, from 10^-9 to 10^12. Give either this or
             ``step_seconds``.
         step_seconds: seconds of one step of ``batch_size`` on one GPU, without waiting for data.
         batch_size: samples of a step on one GPU; it also determines the memory of batches.
         images: number of images of the dataset, if there is no ``source``.
-        image_bytes: mean bytes of an image file. It is needed if there is no ``source``, or if its
-            images are not bytes in files (arrays in memory). For a dataset in an object store it
-            avoids fetching images.
+        image_bytes: mean bytes of an image file, at most 10^12. It is needed if there is no
+            ``source``, or if its images are not bytes in files (arrays in memory). For a dataset in
+            an object store it avoids fetching images.
         epochs: number of epochs planned.
         size: height and width in pixels of the images that the GPU gets, for the memory of float32
             batches.
@@ -118,7 +120,7 @@ def plan(
             f"a core decodes {IMAGES_PER_CORE:,.0f} images/s: packed ImageNet with seek points on "
             "an Intel Xeon at 2.1 GHz (docs/performance.md); headrace doctor measures yours"
         )
-    per_core = _positive("images_per_core", images_per_core)
+    per_core = _positive("images_per_core", images_per_core, _LEAST_RATE, arguments.MOST_RATE)
     total = each * gpus
     stored = {"files": round(count * mean)}
     stored |= {form: round(count * mean * ratio) for form, ratio in ratios.items()}
@@ -157,20 +159,31 @@ def _rate(rate: float | None, step_seconds: float | None, batch_size: int) -> fl
     """Images a second that one GPU takes."""
     if (rate is None) == (step_seconds is None):
         raise ArgumentError("a plan needs one of rate and step_seconds")
-    if step_seconds is not None:
-        found = batch_size / arguments.seconds("step_seconds", step_seconds)
-        if found > arguments.MOST_RATE:
-            most = f"at most {arguments.MOST_RATE:,.0f} images a second"
-            raise arguments.refuse("step_seconds", step_seconds, f"a step that takes {most}")
+    if step_seconds is None:
+        found = arguments.rate("rate", rate)
+        if found < _LEAST_RATE:
+            raise arguments.refuse("rate", rate, f"at least {_LEAST_RATE:g} images a second")
         return found
-    return arguments.rate("rate", rate)
+    found = batch_size / arguments.seconds("step_seconds", step_seconds)
+    if not _LEAST_RATE <= found <= arguments.MOST_RATE:
+        most = f"at most {arguments.MOST_RATE:,.0f} images a second"
+        least = f"at least {_LEAST_RATE:g} images a second"
+        bound = least if found < _LEAST_RATE else most
+        raise arguments.refuse("step_seconds", step_seconds, f"a step that takes {bound}")
+    return found
 
 
-def _positive(name: str, value: Any) -> float:
+def _positive(name: str, value: Any, least: float, most: float) -> float:
     found = arguments.number(name, value)
     if found <= 0:
         raise arguments.refuse(name, value, "a number of more than 0")
+    if not least <= found <= most:
+        raise arguments.refuse(name, value, f"a number from {least:g} to {most:g}")
     return float(found)
+
+
+def _image_bytes(value: Any) -> float:
+    return _positive("image_bytes", value, 0.0, _MOST_BYTES)
 
 
 def _batches(batch_size: int, side: int) -> int:
@@ -213,7 +226,7 @@ def _told(
     if images is None or image_bytes is None:
         raise ArgumentError("a plan needs a source, or images and image_bytes")
     count = arguments.count("images", images, 1)
-    mean = _positive("image_bytes", image_bytes)
+    mean = _image_bytes(image_bytes)
     assumed.append(f"{_OF_IMAGENET}; with SOURCE it is measured on its own images")
     return count, mean, FORMS
 
@@ -232,7 +245,7 @@ def _seen(
         containers.refuse_of_address("a headrace.Dataset", **of_store)
     if images is not None:
         raise ArgumentError("images is for a plan without a source")
-    given = None if image_bytes is None else _positive("image_bytes", image_bytes)
+    given = None if image_bytes is None else _image_bytes(image_bytes)
     return _measured(source, words, of_store, given, assumed)
 
 

@@ -107,6 +107,10 @@ def test_a_plan_comes_as_text_json_and_attributes(capsys: pytest.CaptureFixture[
         ({"rate": 1, "images": None}, "images"),
         ({"rate": 1, "image_bytes": -1}, "image_bytes"),
         ({"rate": 1, "images_per_core": 0}, "images_per_core"),
+        ({"rate": 1e-320}, "rate=1e-320: at least 1e-09 images a second was expected"),
+        ({"step_seconds": 1e300}, "a step that takes at least 1e-09 images a second"),
+        ({"rate": 1e12, "image_bytes": 1e308}, "image_bytes=1e[+]308: a number from 0 to 1e[+]12"),
+        ({"rate": 1, "images_per_core": 1e-320}, "images_per_core=1e-320: a number from 1e-09"),
         ({"rate": 1, "images": 10**20}, "images=10+: an int of 64 bits"),
     ],
 )
@@ -115,6 +119,13 @@ def test_impossible_arguments_of_a_plan_are_refused_by_name(
 ) -> None:
     with pytest.raises(errors.ArgumentError, match=name):
         hr.plan(**(IMAGENET | wrong))
+
+
+def test_the_largest_numbers_that_a_plan_takes_have_results_that_json_can_express() -> None:
+    most = {"gpus": 2**63 - 1, "epochs": 2**63 - 1, "images": 2**63 - 1, "image_bytes": 1e12}
+    for rate in (1e-9, 1e12):
+        plan = hr.plan(rate=rate, images_per_core=1e-9, **most)
+        json.loads(plan.to_json(), parse_constant=pytest.fail)
 
 
 def test_a_plan_takes_either_a_source_or_the_number_and_bytes_of_images(packed: Path) -> None:
