@@ -7,6 +7,7 @@ import os
 import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
+from pathlib import Path
 from typing import Any
 
 from headrace._doctor import caching, choosing
@@ -294,7 +295,20 @@ def _measured(
                 except HeadraceError as failure:
                     assumed.append(f"the storage of {_SAID[form]} was not measured: {failure}")
             assumed.append(_scaled(len(copies)))
+            if kept := _kept(folder / "packed"):
+                assumed.append(
+                    f"{kept:,} of these do not decode, and keep their size in every form"
+                )
     return count, mean, {"packed": 1.0} | ratios
+
+
+def _kept(packed: Path) -> int:
+    """Counts the images that cannot be decoded, and so are packed as they are."""
+    if not packed.exists():
+        return 0
+    with Dataset(packed) as dataset:
+        verdicts = [dataset.facts(number)["verdict"] for number in range(len(dataset))]
+    return sum(verdict not in ("good", "warnings") for verdict in verdicts)
 
 
 def _scaled(images: int) -> str:

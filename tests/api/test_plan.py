@@ -15,6 +15,7 @@ import headrace as hr
 from headrace import errors
 from headrace._command import cli
 from headrace._doctor import caching
+from images import plain_tree
 
 IMAGENET = {"images": 1_281_167, "image_bytes": 113_044}
 
@@ -126,6 +127,18 @@ def test_the_largest_numbers_that_a_plan_takes_have_results_that_json_can_expres
     for rate in (1e-9, 1e12):
         plan = hr.plan(rate=rate, images_per_core=1e-9, **most)
         json.loads(plan.to_json(), parse_constant=pytest.fail)
+
+
+def test_a_plan_says_how_many_of_the_packed_images_do_not_decode(tmp_path: Path) -> None:
+    folder = plain_tree(tmp_path / "images", 6, 1)
+    assert "do not decode" not in str(hr.plan(folder, rate=1))
+    for number in (1, 4):
+        file = folder / "class0" / f"image000{number}.jpg"
+        file.write_bytes(file.read_bytes()[:300])
+    assert (
+        "2 of these do not decode, and keep their size in every form"
+        in hr.plan(folder, rate=1).assumed
+    )
 
 
 def test_a_plan_takes_either_a_source_or_the_number_and_bytes_of_images(packed: Path) -> None:
