@@ -166,14 +166,18 @@ def _steps(transform: Any, size: int) -> list[Any]:
     if transform == "eval":
         whole = {"name": "Resize", "size": round(size * 256 / 224)}
         return [whole, {"name": "CenterCrop", "size": size}, *normalise]
+    path = arguments.path("transform", transform)
     try:
-        text = Path(arguments.path("transform", transform)).read_text()
-        return arguments.transforms("transform", json.loads(text))
-    except (OSError, ValueError) as failure:
-        if isinstance(failure, ArgumentError):
-            raise
+        listed = json.loads(Path(path).read_text())
+    except OSError as failure:
         allowed = f"one of {', '.join(_NAMED)}, or the path of a JSON list of transforms"
-        raise arguments.refuse("transform", transform, allowed) from None
+        why = failure.strerror or "it cannot be read"
+        raise arguments.refuse("transform", transform, f"{allowed} ({why.lower()})") from None
+    except (ValueError, RecursionError) as failure:
+        raise ArgumentError(f"transform={path!r} is no JSON: {failure}") from None
+    if not isinstance(listed, list):
+        raise arguments.refuse_type(f"the JSON of {path}", listed, "a list of transforms")
+    return arguments.transforms("transform", listed)
 
 
 def _of_dataset(

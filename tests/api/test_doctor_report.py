@@ -122,10 +122,18 @@ def test_a_recipe_is_read_from_a_file_and_a_wrong_file_is_named(
     told = json.loads(capsys.readouterr().out)
     assert told["measured"]["side"] == 24
     assert told["asked"]["transform"] == str(recipe)
-    for wrong, words in (('[{"name": "Centre"}]', "Centre"), ("[", r"recipe\.json")):
+    for wrong, words in (
+        ('[{"name": "Centre"}]', "Centre"),
+        ("[", r"recipe\.json' is no JSON: Expecting value: line 1 column 2"),
+        ('{"name": "Resize"}', r"the JSON of .*recipe\.json.* is of type dict: a list"),
+        ("[" * 100_000, r"recipe\.json' is no JSON"),
+    ):
         recipe.write_text(wrong)
         with pytest.raises(errors.ArgumentError, match=words):
             cli.app(asked, standalone_mode=False)
+    recipe.unlink()
+    with pytest.raises(errors.ArgumentError, match=r"recipe\.json.*no such file or directory"):
+        cli.app(asked, standalone_mode=False)
 
 
 @pytest.mark.slow
