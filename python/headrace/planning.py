@@ -294,7 +294,8 @@ def _measured(
                     ratios[form] = choosing.bytes_of(made) / files
                 except HeadraceError as failure:
                     assumed.append(f"the storage of {_SAID[form]} was not measured: {failure}")
-            assumed.append(_scaled(len(copies)))
+            if ratios:
+                assumed.append(_scaled(len(copies)))
             if kept := _kept(folder / "packed"):
                 assumed.append(
                     f"{kept:,} of these do not decode, and keep their size in every form"

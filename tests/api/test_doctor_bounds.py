@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import ctypes
+import errno
+import os
+import tempfile
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -150,6 +154,46 @@ def test_a_diagnosis_with_a_step_ends_within_twice_its_time_although_a_batch_tak
             return time.perf_counter() - began
 
     within(10.0, attempt, tries=2)
+
+
+def full(folder: Path, number: int) -> Callable[..., int]:
+    """Path.write_bytes, which fails for files of copies."""
+    write = Path.write_bytes
+
+    def fail(path: Path, data: bytes) -> int:
+        if folder in path.parents:
+            write(path, data[:10])
+            raise OSError(number, os.strerror(number), str(path))
+        return write(path, data)
+
+    return fail
+
+
+def test_a_full_temporary_folder_leaves_out_the_trials_on_copies_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_tree(tmp_path / "files", {f"a/{n}.jpg": jpeg(40, 30) for n in range(8)})
+    (tmp_path / "full").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "full"))
+    monkeypatch.setattr(Path, "write_bytes", full(tmp_path / "full", errno.ENOSPC))
+    said = (
+        f"{tmp_path / 'full'}: no copy of an image can be kept for a while (no space left on "
+        "device); TMPDIR names another folder"
+    )
+    with hr.Dataset(tmp_path / "files") as dataset:
+        clocks = bounded.Clock(60), bounded.Clock(60)
+        trials = remedies.Trials(dataset, list(range(8)), 4, [], clocks, {})
+        assert trials.forms({"pack": {}}) == {}
+        assert trials.failed == [f"headrace pack was not tried: {said}"]
+        facts: dict[str, Any] = {"storage": {"warm": {"images_per_second": 1.0}, "at_once": 2}}
+        chosen = list(range(8))
+        with loading.at_hand(dataset, chosen, [], facts, 1.0, bounded.Clock(9)) as (near, _):
+            assert near is dataset
+        with pytest.raises(errors.SystemFailure) as caught:
+            hr.plan(dataset, rate=1)
+        assert str(caught.value) == said
+        assert caught.value.errno == errno.ENOSPC
+    assert list((tmp_path / "full").iterdir()) == []
 
 
 def test_a_trial_pack_that_takes_too_long_is_ended_and_leaves_nothing(tmp_path: Path) -> None:

@@ -17,9 +17,13 @@ from headrace import writing
 from headrace._doctor import bounded
 from headrace._engine import away
 from headrace.dataset import Dataset
-from headrace.errors import HeadraceError
+from headrace.errors import HeadraceError, SystemFailure
 
 _READ_AT_ONCE = 16
+
+
+class NoRoom(SystemFailure):
+    """The temporary folder takes no copy of an image."""
 
 
 @dataclass(frozen=True)
@@ -104,6 +108,9 @@ def copied(
     samples.
 
     Samples that cannot be read are left out.
+
+    Raises:
+        NoRoom: not even one sample can be written.
     """
 
     def read(index: int) -> bytearray | None:
@@ -112,9 +119,8 @@ def copied(
         except HeadraceError:
             return None
 
-    with TemporaryDirectory(prefix="headrace-") as folder:
-        files = Path(folder) / "files" / "all"
-        files.mkdir(parents=True)
+    with _temporary() as folder:
+        files = folder / "files" / "all"
         left = most_bytes
         taken: list[int] = []
         clock = bounded.Clock(seconds)
@@ -122,12 +128,52 @@ def copied(
             some = chosen[first : first + at_once]
             for index, data in bounded.each(some, read, clock.left, at_once):
                 if data and (len(data) <= left or not taken):
-                    (files / f"{index:012d}.jpg").write_bytes(data)
+                    try:
+                        _write(files / f"{index:012d}.jpg", data)
+                    except OSError as failure:
+                        if not taken:
+                            raise _no_room(failure, folder) from None
+                        left = 0  # the samples that fitted stand for all
+                        break
                     taken.append(index)
                     left -= len(data)
             if left <= 0 or (taken and clock.left == 0):
                 break
-        yield Path(folder), taken
+        yield folder, taken
+
+
+@contextmanager
+def _temporary() -> Iterator[Path]:
+    """Yields a new folder for copies, and removes it afterwards."""
+    try:
+        made = TemporaryDirectory(prefix="headrace-")
+    except OSError as failure:
+        raise _no_room(failure, None) from None
+    with made as folder:
+        try:
+            (Path(folder) / "files" / "all").mkdir(parents=True)
+        except OSError as failure:
+            raise _no_room(failure, Path(folder)) from None
+        yield Path(folder)
+
+
+def _write(file: Path, data: bytes | bytearray) -> None:
+    """Writes a file whole or not at all."""
+    try:
+        file.write_bytes(data)
+    except OSError:
+        file.unlink(missing_ok=True)
+        raise
+
+
+def _no_room(failure: OSError, folder: Path | None) -> NoRoom:
+    why = (failure.strerror or str(failure)).lower()
+    where = "" if folder is None else f"{folder.parent}: "
+    made = NoRoom(
+        f"{where}no copy of an image can be kept for a while ({why}); TMPDIR names another folder"
+    )
+    made.errno = failure.errno
+    return made
 
 
 def packed(folder: Path, name: str, clock: bounded.Clock = bounded.ENDLESS, **how: object) -> Path:

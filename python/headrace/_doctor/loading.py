@@ -47,7 +47,13 @@ def at_hand(
         yield dataset, _read(chosen, places, seconds)
         return
     some = _mixed(chosen)
-    with choosing.copied(dataset, some, _COPY_BYTES, seconds, depth) as (folder, copies):
+    with contextlib.ExitStack() as stack:
+        copied = choosing.copied(dataset, some, _COPY_BYTES, seconds, depth)
+        try:
+            folder, copies = stack.enter_context(copied)
+        except choosing.NoRoom:
+            yield dataset, _read(chosen, places, seconds)
+            return
         made = None
         if copies:
             points = (facts["images"]["seek_points"] or 0.0) > 0.5

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import statistics
 from collections.abc import Callable, Mapping
@@ -122,10 +123,13 @@ class Trials:
         if not forms or not seconds:
             self.failed += [f"there was no time to try headrace {name}" for name in forms]
             return {}
-        with choosing.copied(self._dataset, self._chosen, _COPY_BYTES, seconds) as (
-            folder,
-            chosen,
-        ):
+        with contextlib.ExitStack() as stack:
+            copied = choosing.copied(self._dataset, self._chosen, _COPY_BYTES, seconds)
+            try:
+                folder, chosen = stack.enter_context(copied)
+            except choosing.NoRoom as failure:
+                self.failed += [f"headrace {name} was not tried: {failure}" for name in forms]
+                return {}
             if not chosen:
                 return {}
             files = sum(file.stat().st_size for file in (folder / "files" / "all").iterdir())
@@ -134,7 +138,7 @@ class Trials:
                 try:
                     made = self._in_time(f"headrace {name}", lambda: self._form(folder, name, how))  # noqa: B023
                 except HeadraceError as failure:
-                    self.failed.append(f"{name} was not tried: {failure}")
+                    self.failed.append(f"headrace {name} was not tried: {failure}")
                     continue
                 if made is not None:
                     found[name] = made[0], made[1] / files
