@@ -116,12 +116,13 @@ def test_a_recipe_is_read_from_a_file_and_a_wrong_file_is_named(
     recipe = tmp_path / "recipe.json"
     steps = [{"name": "Resize", "size": 40}, {"name": "CenterCrop", "size": 24}]
     recipe.write_text(json.dumps(steps))
-    asked = ["doctor", str(folder), "--seconds", "1", "--rate", "0.001", "--json"]
+    asked = ["doctor", str(folder), "--seconds", "1.5", "--rate", "0.001", "--json"]
     asked += ["--transform", str(recipe)]
     cli.app(asked, standalone_mode=False)
     told = json.loads(capsys.readouterr().out)
     assert told["measured"]["side"] == 24
     assert told["asked"]["transform"] == str(recipe)
+    assert told["asked"]["seconds"] == 1.5  # also if starting the program took some of it
     for wrong, words in (
         ('[{"name": "Centre"}]', "Centre"),
         ("[", r"recipe\.json' is no JSON: Expecting value: line 1 column 2"),
