@@ -390,6 +390,16 @@ def test_a_timeout_is_an_error_and_the_batch_is_not_lost(packed: Path) -> None:
     assert all("0.1 s" in text for text in timeouts)
 
 
+def test_a_loader_that_is_closed_in_an_epoch_says_so_without_a_number(packed: Path) -> None:
+    made = hr.Loader(packed, 4, transform=CROP, output="numpy")
+    epoch = iter(made)
+    next(epoch)
+    made.close()
+    for ask in (lambda: next(epoch), lambda: next(iter(made)), made.stats):
+        with pytest.raises(errors.ClosedError, match=r"^this object was closed$"):
+            ask()
+
+
 @pytest.mark.slow
 def test_closing_a_loader_wakes_threads_that_wait_for_it(packed: Path) -> None:
     def wait_and_close() -> float:

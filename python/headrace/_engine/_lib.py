@@ -190,7 +190,7 @@ class Handle:
             ClosedError: the object was closed.
         """
         if not self.close.alive:
-            raise ClosedError("this object was closed")
+            raise ClosedError(abi.WAS_CLOSED)
         return self.place.value
 
 

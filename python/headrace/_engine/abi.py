@@ -31,7 +31,10 @@ MAX_DIMENSIONS = 5
 # The kinds of spans of hr_span.
 SPAN_NEXT, SPAN_WAIT, SPAN_COPY = 0, 1, 2
 
-OK, END, TIMEOUT, SHORT_BUFFER, CLOSED = 0, 1, 2, 3, 17
+OK, END, TIMEOUT, SHORT_BUFFER, BAD_HANDLE, CLOSED = 0, 1, 2, 3, 4, 17
+
+# What is said of an object that was closed.
+WAS_CLOSED = "this object was closed"
 
 
 class Error(ctypes.Structure):
@@ -51,8 +54,11 @@ class Error(ctypes.Structure):
         kind = BY_CODE.get(self.code, InternalError)
         if kind is SystemFailure and self.os_error == errno.ENOENT:
             kind = MissingFileError
+        text = self.text.decode("utf-8", "replace") or f"error {self.code} without a text"
+        if self.code == BAD_HANDLE:  # the engine names a number, which means nothing in Python
+            text = WAS_CLOSED
         failure = kind(
-            self.text.decode("utf-8", "replace") or f"error {self.code} without a text",
+            text,
             file=os.fsdecode(self.file) or None,
             record=self.record if self.record >= 0 else None,
             offset=self.offset if self.offset >= 0 else None,
