@@ -28,9 +28,15 @@ class Collector:
 
     def collect(self) -> Iterable[Any]:
         """prometheus_client calls this for each scrape."""
+        return self._families(collect())
+
+    def describe(self) -> Iterable[Any]:
+        """prometheus_client asks for this once, so that no name is registered twice."""
+        return self._families({})
+
+    def _families(self, found: dict[int, dict[str, Any]]) -> Iterable[Any]:
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
-        found = collect()
         for field, (kind, says) in FIELDS.items():
             family = CounterMetricFamily if kind == "counter" else GaugeMetricFamily
             metric = family(name(field), says, labels=["loader"])
@@ -49,6 +55,7 @@ def register(registry: Any = None) -> Collector:
 
     Raises:
         ModuleNotFoundError: prometheus_client is not installed.
+        ValueError: by prometheus_client: they are in this registry already.
     """
     from prometheus_client import REGISTRY
 

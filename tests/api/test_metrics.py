@@ -151,6 +151,16 @@ def test_prometheus_reads_every_loader_until_it_is_closed(packed: Path) -> None:
     assert "headrace_samples_total{" not in text()
 
 
+def test_a_second_registration_in_a_registry_is_refused() -> None:
+    client = pytest.importorskip("prometheus_client")
+    registry = client.CollectorRegistry()
+    metrics.register(registry)
+    with pytest.raises(ValueError, match="Duplicated timeseries"):
+        metrics.register(registry)
+    lines = client.generate_latest(registry).decode().splitlines()
+    assert lines.count("# TYPE headrace_samples_total counter") == 1
+
+
 def test_opentelemetry_observes_every_loader(packed: Path) -> None:
     pytest.importorskip("opentelemetry.sdk.metrics")
     from opentelemetry.sdk.metrics import MeterProvider
