@@ -89,8 +89,11 @@ def doctor(
         if not _may_be_a_loader(source):
             raise arguments.refuse_type("source", source, "a loader, beside a step")
         return stepping.diagnose(source, arguments.callback("step", step), asked_rate, seconds)
-    if not isinstance(source, Dataset | str | os.PathLike | list | tuple):
+    if not isinstance(source, Dataset | str | bytes | os.PathLike | list | tuple):
         kind = type(source).__name__
+        if not hasattr(source, "__getitem__") and not hasattr(source, "__iter__"):
+            allowed = "a path or headrace.Dataset, or a loader and its step,"
+            raise arguments.refuse_type("source", source, allowed)
         if hasattr(source, "__getitem__"):
             raise ArgumentError(
                 f"source is a dataset of type {kind}: a path or headrace.Dataset was expected, or "
@@ -99,6 +102,8 @@ def doctor(
         raise ArgumentError(
             f"source is a loader ({kind}), and its step is missing: doctor(loader, step)"
         )
+    if isinstance(source, bytes):
+        source = os.fsdecode(source)
     if isinstance(source, str | os.PathLike):
         arguments.path("source", source)  # checked here, because Dataset calls it path
     batch_size = arguments.count("batch_size", 128 if batch_size is None else batch_size, 1)

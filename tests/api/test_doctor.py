@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import os
 import pickle
 import tarfile
 import time
@@ -335,9 +336,16 @@ def test_doctor_accepts_any_iterable_of_arrays_as_a_loader() -> None:
     assert found.measured["training"] <= 4 / 0.05
 
 
+def test_a_path_of_bytes_is_a_source_of_the_doctor_as_of_a_dataset(folder: Path) -> None:
+    found = hr.doctor(os.fsencode(folder), seconds=1, transform=CROP, rate=0.001)
+    assert found.limit == "none"
+
+
 @pytest.mark.parametrize(
     ("wrong", "name"),
     [
+        ({"source": None}, "source=None is of type NoneType: a path or headrace.Dataset, or a lo"),
+        ({"source": 5}, "source=5 is of type int: a path or headrace.Dataset, or a loader and its"),
         ({"rate": 0}, "rate"),
         ({"seconds": -1}, "seconds"),
         ({"batch_size": 0}, "batch_size"),
@@ -345,6 +353,7 @@ def test_doctor_accepts_any_iterable_of_arrays_as_a_loader() -> None:
         ({"transform": "trian"}, "transform"),
         ({"transform": [{"name": "Crop"}]}, "Crop"),
         ({"source": object()}, "step"),
+        ({"source": iter([])}, "source is a loader .list_iterator., and its step is missing"),
         ({"source": [], "step": print}, "no batch"),
         ({"source": [3], "step": 3}, "step"),
         ({"source": [3], "step": lambda batch: None, "seconds": 1}, "no part has samples"),
