@@ -9,6 +9,8 @@ import os
 import pickle
 import tarfile
 import time
+from collections import UserDict
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -334,6 +336,38 @@ def test_doctor_accepts_any_iterable_of_arrays_as_a_loader() -> None:
     found = hr.doctor(batches, lambda batch: time.sleep(0.05), seconds=1)
     assert found.limit == "training"
     assert found.measured["training"] <= 4 / 0.05
+
+
+class Fresh:
+    """A loader that makes each batch anew."""
+
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self._make = make
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self._make() for _ in range(4))
+
+
+@pytest.mark.parametrize(
+    ("make", "take"),
+    [
+        (lambda: {"image": np.zeros((4, 3, 8, 8)), "label": np.zeros(4)}, lambda b: b.pop("image")),
+        (lambda: UserDict(image=np.zeros((4, 3, 8, 8))), lambda b: b.pop("image")),
+        (lambda: [np.zeros((4, 3, 8, 8)), np.zeros(4)], lambda b: b.clear()),
+        (lambda: (np.zeros((4, 3, 8, 8)), {"label": np.zeros(4)}), lambda b: b[1].pop("label")),
+    ],
+)
+def test_a_step_may_take_its_batch_apart(
+    make: Callable[[], Any], take: Callable[[Any], Any]
+) -> None:
+    def step(batch: Any) -> None:
+        take(batch)
+        time.sleep(0.02)
+
+    found = hr.doctor(Fresh(make), step, seconds=1)
+    assert found.limit == "training"
+    assert 0 < found.measured["training"] <= 4 / 0.02
+    assert 0 < found.measured["images_per_second"] <= 4 / 0.02
 
 
 def test_a_path_of_bytes_is_a_source_of_the_doctor_as_of_a_dataset(folder: Path) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import sys
 import time
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -44,6 +45,23 @@ def _parts(batch: Any) -> list[Any]:
     if dataclasses.is_dataclass(batch) and not isinstance(batch, type):
         return [getattr(batch, part.name) for part in dataclasses.fields(batch)]
     return []
+
+
+def fresh(batch: Any) -> Any:
+    """Returns a batch of the same tensors in new dicts and lists.
+
+    A step may take its batch apart, as by ``batch.pop("labels")``, and gets it again.
+    """
+    if isinstance(batch, MutableMapping) and not _shape(batch):
+        made = copy.copy(batch)
+        for name, part in batch.items():
+            made[name] = fresh(part)
+        return made
+    if type(batch) is list:
+        return [fresh(part) for part in batch]
+    if type(batch) is tuple:
+        return tuple(map(fresh, batch))
+    return batch
 
 
 def _shape(part: Any) -> Sequence[int]:
@@ -149,20 +167,22 @@ def _real(
     while True:
         began = time.perf_counter()
         batch = batches.take()
-        waited = time.perf_counter()
-        step(batch)
-        _settled()
-        worked = time.perf_counter()
-        phase.samples += samples(batch)
-        if largest is None or samples(batch) > samples(largest):
-            largest = batch
-        phase.waited += waited - began
-        phase.worked += worked - waited
+        phase.waited += time.perf_counter() - began
+        # All this comes before the step, which may take its batch apart.
+        many = samples(batch)
+        phase.samples += many
+        if largest is None or many > samples(largest):
+            largest = fresh(batch)
         with suppress(TypeError):  # some types allow no weak reference
             first = _first(batch)
             again |= id(first) in seen and seen[id(first)]() is first
             seen[id(first)] = weakref.ref(first)
             del first
+        begun = time.perf_counter()
+        step(batch)
+        _settled()
+        worked = time.perf_counter()
+        phase.worked += worked - begun
         if worked >= end:
             break
     phase.end()
@@ -180,10 +200,14 @@ def _repeated(loader: Any, batch: Any, step: Callable[[Any], Any], seconds: floa
     """Runs the step alone, with its data already there."""
     phase, end, many = Phase(loader), time.perf_counter() + seconds, samples(batch)
     while True:
-        step(batch)
+        again = fresh(batch)
+        begun = time.perf_counter()
+        step(again)
         _settled()
+        worked = time.perf_counter()
+        phase.worked += worked - begun
         phase.samples += many
-        if time.perf_counter() >= end:
+        if worked >= end:
             break
     phase.end()
     return phase
