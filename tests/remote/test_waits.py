@@ -357,3 +357,23 @@ def test_an_upload_to_a_store_that_fell_silent_times_out_and_its_rest_is_named(
         return took
 
     within(TIMEOUT + 1, attempt)
+
+
+def test_the_doctor_and_a_plan_end_in_time_if_a_store_falls_silent_after_its_index(
+    photos: Path, tmp_path: Path
+) -> None:
+    hr.pack(photos, tmp_path / "train.hr")
+    store, heard = Store(tmp_path), threading.Event()
+    try:
+        with hr.Dataset(store.url("train.hr")) as dataset:
+            store.fault = lambda *_: heard.wait(60)
+            began = time.monotonic()
+            found = hr.doctor(dataset, transform=[{"name": "CenterCrop", "size": 16}], seconds=1)
+            assert found.measured["decoding"] is None
+            assert "the store of objects gave no image in this time" in found.notes
+            with pytest.raises(errors.ArgumentError, match="that was tried can be read"):
+                hr.plan(dataset, rate=1)
+            assert time.monotonic() - began < 30  # and not a minute for each few samples
+    finally:
+        heard.set()
+        store.end()

@@ -20,6 +20,7 @@ from headrace.dataset import Dataset
 from headrace.errors import HeadraceError, SystemFailure
 
 _READ_AT_ONCE = 16
+_LEAST_WAIT = 0.01
 
 
 class NoRoom(SystemFailure):
@@ -113,9 +114,13 @@ def copied(
         NoRoom: not even one sample can be written.
     """
 
+    clock = bounded.Clock(seconds)
+
     def read(index: int) -> bytearray | None:
         try:
-            return dataset.read(index)
+            # A store that is silent is asked again for a minute, and all samples may be there.
+            with away.within(max(clock.left, _LEAST_WAIT)):
+                return dataset.read(index)
         except HeadraceError:
             return None
 
@@ -123,7 +128,6 @@ def copied(
         files = folder / "files" / "all"
         left = most_bytes
         taken: list[int] = []
-        clock = bounded.Clock(seconds)
         for first in range(0, len(chosen), at_once):
             some = chosen[first : first + at_once]
             for index, data in bounded.each(some, read, clock.left, at_once):
@@ -137,7 +141,7 @@ def copied(
                         break
                     taken.append(index)
                     left -= len(data)
-            if left <= 0 or (taken and clock.left == 0):
+            if left <= 0 or (clock.left == 0 and (taken or dataset.away)):
                 break
         yield folder, taken
 

@@ -32,6 +32,7 @@ _NOTHING: dict[str, Any] = {
 }
 _FETCHED = "the images are in a store: the rate of storage is what the loader got of them"
 _UNCACHED = "with cache= records are fetched once, and later epochs read them from a disk here"
+_SILENT = "the store of objects gave no image in this time"
 _KEPT_UP = "the store of objects kept up with decoding, so its own rate is not known"
 # Times as multiples of the seconds asked for: after the first no further remedy is tried, and after
 # the second everything ends, however long batches take. For 15 seconds that is after 25.5 s; the
@@ -128,7 +129,10 @@ def _measured(
         facts["copy"] = _copy(facts, asked["batch_size"], clock.of(seconds * 0.05))
         of_store = _of_store(dataset, asked, steps, seconds * 0.1, clock.part(0.5), options)
         if dataset.away and not places:
-            facts["storage"]["why"] = _KEPT_UP if of_store is None else _FETCHED
+            facts["storage"]["why"] = _FETCHED
+            if of_store is None:
+                came = facts["decoding"]["all"]["decoded"]
+                facts["storage"]["why"] = _KEPT_UP if came else _SILENT
         stages = _stages(facts, of_store)
         few = little.stages(facts, of_store, len(dataset))
         counting = verdict.counting(stages, few)
