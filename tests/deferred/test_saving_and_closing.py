@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -161,3 +162,45 @@ def test_a_palette_image_is_reduced_as_by_pillow(tmp_path: Any, workers: int) ->
         return image.convert("RGB")
 
     compared(Opens([path], made), strict=False, batch_size=None, num_workers=workers)
+
+
+def asked(question: Callable[[], Any]) -> Any:
+    """The answer, or Pillow's error."""
+    try:
+        return question()
+    except Exception as failure:
+        return f"{type(failure).__name__}: {failure}"
+
+
+def verified(image: Any) -> list[Any]:
+    told = [asked(image.verify), image.size]
+    told += [asked(lambda: F.to_tensor(image.convert("RGB"))), asked(lambda: image.copy().size)]
+    told += [asked(lambda: F.pil_to_tensor(F.resize(image, [8, 9])).contiguous())]
+    return [*told, asked(image.verify), asked(lambda: dict(image.getexif()))]
+
+
+VERIFIED: dict[str, Callable[[Any], Any]] = {
+    "as it was opened": verified,
+    "after it was loaded": lambda image: (image.load() is None, verified(image)),
+    "after its pixels were used": lambda image: (image.getpixel((1, 1)), verified(image)),
+    "after it was closed": lambda image: (image.close(), asked(image.verify)),
+    "after it was converted": lambda image: verified(image.convert("RGB")),
+}
+
+
+@WORKERS
+@pytest.mark.parametrize("what", VERIFIED)
+@pytest.mark.filterwarnings("ignore:headrace.DataLoader")
+def test_an_image_that_was_verified_behaves_as_pillows(
+    tmp_path: Path, what: str, workers: int
+) -> None:
+    paths = []
+    for kind in ("JPEG", "PNG", "WEBP", "BMP", "TIFF"):
+        paths.append(str(tmp_path / kind.lower()))
+        Image.fromarray(images.pixels(40, 30)).save(paths[-1], kind)
+        os.utime(paths[-1], (1e9, 1e9))
+
+    def of(path: str, index: int) -> Any:
+        return VERIFIED[what](Image.open(path))
+
+    compared(Opens(paths, of), strict=False, batch_size=None, num_workers=workers)

@@ -282,8 +282,14 @@ class DeferredImage(RecordedImage):
         return own.getexif()
 
     def verify(self) -> None:
-        if self.chain is not None and self.format:
-            behind.header(self.chain).verify()
+        """As Pillow's ``verify``, after which most files have to be opened again."""
+        if self._file is not None:
+            own = self._own(self._file)
+            if self.loaded and "_left" not in self.__dict__:
+                with recording.paused():
+                    own.load()  # some formats refuse to be verified then
+            own.verify()
+            self._let_go = True
 
     def load(self) -> Any:
         """Does not decode yet, because the program may not need pixels; Pillow's own methods do."""
