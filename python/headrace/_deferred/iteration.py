@@ -11,15 +11,10 @@ from headrace._deferred import curing, recording
 from headrace._deferred.altering import Altering
 from headrace._deferred.arriving import Recorded
 from headrace._deferred.choosing import Choices, Rows
+from headrace._deferred.collating import Collating
 from headrace._deferred.counting import Counts
 from headrace._deferred.curing import ARRAY, cure
-from headrace._deferred.dataset import (
-    Collating,
-    Fetching,
-    RecordedDataset,
-    RecordedStream,
-    WorkerStart,
-)
+from headrace._deferred.dataset import Fetching, RecordedDataset, RecordedStream, WorkerStart
 from headrace._deferred.drawn import go_back, states
 from headrace._deferred.epoch import Epoch
 from headrace._deferred.leftover import Pillows

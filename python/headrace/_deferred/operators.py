@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from headrace._deferred import pixels, tensorops
+from headrace._deferred import opnames, pixels, tensorops
 from headrace._deferred.chain import Form, Op
 from headrace._deferred.parts import (
     AnyPart,
@@ -80,7 +80,7 @@ def _fractions(part: OnePart, arguments: Any) -> Part | None:
     if not isinstance(part, Derived):
         floats = torch.get_default_dtype() == torch.float32
     else:
-        made = [op.name in tensorops.CONVERSIONS and op.dtype for op in part.ops]
+        made = [op.name in opnames.CONVERSIONS and op.dtype for op in part.ops]
         floats = made == [torch.float32]
     form = leaf.form._replace(dtype="float32", scale="div")
     return leaf._replace(form=form) if floats else None
@@ -149,7 +149,7 @@ def of_each(
         return parts  # a stack is contiguous
     images = [part for part in parts if not isinstance(part, torch.Tensor)]
     # Images without axes are numbers, for which torch has other rules of dtypes.
-    if name not in tensorops.POINTWISE or not images or not shape_of(images[0]):
+    if name not in opnames.POINTWISE or not images or not shape_of(images[0]):
         return None
     made: list[AnyPart] = list(parts)
     known: dict[Any, tuple[TensorOp, ...] | None] = {}

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from headrace._deferred import asking, operators, recording, stacking, tensorops
+from headrace._deferred import asking, operators, opnames, recording, stacking
 from headrace._deferred import parts as made_of
 from headrace._deferred.chain import Chain, Form
 from headrace._deferred.parts import DTYPES, AnyPart, Derived, OnePart, Part, Stacked, form_of
@@ -96,8 +96,8 @@ class PendingTensor(torch.Tensor):
 
     def _made_of_it(self, func: Any, args: Any, kwargs: Any) -> Any:
         """The result of an operator of torch, one tensor or several; None: it needs values."""
-        name, in_place = tensorops.NAMES.get(func), tensorops.IN_PLACE.get(func)
-        cuts = func in tensorops.CUTTING
+        name, in_place = opnames.NAMES.get(func), opnames.IN_PLACE.get(func)
+        cuts = func in opnames.CUTTING
         if not (name or in_place or cuts) or not self._waits_on:
             return None
         if cuts:
@@ -109,7 +109,7 @@ class PendingTensor(torch.Tensor):
     def _cut(self, func: Any, arguments: Any, named: Any) -> tuple[PendingTensor, ...] | None:
         """The views that ``unbind``, ``chunk`` and ``split`` return; None: they need values."""
         made = []
-        for method, given in tensorops.cuts_of(func, self.form, arguments, named):
+        for method, given in opnames.cuts_of(func, self.form, arguments, named):
             view = self._derived(getattr(torch.Tensor, method), method, given, {})
             if view is None:
                 return None
@@ -164,7 +164,7 @@ class PendingTensor(torch.Tensor):
             return None
         shape, dtype = form_of(parts[0])
         form = ((len(parts), *shape) if self.stacked else shape, dtype)
-        if name not in tensorops.RESHAPED and form != self.form:
+        if name not in opnames.RESHAPED and form != self.form:
             return None  # torch raises
         self.become(parts, form)
         return self
@@ -213,7 +213,7 @@ class PendingTensor(torch.Tensor):
         cls, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
         kwargs = kwargs or {}
-        if func in _OF_THE_FORM:
+        if func in opnames.OF_THE_FORM:
             # Not with DisableTorchFunctionSubclass, which an exception from outside could leave on.
             return torch._C._disabled_torch_function_impl(func, types, args, kwargs)
         if (stacks := stacking.FUNCTIONS.get(func)) is not None:
@@ -364,22 +364,3 @@ def replace(value: PendingTensor, made: torch.Tensor) -> None:
     value.__class__ = value.plain  # type: ignore[assignment]
     for name in ("parts", "stacked", "pinned", "form", "shared", "member", "recorded"):
         value.__dict__.pop(name, None)
-
-
-# Attributes and methods that the wrapper answers without values.
-_ATTRIBUTES = (
-    *("shape", "dtype", "device", "layout", "ndim", "requires_grad", "is_nested", "is_sparse"),
-    *("is_cuda", "is_cpu", "is_quantized", "is_mkldnn", "is_meta", "is_leaf", "grad_fn"),
-    *("itemsize", "nbytes"),
-)
-_QUESTIONS = (
-    *("size", "dim", "numel", "nelement", "ndimension", "element_size", "is_floating_point"),
-    *("is_complex", "is_signed", "stride", "__len__", "is_pinned", "is_shared", "is_contiguous"),
-)
-_OF_THE_FORM = {
-    *(getattr(torch.Tensor, name).__get__ for name in _ATTRIBUTES if hasattr(torch.Tensor, name)),
-    *(getattr(torch.Tensor, name) for name in _QUESTIONS),
-    torch.is_floating_point,
-    torch.is_complex,
-    torch.numel,
-}

@@ -1,4 +1,4 @@
-"""Finds which of torch's operators can wait for a tensor's values, and the form of their results.
+"""Finds whether torch's operators can wait for a tensor's values, and the form of their results.
 
 Views, conversions of dtype and arithmetic with numbers need only shape and dtype. torch itself says
 what each returns, for a tensor without memory. If it raises, or may, the operator gets values at
@@ -15,51 +15,19 @@ import numpy as np
 import torch
 
 from headrace._deferred import numeric
+from headrace._deferred.opnames import (
+    ARITHMETIC,
+    BOUNDED,
+    COMPARED,
+    COMPUTED,
+    CONVERSIONS,
+    FORMED,
+    KEEPING,
+    LAYOUTS,
+    NAMED,
+    TAKEN,
+)
 from headrace._deferred.parts import Constant, TensorOp, called
-
-# Names of methods, each with the name of the one that does the same and is recorded.
-_ARITHMETIC = {
-    **{name: name for name in ("add", "sub", "mul", "div", "neg", "__rsub__")},
-    **{f"__{name}__": name for name in ("add", "sub", "mul", "neg")},
-    "subtract": "sub",
-    "multiply": "mul",
-    "divide": "div",
-    "true_divide": "div",
-    "negative": "neg",
-    "__truediv__": "div",
-    "__radd__": "add",
-    "__rmul__": "mul",
-    "rsub": "__rsub__",  # a function of torch, and no method
-}
-_TAKEN = {*_ARITHMETIC.values()} - {"neg"}  # these take a number, or a small tensor
-# Comparisons with a number, whose results are booleans.
-_COMPARISONS = {
-    **{name: name for name in ("gt", "ge", "lt", "le", "eq", "ne")},
-    **{f"__{name}__": name for name in ("gt", "ge", "lt", "le", "eq", "ne")},
-    "greater": "gt",
-    "greater_equal": "ge",
-    "less": "lt",
-    "less_equal": "le",
-    "not_equal": "ne",
-}
-_COMPARED = {*_COMPARISONS.values()}
-_BOUNDS = {"clamp": "clamp", "clip": "clamp", "abs": "abs", "absolute": "abs"}
-_BOUNDED = {*_BOUNDS.values()}
-CONVERSIONS = {"to", "float", "double", "half", "bfloat16", "int", "long", "bool", "byte"}
-_LAYOUTS = {
-    *("permute", "transpose", "swapaxes", "swapdims", "movedim", "moveaxis"),
-    *("unsqueeze", "squeeze", "view", "reshape", "flatten", "__getitem__", "contiguous", "clone"),
-    *("select", "narrow", "expand", "repeat", "flip", "fliplr", "flipud", "rot90", "index_select"),
-}
-_FORMED = {"contiguous", "clone", "to"}  # these may have a memory_format
-_NAMED = {
-    *("dim", "dims", "dim0", "dim1", "start_dim", "end_dim", "shape", "size"),
-    *("index", "start", "length", "repeats", "k"),
-}
-RESHAPED = ("unsqueeze", "squeeze", "transpose", "swapaxes", "swapdims")  # also in place
-_KEEPING = {*CONVERSIONS, "contiguous", "clone"}
-_COMPUTED = {*_ARITHMETIC.values(), *_COMPARED, *_BOUNDED}
-POINTWISE = {*_COMPUTED, *_KEEPING}
 
 # Without narrower floats, for which torch rounds more than once in an operator.
 _COUNTED = {torch.uint8, torch.int32, torch.int64, torch.float32, torch.float64}
@@ -72,66 +40,6 @@ _MOST_CONSTANT = 64  # the most values of a tensor as argument, and the most num
 
 # Shape, dtype and strides; None as strides: it is contiguous.
 Layout = tuple[tuple[int, ...], torch.dtype, tuple[int, ...] | None]
-
-
-def _names() -> dict[Any, str]:
-    same = {**_ARITHMETIC, **_COMPARISONS, **_BOUNDS}
-    same |= {name: name for name in (*CONVERSIONS, *_LAYOUTS)}
-    found = {
-        getattr(owner, name, None): method
-        for name, method in same.items()
-        for owner in (torch, torch.Tensor)
-    }
-    return {function: method for function, method in found.items() if callable(function)}
-
-
-NAMES = _names()  # the names of the methods, by torch's functions
-# For methods that change a tensor in place, the methods that make a new tensor.
-IN_PLACE = {
-    getattr(torch.Tensor, name): of
-    for name, of in (
-        *((f"{one}_", one) for one in ("add", "sub", "mul", "div", "neg")),
-        *(("subtract_", "sub"), ("multiply_", "mul"), ("divide_", "div"), ("true_divide_", "div")),
-        *(("__iadd__", "add"), ("__isub__", "sub"), ("__imul__", "mul"), ("__itruediv__", "div")),
-        *(("clamp_", "clamp"), ("clip_", "clamp"), ("abs_", "abs"), ("__setitem__", "__setitem__")),
-        *((f"{one}_", one) for one in RESHAPED),
-    )
-    if hasattr(torch.Tensor, name)
-}
-
-
-# Functions that return several views, with their names, and the place of the axis among the
-# arguments after the tensor.
-CUTTING = {
-    getattr(owner, name): (name, place)
-    for owner in (torch, torch.Tensor)
-    for name, place in (("unbind", 0), ("chunk", 1), ("split", 1))
-}
-
-
-def cuts_of(
-    function: Any, form: tuple[tuple[int, ...], torch.dtype], arguments: Any, named: dict[str, Any]
-) -> list[tuple[str, tuple[int, ...]]]:
-    """For each view, the method and the arguments that return it; empty: values are needed."""
-    name, place = CUTTING[function]
-    axis = named.get("dim", arguments[place] if len(arguments) > place else 0)
-    numbers = [axis]
-    for one in arguments:
-        numbers += one if isinstance(one, list | tuple) else [one]
-    if {*named} - {"dim"} or any(type(one) is not int for one in numbers):
-        return []
-    try:
-        views = function(torch.empty(form[0], dtype=form[1], device="meta"), *arguments, **named)
-    except Exception:
-        return []  # torch raises it again, with values
-    if name == "unbind":
-        return [("select", (axis, number)) for number in range(len(views))]
-    found: list[tuple[str, tuple[int, ...]]] = []
-    at = 0
-    for view in views:
-        found.append(("narrow", (axis, at, view.shape[axis])))
-        at += view.shape[axis]
-    return found
 
 
 class _NotPlainError(Exception):
@@ -153,7 +61,7 @@ def ops_of(
         the operators, with the forms of their results; an empty tuple: the method returns the
         tensor itself. None: values are needed.
     """
-    if name in _TAKEN:
+    if name in TAKEN:
         arguments = tuple(_narrowed(one, layout[0]) for one in arguments)
     try:
         plain = tuple(map(_plain, _kinds(name), arguments))
@@ -169,7 +77,7 @@ def ops_of(
         _known.clear()
         _forms.clear()
     # A program may draw a number, which then differs each time. The form of the result does not.
-    form = (*key[:3], *map(_kind, plain)) if name in _TAKEN and not named else key
+    form = (*key[:3], *map(_kind, plain)) if name in TAKEN and not named else key
     try:
         found = _forms[form]
     except KeyError:  # another thread may clear it at any time
@@ -206,12 +114,12 @@ def _plain(name: str, value: Any, inside: bool = False) -> Any:
     kind = type(value)
     if kind is int:
         return value
-    if kind is torch.memory_format and name in _FORMED:
+    if kind is torch.memory_format and name in FORMED:
         return value
     # torch treats NumPy's numbers as Python's, except the narrow ones.
     if (number := numeric.whole(value)) is not None:
         return number
-    if name in _LAYOUTS:
+    if name in LAYOUTS:
         # A tuple inside an index is a list of places, which tensors without memory do not check.
         if name == "__getitem__" and kind is tuple and not inside:
             return tuple(_plain(name, one, True) for one in value)
@@ -285,7 +193,7 @@ def _kind(value: Any) -> Any:
 def _found(
     name: str, layout: Layout, arguments: tuple[Any, ...], named: tuple[tuple[str, Any], ...]
 ) -> tuple[TensorOp, ...] | None:
-    arithmetic, computed = name in _ARITHMETIC.values(), name in _COMPUTED
+    arithmetic, computed = name in ARITHMETIC.values(), name in COMPUTED
     shape, dtype, stride = layout
     if not _as_expected(name, arguments, named):
         return None
@@ -315,7 +223,7 @@ def _found(
         arguments,
         named,
         result._is_view(),
-        computed or name in _KEEPING,
+        computed or name in KEEPING,
         tuple(result.shape),
         result.dtype,
         tuple(result.stride()),
@@ -325,12 +233,12 @@ def _found(
         return None
     if made.pointwise and (made.view or made.shape != shape):
         return None
-    if name in _COMPARED or name in _BOUNDED:
+    if name in COMPARED or name in BOUNDED:
         # For integers and a fraction torch uses its default dtype, which may have changed when the
         # values are made.
         whole = all(type(value) is int for value in (*arguments, *(value for _, value in named)))
         known_type = dtype in _COUNTED and (dtype in _FLOATS or whole)
-        wanted = torch.bool if name in _COMPARED else dtype
+        wanted = torch.bool if name in COMPARED else dtype
         return (made,) if known_type and made.dtype == wanted else None
     if made.dtype == dtype:
         return (made,) if not arithmetic or dtype in _COUNTED else None
@@ -347,14 +255,14 @@ def _found(
 
 def _as_expected(name: str, arguments: tuple[Any, ...], named: tuple[tuple[str, Any], ...]) -> bool:
     """Whether the arguments are such that the operator is known to need no values."""
-    if name in _FORMED:
+    if name in FORMED:
         kinds = [*map(type, arguments), *(type(value) for _, value in named)]
         keys = {key for key, _ in named}
         if name != "to":
             return not arguments and keys <= {"memory_format"}
         return bool(kinds) and len({*kinds}) == len(kinds) and keys <= {"dtype", "memory_format"}
-    if name in _LAYOUTS:
-        return all(key in _NAMED for key, _ in named)
+    if name in LAYOUTS:
+        return all(key in NAMED for key, _ in named)
     if name in CONVERSIONS or name == "abs":
         return not arguments and not named
     if name == "__setitem__":
@@ -363,7 +271,7 @@ def _as_expected(name: str, arguments: tuple[Any, ...], named: tuple[tuple[str, 
         lists = [one for one in (index if type(index) is tuple else (index,)) if type(one) is list]
         return not named and len(arguments) == 2 and not lists
     given = (*arguments, *(value for _, value in named))
-    if name in _COMPARED or name == "clamp":
+    if name in COMPARED or name == "clamp":
         numbers = all(type(value) in (int, float) for value in given)
         bounds = all(key in ("min", "max") for key, _ in named) and len(given) <= 2
         return numbers and (bounds if name == "clamp" else not named and len(arguments) == 1)
