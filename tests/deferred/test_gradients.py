@@ -128,13 +128,21 @@ def done(program: Callable[[Any], Any], x: Any) -> Any:
         return str(error)
 
 
+SEVERAL: dict[str, Callable[[Any], Any]] = {
+    "a write to a result of unbind": lambda x: in_place(x, x.unbind()[0]),
+    "a write to a row": lambda x: in_place(x, [*x][2]),
+    "a write to a view of a chunk": lambda x: in_place(x, x.chunk(2, 1)[1][0]),
+    "a write to a part of a copy": lambda x: in_place(y := x * 2, y.split(9, dim=2)[-1]),
+}
+
+
 @WORKERS
-@pytest.mark.parametrize("what", PROGRAMS)
+@pytest.mark.parametrize("what", PROGRAMS | SEVERAL)
 def test_a_dataset_that_computes_gradients_has_torchs(
     paths: list[str], what: str, workers: int
 ) -> None:
     def of(path: str, index: int) -> Any:
-        return done(PROGRAMS[what], F.to_tensor(opened(path)))
+        return done((PROGRAMS | SEVERAL)[what], F.to_tensor(opened(path)))
 
     compared(Opens(paths[:2], of), strict=False, batch_size=None, num_workers=workers)
 
@@ -211,6 +219,65 @@ def test_tensors_that_a_worker_process_sends_share_memory_but_are_no_views_of_on
     paths: list[str], what: str, required: bool
 ) -> None:
     assert same(*written(paths, what, required, batch_size=None, num_workers=1))
+
+
+CUTS: dict[str, Callable[[Any], Any]] = {
+    "unbind": lambda x: x.unbind(),
+    "unbind the last axis": lambda x: torch.unbind(x[:, :, :3], -1),
+    "rows": lambda x: [*x],
+    "chunk": lambda x: x.chunk(3, dim=1),
+    "one chunk": lambda x: x.chunk(1),
+    "split": lambda x: torch.split(x * 2, [4, 5, 8], 1),
+    "split a view": lambda x: x.permute(1, 2, 0).split(7),
+    "parts of parts": lambda x: [part.chunk(2)[1][0] for part in x],
+}
+
+
+@pytest.mark.parametrize("required", [False, True])
+@pytest.mark.parametrize("what", CUTS)
+def test_a_write_with_gradients_to_one_of_several_views_is_refused_as_in_torch(
+    paths: list[str], what: str, required: bool
+) -> None:
+    def of(path: str, index: int) -> Any:
+        return CUTS[what](F.to_tensor(opened(path)))
+
+    found = []
+    for kind in (hr.DataLoader, data.DataLoader):
+        loader = kind(Opens(paths[:1], of), batch_size=None)
+        with contextlib.closing(loader) if kind is hr.DataLoader else contextlib.nullcontext():
+            (batch,) = loader
+        plain = [done(lambda one=one: one.mul_(2), one) for one in batch]
+        if required:
+            batch[0]._base.requires_grad_()
+        by = weight()
+        found.append([plain, *(done(lambda one, by=by: told(one.mul_(by)), one) for one in batch)])
+    assert "returns multiple views" in str(found[1])
+    assert same(*found)
+
+
+def of_its_class(x: Any) -> Any:
+    return x.as_subclass(torch.Tensor)
+
+
+@pytest.mark.parametrize("batch_size", [None, 1])
+@pytest.mark.parametrize(
+    "view", [of_its_class, tv_tensors.Image, lambda x: of_its_class(of_its_class(x))[...]]
+)
+def test_a_view_of_a_whole_tensor_is_one_also_if_nobody_has_that_tensor_any_more(
+    paths: list[str], view: Callable[[Any], Any], batch_size: int | None
+) -> None:
+    def of(path: str, index: int) -> Any:
+        early = view(F.to_tensor(opened(path)))
+        early.sum()
+        return view(F.to_tensor(opened(path))), early
+
+    found = []
+    for kind in (hr.DataLoader, data.DataLoader):
+        loader = kind(Opens(paths[:2], of), batch_size=batch_size, collate_fn=lambda one: one)
+        with contextlib.closing(loader) if kind is hr.DataLoader else contextlib.nullcontext():
+            batches = [batch if batch_size is None else batch[0] for batch in loader]
+        found.append([[told(one), one._base is None, one] for batch in batches for one in batch])
+    assert same(*found)
 
 
 def listed(samples: Any) -> Any:

@@ -154,7 +154,7 @@ class Derivations:
                 whole = None if part.views else part.memory
             elif _key(part) in self._own:
                 whole = part
-            if whole is None or value.pinned or _key(whole) in wholes:
+            if whole is None or value.pinned or value.viewed or _key(whole) in wholes:
                 views.append((value, parts, None))
             else:
                 wholes[_key(whole)] = value, parts, whole

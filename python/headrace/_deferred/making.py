@@ -228,8 +228,8 @@ def _places(
         made = empty(value, means.blocks)
         if alone:
             known[id(one)] = made
-        pairs.append((value, made))
-        filled.append(pairs[-1])
+        filled.append((value, made))
+        pairs.append((value, view_of(made, apart) if alone and value.viewed else made))
     return pairs, filled
 
 

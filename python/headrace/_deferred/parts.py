@@ -67,6 +67,7 @@ class TensorOp(NamedTuple):
         pointwise: whether each value is made of the value in the same place.
         shape, dtype, stride: those of the result.
         contiguous: whether the result is contiguous.
+        several: whether a ``select`` or ``narrow`` is one result of ``unbind`` or ``split``.
     """
 
     name: str
@@ -78,10 +79,24 @@ class TensorOp(NamedTuple):
     dtype: torch.dtype
     stride: tuple[int, ...]
     contiguous: bool
+    several: bool = False
 
     def of(self, tensor: torch.Tensor) -> torch.Tensor:
         """The method's result for a tensor."""
+        if self.several:
+            return _one_of_several(self.name, tensor, *self.arguments)
         return called(self.name, tensor, [*map(_given, self.arguments)], self.named)
+
+
+def _one_of_several(
+    name: str, tensor: torch.Tensor, axis: int, at: int, length: int = 1
+) -> torch.Tensor:
+    """A view that is to autograd one of several results, made with as few others as possible."""
+    if name == "select":
+        (made,) = tensor.narrow(axis, at, 1).unbind(axis)
+        return made
+    rest = tensor.shape[axis] - at - length
+    return tensor.split_with_sizes([at, length, rest], axis)[1]
 
 
 def _given(argument: Any) -> Any:

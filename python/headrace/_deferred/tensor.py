@@ -16,7 +16,16 @@ import torch
 from headrace._deferred import asking, operators, opnames, recording, stacking
 from headrace._deferred import parts as made_of
 from headrace._deferred.chain import Chain, Form
-from headrace._deferred.parts import DTYPES, AnyPart, Derived, OnePart, Part, Stacked, form_of
+from headrace._deferred.parts import (
+    DTYPES,
+    AnyPart,
+    Derived,
+    OnePart,
+    Part,
+    Stacked,
+    TensorOp,
+    form_of,
+)
 from headrace._deferred.shared import Making, Seen, Shared, is_wrapper, whole
 from headrace._deferred.stacking import NO_STORAGE
 from headrace._deferred.values import made_now
@@ -33,6 +42,7 @@ class PendingTensor(torch.Tensor):
         pinned: whether pin_memory() was called.
         form: shape and dtype.
         plain: the class that it has once it has values.
+        viewed: whether it is a view of all of another tensor, which may be gone.
         shared: the tensors that get their values together with it, if there are some.
         member: the number of its memory among theirs, and how it is made of that.
         recorded: the number of the recording in which it was made.
@@ -43,7 +53,7 @@ class PendingTensor(torch.Tensor):
     plain: type[torch.Tensor] = torch.Tensor
     parts: tuple[AnyPart, ...]
     stacked: bool
-    pinned = False
+    pinned = viewed = False
     form: tuple[tuple[int, ...], torch.dtype]
     recorded = 0
 
@@ -75,6 +85,7 @@ class PendingTensor(torch.Tensor):
 
     def seen_as(self, made: PendingTensor, view: Making) -> PendingTensor:
         """``made``, which shares memory with this one: it is what torch returns as a view of it."""
+        made.viewed = True
         return self._together_with(made, view, False)
 
     def _together_with(self, made: PendingTensor, making: Making, copies: bool) -> PendingTensor:
@@ -108,12 +119,14 @@ class PendingTensor(torch.Tensor):
 
     def _cut(self, func: Any, arguments: Any, named: Any) -> tuple[PendingTensor, ...] | None:
         """The views that ``unbind``, ``chunk`` and ``split`` return; None: they need values."""
-        made = []
+        kind, part, made = self._kind_behind(func), self.part, []
         for method, given in opnames.cuts_of(func, self.form, arguments, named):
-            view = self._derived(getattr(torch.Tensor, method), method, given, {})
-            if view is None:
+            ops = operators.ops_on(part, method, given, {})
+            if kind is None or not ops:
                 return None
-            made.append(view)
+            # Autograd refuses some writes to a view that is one of several results.
+            ops = (*ops[:-1], ops[-1]._replace(several=True))
+            made.append(self._view_by(kind, part, ops))
         return tuple(made) or None
 
     def _derived(self, func: Any, name: str, arguments: Any, named: Any) -> PendingTensor | None:
@@ -131,6 +144,12 @@ class PendingTensor(torch.Tensor):
         ops = operators.ops_on(part, name, arguments, named)
         if not ops:
             return None if ops is None else self.of_kind(kind)
+        return self._view_by(kind, part, ops)
+
+    def _view_by(
+        self, kind: type[PendingTensor], part: OnePart, ops: tuple[TensorOp, ...]
+    ) -> PendingTensor:
+        """What operators make of it: a view, or a tensor with memory of its own."""
         behind = operators.behind(part, ops)
         made = kind((behind,), *behind.described())
         return self._together_with(made, partial(made_of.values, ops), not ops[-1].view)
@@ -327,7 +346,8 @@ def _materialise(value: Any) -> None:
             if shared is not None and (shared.made or len(shared.alive()) > 1):
                 shared.make()
             else:
-                replace(value, _values(value))
+                made = _values(value)
+                replace(value, made[...] if value.viewed else made)
     elif isinstance(value, list | tuple):
         for part in value:
             _materialise(part)
@@ -362,5 +382,5 @@ def replace(value: PendingTensor, made: torch.Tensor) -> None:
         torch._C._swap_tensor_impl(value, made)
     recording.has_values()
     value.__class__ = value.plain  # type: ignore[assignment]
-    for name in ("parts", "stacked", "pinned", "form", "shared", "member", "recorded"):
+    for name in ("parts", "stacked", "pinned", "viewed", "form", "shared", "member", "recorded"):
         value.__dict__.pop(name, None)
