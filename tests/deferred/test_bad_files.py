@@ -9,9 +9,11 @@ import threading
 import traceback
 import warnings
 from collections import UserDict
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import PIL
 import pytest
 import torch
@@ -19,6 +21,7 @@ import torchvision.transforms as tv
 import torchvision.transforms.functional as F
 from PIL import Image, ImageFile
 from torch.utils import data
+from torchvision import io as tv_io
 from torchvision.transforms import v2
 
 import headrace as hr
@@ -405,3 +408,48 @@ def test_a_bad_file_whose_tensor_the_program_keeps_is_an_error(
         for _ in range(2):
             with pytest.raises(OSError, match="truncated"):
                 list(loader)
+
+
+def is_whole(path: str, how: Callable[[Any], Any]) -> bool:
+    """Whether a file can be decoded, as a program looks that keeps nothing of the image."""
+    try:
+        how(Image.open(path))
+    except Exception:
+        return False
+    return True
+
+
+LOOKS: dict[str, Callable[[Any], Any]] = {
+    "converted": lambda image: image.convert("RGB"),
+    "loaded": lambda image: image.load(),
+    "cropped": lambda image: image.crop((0, 0, 4, 4)).size,
+    "a tensor": lambda image: F.to_tensor(image).shape,
+    "transformed": lambda image: tv.Compose([tv.Resize(8), tv.ToTensor()])(image.convert("RGB")),
+    "only opened": lambda image: image.size,
+    "an array": lambda image: np.asarray(image).sum(),
+    "by torchvision": lambda image: tv_io.read_image(image.filename).shape,
+}
+
+
+@pytest.mark.filterwarnings("ignore:headrace.DataLoader")
+@pytest.mark.filterwarnings("ignore:unclosed file")
+@pytest.mark.parametrize("workers", [0, 1])
+@pytest.mark.parametrize("what", LOOKS)
+def test_a_program_that_only_looks_whether_files_are_whole_finds_the_same_as_with_torchs_loader(
+    tmp_path: Path, what: str, workers: int
+) -> None:
+    paths = []
+    for number in range(6):
+        whole = images.jpeg(60, 45, seed=number)
+        paths.append(str(tmp_path / f"{number}.jpg"))
+        Path(paths[-1]).write_bytes(whole[: len(whole) // 2] if number in (1, 4) else whole)
+        os.utime(paths[-1], (1e9, 1e9))
+
+    def of(path: str, index: int) -> Any:
+        return is_whole(path, LOOKS[what]), is_whole(path, lambda image: image.mode)
+
+    expected = list(data.DataLoader(Opens(paths, of), batch_size=3))
+    with contextlib.closing(hr.DataLoader(Opens(paths, of), 3, num_workers=workers)) as loader:
+        found = list(loader)
+    assert str(found) == str(expected)
+    assert ("False" in str(expected)) == (what != "only opened")

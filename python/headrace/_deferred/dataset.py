@@ -137,6 +137,8 @@ class RecordedDataset(torch.utils.data.Dataset[Any]):
                         if last or not (found.failed - asked.eager or _has_bad_file(found)):
                             raise
                     else:
+                        if found.begun and not found.failed and asked.eager != every:
+                            _look_at_what_was_dropped(found)
                         if not found.failed - asked.eager:
                             found.reasons = reasons | found.reasons
                             return made
@@ -197,6 +199,18 @@ class RecordedDataset(torch.utils.data.Dataset[Any]):
         if not settled:
             found.failed.add(found.place)
         return samples
+
+
+def _look_at_what_was_dropped(found: Recording) -> None:
+    """Finds the bad files among those that the program had decoded and kept nothing of.
+
+    Nothing else would find them: a program that only looks whether its files are whole keeps none.
+    """
+    for source, place in found.let_go():
+        try:
+            pixels.read_by_pillow(bytes_of(source))
+        except Exception:
+            found.failed.add(place)
 
 
 def _has_bad_file(found: Recording) -> bool:
@@ -276,6 +290,7 @@ class RecordedStream(torch.utils.data.IterableDataset[Any]):
                     raise
                 finally:
                     found.settle()
+                    found.begun.clear()  # a stream makes no sample again
             yield sample
             number += step
 

@@ -97,6 +97,7 @@ def _decoded(
     if kind not in formats or stored not in _SAME.get((kind, name), ()):
         return NOT_RECORDED
     found.opened = True
+    found.begun[id(source)] = source, found.place
     # Some versions of torchvision warn that these functions are deprecated. So they do here.
     getattr(sys.modules["torchvision.io.image"], "_warn_deprecated", lambda: None)()
     chain = Chain(source, stored, stored, size, (), None, Opened(source, ""))

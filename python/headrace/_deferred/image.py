@@ -107,6 +107,9 @@ class DeferredImage(RecordedImage):
                 own.load()
         if not self.loaded and self._file is not None and "info" in self.__dict__:
             self.info.update(self._file.more())  # in the program's own dict, as Pillow does
+        found, chain = recording.current(), self.chain
+        if not self.loaded and chain is not None and found is not None:
+            found.begun[id(chain.source)] = chain.source, self.place
         self.loaded = True
 
     @property

@@ -83,6 +83,7 @@ def image_of(chain: Chain) -> PIL.Image.Image:
         size, data = decoded(chain, Form(layout="NHWC", channels=chain.channels))
         return PIL.Image.frombytes(chain.mode, size, data)
     steps = _steps()
+    _is_made(chain)
     with recording.paused():
         image = _with_pillow(chain, steps=steps)
         return PIL.Image.Image._new(image, image.im)
@@ -121,6 +122,7 @@ def values_of(chain: Chain, form: Form) -> torch.Tensor:
         OSError, PIL.UnidentifiedImageError: Pillow's error: the file is bad.
     """
     steps = _steps()
+    _is_made(chain)
     with recording.paused():
         return finished(_with_pillow(chain, steps=steps), form)
 
@@ -148,6 +150,7 @@ def decoded(chain: Chain, form: Form) -> tuple[tuple[int, int], bytes]:
         LimitError: the image meets a limit of the engine's own. It is an ``OSError``, too.
     """
     found, data = recording.current(), bytes_of(chain.source)
+    _is_made(chain)
     allowed = limits.now() if found is None else found.limits
     try:
         made = _decoded(data, _config(chain, form, "exact", allowed.text))
@@ -220,6 +223,12 @@ def of_tensors(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 def _of_tensor(function: Callable[[Any], Any], value: Any) -> Any:
     return function(_tensor(value))
+
+
+def _is_made(chain: Chain) -> None:
+    """Tells the recording that a file is decoded now, so that nobody looks whether it is bad."""
+    if (found := recording.current()) is not None:
+        found.begun.pop(id(chain.source), None)
 
 
 def _steps() -> list[Step]:

@@ -20,7 +20,7 @@ from headrace._deferred.chain import Chain, Key, Op
 from headrace._deferred.drawn import Repeated
 from headrace._deferred.known import Transforms, behind_draws
 from headrace._deferred.limits import Limits
-from headrace._deferred.source import File
+from headrace._deferred.source import File, Source
 from headrace._translate.libraries import of_python, package_of
 
 if TYPE_CHECKING:
@@ -115,6 +115,8 @@ class Recording:
         made: every deferred image of the batch.
         steps: the steps (``pixels.Step``) of the sample's image that Pillow made last.
         inside: the ids of transforms that say what they equal and whose own code is running.
+        begun: by their ids, the sources that Pillow would have decoded by now and that nobody has
+            decoded yet, with the places of their samples.
     """
 
     def __init__(
@@ -134,6 +136,7 @@ class Recording:
         self._looked_at = 0  # how many of these belong to earlier samples
         self.some_have_values = False
         self.files: list[File] = []
+        self.begun: dict[int, tuple[Source, int]] = {}
         self.reasons: dict[Reason, None] = {}
         self.foreign: list[tuple[bytes, str]] = []
         # The beginning of the sample's keys, with its number and how often it came before.
@@ -207,6 +210,15 @@ class Recording:
             self.waits, self.refused = False, True
             raise ValuesNeeded
 
+    def let_go(self) -> list[tuple[Source, int]]:
+        """The sources in ``begun`` of which the program has kept nothing, with their places."""
+        count, pending = sys.getrefcount, self.pending
+        alone = [place for place, value in enumerate(pending) if count(value) <= _LISTED]
+        for place in reversed(alone):
+            del pending[place]
+        begun, self.begun = [*self.begun.values()], {}
+        return [(source, place) for source, place in begun if count(source) <= _PAIRED]
+
     def settle(self) -> bool:
         """Lets go of the files that the sample opened.
 
@@ -241,6 +253,11 @@ class Recording:
         self.reasons[Reason(text or f"{needing} needs the pixels{of}", line)] = None
         altering = self.altering
         return altering if altering is not None and altering.place == line else None
+
+
+# The references that a loop sees to what is in one list, or one pair of a list, and nowhere else.
+(_LISTED,) = [sys.getrefcount(value) for _, value in enumerate([object()])]
+(_PAIRED,) = [sys.getrefcount(source) for source, _ in [(object(), 0)]]
 
 
 class _Local(threading.local):
