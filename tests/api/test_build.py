@@ -89,7 +89,8 @@ def test_make_hands_the_users_choice_of_python_to_the_setup() -> None:
     done = subprocess.run(
         ["make", "--eval", "chosen: ; @echo $$PYTHON", "chosen"],
         cwd=ROOT,
-        env=os.environ | {"PYTHON": "/opt/python3"},
+        # Without what a make that runs the tests tells the makes below it.
+        env={"PATH": os.environ["PATH"], "PYTHON": "/opt/python3"},
         capture_output=True,
         text=True,
         check=True,

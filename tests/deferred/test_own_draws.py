@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import random
 import sys
 from collections.abc import Callable
@@ -20,6 +21,7 @@ from torchvision.transforms import v2
 
 import headrace as hr
 from deferred.test_own_code import Opens, equal, paths
+from headrace._deferred import switches
 
 __all__ = ["paths"]  # a fixture
 
@@ -183,3 +185,13 @@ def test_a_module_attribute_that_a_program_rebinds_is_not_overwritten(
         list(loader)
     assert (module.seed, module.getstate) == (1234, None)
     assert "headrace" not in random.seed.__code__.co_filename
+
+
+def test_the_code_that_asks_a_handler_is_of_the_kind_of_the_functions_own() -> None:
+    # Since Python 3.13 another kind is a DeprecationWarning.
+    kinds = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
+    generators = 0
+    for switch in switches._switches:
+        assert not (switch.own.co_flags ^ switch.other.co_flags) & kinds, switch.function
+        generators += bool(switch.own.co_flags & kinds)
+    assert generators

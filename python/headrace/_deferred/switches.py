@@ -11,7 +11,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable
-from inspect import CO_VARARGS, CO_VARKEYWORDS
+from inspect import CO_GENERATOR, CO_VARARGS, CO_VARKEYWORDS
 from types import CodeType, FunctionType
 from typing import Any
 
@@ -191,11 +191,15 @@ def _taken(handler: Handler) -> int | None:
 
 def _code(function: FunctionType, call: Callable[..., Any]) -> CodeType:
     """Code that passes its arguments to ``call``. It closes over nothing, as it must."""
+    # Since Python 3.13 it is deprecated to replace a generator's code by that of a plain function.
+    # torch.random.fork_rng is a generator below its decorator.
+    is_generator = function.__code__.co_flags & CO_GENERATOR
+    passed_on = "(yield from call(arguments, named))" if is_generator else "call(arguments, named)"
     # `call` is a constant of the code: an import in its place took half a microsecond a call.
     text = (
         f"def {function.__name__}(*arguments, **named):\n"
         "    call = 'call'\n"
-        "    return call(arguments, named)\n"
+        f"    return {passed_on}\n"
     )
     names: dict[str, Any] = {}
     exec(compile(text, recording.SWITCHED, "exec"), names)
