@@ -370,7 +370,7 @@ def test_an_exception_at_any_place_while_threads_start_leaves_no_thread() -> Non
         finally:
             sys.settrace(None)
         break
-    assert place > 5
+    assert place > 2  # since Python 3.13 most of a thread's start is written in C
     done = Result(int, "7")
     threads.submit(done)
     assert done.wait(60)
