@@ -141,7 +141,7 @@ soak: install ## memory, descriptors, maps and threads over 50 epochs
 docs: setup ## build docs/ as a site into .build/site; a broken link is an error
 	$(ENV) tools/docs.sh
 
-coverage: setup ## how much of the Go, C and Python code the tests run, together: half an hour
+coverage: setup stores ## how much of the Go, C and Python code the tests run, together: half an hour
 	$(ENV) tools/coverage.sh
 
 release: setup ## dist/ with wheel, source distribution, SHA256SUMS and notes of this version; uploads nothing
