@@ -438,6 +438,8 @@ LOOKS: dict[str, Callable[[Any], Any]] = {
 def test_a_program_that_only_looks_whether_files_are_whole_finds_the_same_as_with_torchs_loader(
     tmp_path: Path, what: str, workers: int
 ) -> None:
+    if what == "cropped" and os.environ.get("HEADRACE_AT_ONCE") == "1":
+        pytest.skip("a crop that is made at once reads nothing below it (docs/exactness.md)")
     paths = []
     for number in range(6):
         whole = images.jpeg(60, 45, seed=number)
