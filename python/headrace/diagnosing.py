@@ -110,7 +110,8 @@ def doctor(
     size = arguments.count("size", 224 if size is None else size, 1)
     transform = "train" if transform is None else transform
     steps = _steps(transform, size)
-    asked: dict[str, Any] = {"rate": asked_rate, "batch_size": batch_size, "size": size}
+    asked: dict[str, Any] = {"rate": asked_rate, "batch_size": batch_size}
+    asked["size"] = size if transform in _NAMED else None  # other transforms have their own
     asked["transform"] = transform if isinstance(transform, str) else "own"
     asked["seconds"] = seconds
     if isinstance(source, Dataset):

@@ -36,6 +36,7 @@ _SAID = {
     "raw": "packed with --resize 256 --raw",
 }
 _OF_IMAGENET = "the storage of each form is that of 300 photographs of ImageNet, 111 kB each"
+_UNREADABLE = "no sample of {} that was tried can be read"
 # Neighbours that shuffle="window" reads together: 16,384 samples in 1,024 stretches.
 WINDOW_RUN = 16
 # Beyond these the results would leave the range of a float.
@@ -276,8 +277,9 @@ def _measured(
             assumed.append(_OF_IMAGENET)
             return count, given, FORMS
         if not found:
-            if dataset.kind != "memory":
-                dataset.read(chosen[0])  # it raises what is wrong with the file
+            # Reading raises what is wrong with a file. One without bytes is read without an error.
+            if dataset.kind != "memory" and not dataset.read(chosen[0]):
+                raise ArgumentError(_UNREADABLE.format(dataset))
             raise ArgumentError(f"no sample of {dataset} is bytes in a file; give image_bytes=")
         mean = sum(found) / len(found)
         if len(chosen) < count:
@@ -285,7 +287,7 @@ def _measured(
         some = choosing.numbers(count, _SAMPLES)
         with choosing.copied(dataset, some, _SAMPLE_BYTES) as (folder, copies):
             if not copies:
-                raise ArgumentError(f"no sample of {dataset} that was tried can be read")
+                raise ArgumentError(_UNREADABLE.format(dataset))
             files = sum(file.stat().st_size for file in (folder / "files" / "all").iterdir())
             ratios = {}
             for form, how in _HOW.items():

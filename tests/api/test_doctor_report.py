@@ -122,6 +122,7 @@ def test_a_recipe_is_read_from_a_file_and_a_wrong_file_is_named(
     told = json.loads(capsys.readouterr().out)
     assert told["measured"]["side"] == 24
     assert told["asked"]["transform"] == str(recipe)
+    assert told["asked"]["size"] is None  # that of a named recipe
     assert told["asked"]["seconds"] == 1.5  # also if starting the program took some of it
     for wrong, words in (
         ('[{"name": "Centre"}]', "Centre"),

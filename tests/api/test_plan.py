@@ -47,6 +47,14 @@ def test_the_rate_may_be_given_as_seconds_of_a_step() -> None:
     assert dict(by_step) == dict(hr.plan(gpus=2, rate=1000, batch_size=128, **IMAGENET))
 
 
+def test_a_plan_of_files_without_bytes_says_that_they_cannot_be_read(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    for number in range(3):
+        (tmp_path / "a" / f"{number}.jpg").touch()
+    with pytest.raises(errors.ArgumentError, match="no sample of .* can be read"):
+        hr.plan(tmp_path, rate=100)
+
+
 def test_the_storage_of_each_form_is_computed_from_the_sources_own_images(packed: Path) -> None:
     plan = hr.plan(packed, rate=100)
     with hr.Dataset(packed) as dataset:
