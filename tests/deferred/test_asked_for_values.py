@@ -193,6 +193,22 @@ def test_tensors_that_do_not_match_are_stacked_or_refused_as_by_torch(
     assert any(equal(found, one) for one in expected)
 
 
+def test_an_error_of_a_collate_function_names_the_worker_of_its_batch_as_torchs_does(
+    paths: list[str],
+) -> None:
+    dataset = Opens(paths, of_two_sizes)
+    with contextlib.closing(hr.DataLoader(dataset, 4, num_workers=2)) as loader:
+        iterator = iter(loader)
+        for worker in (0, 1):
+            with pytest.raises(RuntimeError) as failure:
+                next(iterator)
+            first, *_, last = str(failure.value).strip().splitlines()
+            assert first == f"Caught RuntimeError in DataLoader worker process {worker}."
+            assert last.startswith("RuntimeError: stack expects each tensor to be equal size")
+            assert failure.value.__context__ is None
+        del iterator
+
+
 class Scratch(data.Dataset[Any]):
     """Stacks each image with a buffer of its own that it has written to, then writes to it
     again."""

@@ -212,10 +212,26 @@ class Epoch(Iterator[Any]):
         # would have met it with torch's loader.
         asked = first.asked
         left = [] if asked is None else [*{*range(len(asked.samples))} - asked.eager]
-        data, failed = self._loader.collated(first.data, bool(left))
+        data, failed = self._collated(first, bool(left))
         if first.pins and not failed:
             data = pin_memory(data)  # type: ignore[no-untyped-call]
         return data, left if failed else []
+
+    def _collated(self, first: Batch, tries: bool) -> tuple[Any, bool]:
+        """As the loader's ``collated``. An error names the batch's worker, as torch's does."""
+        try:
+            return self._loader.collated(first.data, tries)
+        except Exception as failure:
+            if first.worker is None or not is_of_the_batch(failure):
+                raise
+            where = f"in DataLoader worker process {first.worker}"
+            wrapper: Any = torch._utils.ExceptionWrapper(where=where)  # type: ignore[no-untyped-call]
+        try:  # behind the handler, so that torch's error does not come with the same one before it
+            wrapper.reraise()
+        except Exception as failure:
+            _forget_itself(failure)
+            raise
+        raise AssertionError("reraise returned")
 
     def _made_again(self, first: Batch, bad: list[int]) -> Batch:
         """Makes a batch again of whose files some cannot be decoded, and leaves those to Pillow.
