@@ -247,8 +247,8 @@ def test_files_that_only_pillow_reads_are_counted_and_warned_of_once(
             warnings.simplefilter("always")
             assert equal([*loader, *loader], expected * 2)
         stats = loader.stats()
-    (text,) = {str(one.message) for one in said}
-    assert len(said) == 1
+    # Python 3.12 and newer warn of any fork of a process with threads, also under torch's loader.
+    (text,) = [str(one.message) for one in said if "multi-threaded" not in str(one.message)]
     assert "(4 images so far" in text
     assert ".webp is not a JPEG" in text
     assert "save it as JPEG, PNG, WebP" in text
