@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import copy
+import inspect
 import pickle
 from collections.abc import Callable
 from typing import Any, Protocol, runtime_checkable
@@ -228,3 +229,20 @@ def test_a_programs_own_image_class_works_as_with_pillow(
         dataset, strict=False, batch_size=1, collate_fn=list, num_workers=workers,
         **({"multiprocessing_context": "fork"} if workers else {}),
     )  # fmt: skip
+
+
+def has_attributes(image: Image.Image) -> list[tuple[str, bool]]:
+    """Which of these an image has, as ``isinstance`` with a Protocol looks from Python 3.12 on."""
+    names = ["format", "filename", "im", "info", "mode", "palette", "readonly", "size"]
+    nothing = object()
+    return [(name, inspect.getattr_static(image, name, nothing) is not nothing) for name in names]
+
+
+def test_a_protocol_finds_the_attributes_that_pillows_image_has(paths: list[str]) -> None:
+    def made(path: str, index: int) -> Any:
+        image = Image.open(path)
+        small = image.convert("RGB").resize(SIZE)
+        found = [has_attributes(one) for one in (image, small, Image.fromarray(np.asarray(SECOND)))]
+        return found, F.to_tensor(small)
+
+    compared(Opens(paths[:2], made), batch_size=1, collate_fn=list)

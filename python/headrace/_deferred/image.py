@@ -26,6 +26,25 @@ from headrace._deferred.methods import RecordedImage
 _IM_IS_A_PROPERTY = isinstance(vars(PIL.Image.Image).get("im"), property)
 
 
+class _Info:
+    """The ``info`` of a deferred image, which is computed when it is first asked for.
+
+    It is an attribute of the class, and not one that ``__getattr__`` finds, because ``isinstance``
+    with a ``typing.Protocol`` looks for members without running code (``inspect.getattr_static``)
+    from Python 3.12 on. It has no ``__set__``, so the image's own value comes first once there is
+    one.
+    """
+
+    def __get__(self, image: DeferredImage | None, owner: Any = None) -> Any:
+        if image is None:
+            return self
+        chain = image.chain or image.__dict__.get("_left")  # the chain of an image that was closed
+        if chain is None:
+            raise AttributeError("'Image' object has no attribute 'info'")
+        image.info = behind.info(chain, image.loaded)
+        return image.info
+
+
 class DeferredImage(RecordedImage):
     """An image that is known by its chain: where its bytes are, and what was done to it.
 
@@ -50,6 +69,7 @@ class DeferredImage(RecordedImage):
         pyaccess = None  # Pillow 10 needs it to set a pixel
     loaded = True
     opened_from: Any = None
+    info: Any = _Info()
 
     def __init__(self, chain: Chain, format: str | None = None, place: int | None = None) -> None:
         """An image that was opened, if it has a format; else one that was made of another.
@@ -62,6 +82,8 @@ class DeferredImage(RecordedImage):
         self.chain = chain
         if format:
             self._file, self.format, self.loaded = chain.header, format, False
+            # Not left to __getattr__, for the reason that `_Info` gives.
+            self.filename = "" if chain.header is None else chain.header.name
         self.place = recording.place_of(place)
         if (found := recording.current()) is not None:
             found.made.append(weakref.ref(self))
@@ -224,15 +246,11 @@ class DeferredImage(RecordedImage):
         return self.twin().__array_interface__
 
     def __getattr__(self, name: str) -> Any:
-        """Gets what only the opened file knows: ``info``, and an opened image's own attributes."""
-        chain, file = self.__dict__.get("chain"), self._file
-        chain = chain or self.__dict__.get("_left")  # the chain of an image that was closed
-        if name == "info" and chain is not None:
-            self.info = behind.info(chain, self.loaded)
-            return self.info
+        """Gets what only the opened file knows, the attributes of its format's own class."""
+        file = self._file
         if file is None or name.startswith("__"):
             raise AttributeError(f"'Image' object has no attribute {name!r}")
-        return file.name if name == "filename" else getattr(self._own(file), name)
+        return getattr(self._own(file), name)
 
     def _own(self, file: behind.Opened) -> Any:
         """The file as Pillow has it, which is closed if the program has closed the image."""
