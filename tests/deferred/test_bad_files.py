@@ -255,6 +255,26 @@ def test_files_that_only_pillow_reads_are_counted_and_warned_of_once(
     assert (stats["pillow_images"], stats["pillow_files"]) == (8, 3)
 
 
+def test_a_file_that_only_pillow_reads_is_counted_if_the_program_opens_the_file_itself(
+    paths: list[str], tmp_path: Path
+) -> None:
+    """As torchvision's default_loader does."""
+    image = Image.open(paths[0])
+    moving = tmp_path / "0.webp"
+    image.save(moving, save_all=True, append_images=[image.rotate(90)])
+
+    def opened(path: str, index: int) -> Any:
+        with open(path, "rb") as file:
+            return SMALL(Image.open(file).convert("RGB"))
+
+    dataset = Opens([paths[0], str(moving), str(moving)], opened)
+    expected = list(data.DataLoader(dataset, 3))
+    with contextlib.closing(hr.DataLoader(dataset, 3)) as loader:
+        assert equal(list(loader), expected)
+        stats = loader.stats()
+    assert (stats["pillow_images"], stats["pillow_files"]) == (2, 1)
+
+
 class NotesCalls(data.Dataset[Any]):
     """Notes which samples were asked for and where, and tries another file in place of a bad
     one."""

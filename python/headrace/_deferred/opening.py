@@ -83,15 +83,17 @@ def _open(
             altering.in_place(made)
         return made
     name: Any = ""
+    file: Any = ""  # the path that is counted if Pillow has to read the file
     is_path = isinstance(fp, _PATHS)
     goes_back = not is_path  # whether it is an object, which Pillow leaves behind the header
     behind: int | None = None  # that offset; None: Pillow has to say
     if is_path:
-        name = os.fspath(fp)
+        name = file = os.fspath(fp)
         opened = opened_file(found, name, -1)
     elif type(fp) is io.BufferedReader and type(fp.raw) is io.FileIO:
         # Only real files: a member of an archive has a name as well, but other bytes.
-        opened = opened_file(found, fp.name, fp.fileno())
+        file = fp.name
+        opened = opened_file(found, file, fp.fileno())
         behind = None if opened is None else header.behind(fp.fileno())
     elif type(fp) is io.BytesIO:
         opened, behind = opened_bytes(fp.getvalue())
@@ -112,7 +114,7 @@ def _open(
         except PIL.UnidentifiedImageError:
             found.say_instead(text, text.replace(OTHER_KIND, NO_IMAGE))
             raise
-        found.foreign.append((os.fsencode(name) if isinstance(name, str | bytes) else b"", text))
+        found.foreign.append((os.fsencode(file) if isinstance(file, str | bytes) else b"", text))
         if altering is not None:
             altering.in_place(made)
         return made
