@@ -473,6 +473,27 @@ def test_subclasses_streams_and_single_samples_are_explained(root: Path) -> None
     assert text == "the sample has no image"
 
 
+class ListedInBatches(Listed):
+    """Its batches are made by a method of their own, and single samples by none."""
+
+    def __getitem__(self, index: int) -> Any:
+        raise NotImplementedError
+
+    def __getitems__(self, indices: list[int]) -> list[Any]:
+        return [self.make(self.paths[index]) for index in indices]
+
+
+def test_a_dataset_that_makes_whole_batches_is_explained_by_that_method(root: Path) -> None:
+    found = hr.explain(hr.DataLoader(ListedInBatches(root, lambda path: STEPS(opened(path))), 2))
+    assert found.native
+    assert [leaf.where for leaf in found.leaves] == ["sample"]
+    found = hr.explain(hr.DataLoader(ListedInBatches(root, masked), 2), 3)
+    line = line_of("# the line that is told")
+    assert [reason.place for reason in found.reasons] == [line]
+    with pytest.raises(NotImplementedError):  # torch's loader asks for single samples here
+        hr.explain(hr.DataLoader(ListedInBatches(root, opened), batch_size=None))
+
+
 def test_an_object_that_is_not_torchs_loader_is_refused_in_a_sentence(root: Path) -> None:
     with pytest.raises(hr.errors.ArgumentError, match=r"builtins\.list: a torch\.utils\.data"):
         hr.explain([1])

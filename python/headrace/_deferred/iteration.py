@@ -160,6 +160,11 @@ class Deferring:
         self._inner._iterator = iterator
 
     @property
+    def _batches(self) -> bool:
+        """Whether the sampler gives torch's loader whole batches."""
+        return self._inner.batch_sampler is not None
+
+    @property
     def workers(self) -> int:
         """How many worker processes run the dataset's code."""
         return self._inner.num_workers
@@ -197,12 +202,17 @@ class Deferring:
         Args:
             altering: which line gets other pixels than the image's.
         """
-        dataset, fetching = self._inner.dataset, self._fetching
+        dataset: Any = self._inner.dataset
+        fetching = self._fetching
         fetching.explains, fetching.altering = True, altering
         try:
             if isinstance(dataset, RecordedStream):
                 with dataset.aside():
                     made = next(iter(dataset), None)
+            elif self._batches and getattr(self._dataset, "__getitems__", None):
+                # Batches of such a dataset are made by that method, which may do other things.
+                made = dataset.__getitems__(Asked(0, [index], [0], [0], True, None, 0))
+                made = made[0] if isinstance(made, list | tuple) and len(made) == 1 else made
             else:
                 made = dataset[Asked(0, index, [0], [0], False, None, 0)]
         finally:
