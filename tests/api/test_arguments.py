@@ -688,3 +688,12 @@ def test_an_error_message_has_the_whole_name_also_if_it_contains_a_nul(folder: P
         with pytest.raises(errors.ArgumentError, match=r"\\x00|\\u0000") as caught:
             hr.Loader(folder, transform=[wrong])
         assert "expected" in str(caught.value)
+
+
+@pytest.mark.parametrize("transform", ["CenterCrop", {"op": "CenterCrop"}, 224])
+def test_what_is_no_list_of_transforms_is_refused_by_an_error_that_shows_such_a_list(
+    packed: Path, transform: Any
+) -> None:
+    with pytest.raises(errors.ArgumentTypeError) as caught:
+        hr.Loader(packed, 2, transform=transform)
+    assert "a list, as [headrace.transforms.CenterCrop(224)], was expected" in str(caught.value)

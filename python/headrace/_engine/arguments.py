@@ -299,6 +299,8 @@ def transforms(name: str, value: Any) -> list[dict[str, Any]]:
         raise refuse_type(name, value, f"a list, as {name}=[...],")
     if not isinstance(value, Iterable) and type(value).__module__.startswith("torchvision."):
         raise refuse_type(name, value, f"a list of headrace.transforms ({_TRANSLATION})")
+    if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
+        raise refuse_type(name, value, "a list, as [headrace.transforms.CenterCrop(224)],")
     return each(name, value, _step)
 
 
