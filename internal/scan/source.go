@@ -110,7 +110,25 @@ func NoContainer(source string, kind catalog.Kind, split string) error {
 			meant = fmt.Sprintf("; the folder %s may be opened by itself", folder)
 		}
 	}
-	return catalog.NewError(fault.KindArgument, source, "format, image, label, fields, classes and split are for containers without an index; this dataset is %s%s", kind, meant)
+	return catalog.NewError(fault.KindArgument, source, "format, image, label, fields, classes and split are for containers without an index; this dataset is %s%s", described(kind), meant)
+}
+
+// described says what a dataset is in words that a user knows who never read its kind.
+func described(kind catalog.Kind) string {
+	switch kind {
+	case catalog.Listed:
+		return "a folder of images"
+	case catalog.Indexed:
+		return "a folder of images with an index"
+	case catalog.Concatenated:
+		return "several datasets, joined"
+	case catalog.Contained:
+		return "an index of containers"
+	case catalog.Arrays:
+		return "arrays of pixels"
+	default:
+		return kind.String()
+	}
 }
 
 // containersIn returns the files of a folder that are containers by their content, sorted by name. If Hugging Face

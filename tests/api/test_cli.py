@@ -310,7 +310,7 @@ def test_split_with_a_folder_of_class_folders_is_an_error_that_names_the_splits_
     source = write_tree(tmp_path / "photos", {"train/cat/1.png": png(8, 8, 2)})
     for command in (["info", source], ["pack", source, tmp_path / "p"]):
         said = sentence(*command, "--split", "train")
-        assert f"this dataset is listed; the folder {source}/train may be opened by itself" in said
+        assert f"a folder of images; the folder {source}/train may be opened by itself" in said
         assert "opened by itself" not in sentence(*command, "--split", "test")
 
 
