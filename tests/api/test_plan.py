@@ -51,7 +51,7 @@ def test_a_plan_of_files_without_bytes_says_that_they_cannot_be_read(tmp_path: P
     (tmp_path / "a").mkdir()
     for number in range(3):
         (tmp_path / "a" / f"{number}.jpg").touch()
-    with pytest.raises(errors.ArgumentError, match="no sample of .* can be read"):
+    with pytest.raises(errors.ArgumentError, match=r"no sample of .* can be read"):
         hr.plan(tmp_path, rate=100)
 
 
