@@ -222,6 +222,24 @@ def test_epochs_of_workers_without_a_seed_differ_and_repeat_with_torchs_seed(
     assert not equal(found[0][0], found[0][1])
 
 
+@pytest.mark.parametrize("persistent", [False, True])
+def test_epochs_of_workers_after_a_resumed_one_draw_as_without_a_stop(
+    paths: list[str], persistent: bool
+) -> None:
+    options = {"num_workers": 1, "persistent_workers": persistent, "strict": True}
+    torch.manual_seed(4)
+    with loader(Named(paths), **options) as whole:
+        iterator = iter(whole)
+        next(iterator)
+        state, drawn = whole.state_dict(), torch.get_rng_state()
+        expected = [list(iterator), list(whole), list(whole)]
+    torch.manual_seed(5)
+    with loader(Named(paths), **options) as resumed:
+        resumed.load_state_dict(state)
+        torch.set_rng_state(drawn)
+        assert equal([list(resumed), list(resumed), list(resumed)], expected)
+
+
 def test_indices_of_any_type_give_the_same_draws_in_every_process(paths: list[str]) -> None:
     class ByName(data.Dataset[Any]):
         def __len__(self) -> int:

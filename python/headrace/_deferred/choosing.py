@@ -14,7 +14,7 @@ import torch
 from headrace._deferred.keeping import Turns
 from headrace._deferred.recording import Asked, Draws
 from headrace._epoch.arrivals import forget
-from headrace._torch.choosing import Choice
+from headrace._torch.choosing import Choice, between_epochs
 from headrace._torch.draws import AnyDraws
 from headrace._torch.generators import Tracker
 from headrace._torch.place import Place, Progress, spread
@@ -50,12 +50,13 @@ class Choices:
         resumed: the place that a loaded state told, until a batch was handed out; else None.
         latest: the pass that was begun last.
         base_seed: torch's base seed, which persistent workers keep; a state may bring another.
+        persistent: whether worker processes persist.
     """
 
     def __init__(self, loader: Any, rows: Rows | None) -> None:
         self.state: State = loader.state
         self.sampled = Sampled(loader)
-        self._persistent: bool = loader.persistent_workers
+        self.persistent: bool = loader.persistent_workers
         self._rows = rows
         self.base_seed: int | None = None
         self.place = Place()
@@ -73,9 +74,11 @@ class Choices:
     def begin(self) -> None:
         """Finds out where the next epoch begins."""
         self.place, self.resumed = self.state.standing.begins(self.state.epoch_sampler)
+        sampler, batch_sampler = self.sampled.sampler, self.sampled.batch_sampler
+        between_epochs(self.place, sampler if batch_sampler is None else batch_sampler)
         if self.place.base_seed is not None:
             self.base_seed = self.place.base_seed
-        elif not self._persistent:
+        elif not self.persistent:
             self.base_seed = None
 
     def began(self, base_seed: int) -> None:
@@ -89,13 +92,15 @@ class Choices:
         """The key of an epoch's draws; None: it is torch's base seed, which is not drawn yet."""
         if self.state.seed is not None:
             return Draws(self.state.seed, place.epoch)
-        if place.base_seed is None:
+        # Persistent workers keep their seed. After a resume it is not that of torch's iterator.
+        base_seed = self.base_seed if place.base_seed is None else place.base_seed
+        if base_seed is None:
             return None
-        return Draws(0, spread(place.base_seed, self.passed(place)))
+        return Draws(0, spread(base_seed, self.passed(place)))
 
     def passed(self, place: Place) -> int:
         """How many epochs the place's base seed served before."""
-        return place.epoch if self._persistent else 0
+        return place.epoch if self.persistent else 0
 
     # ---- samples by number: _torch.iterated.Numbered ---------------------------------------
 
@@ -116,6 +121,7 @@ class _Kept(Choice):
         known = place.base_seed
         super().__init__(choices.sampled, choices, place, resumed)
         self.progress.place.base_seed = known
+        self.progress.persistent = choices.persistent
 
     def _next_rows(self, indices: Iterator[Any]) -> list[int]:
         self.said = next(indices)

@@ -70,6 +70,7 @@ class Choice:
 
     def __init__(self, loader: Sampled, samples: Numbered, place: Place, resumed: bool) -> None:
         self._loader, self.progress = loader, Progress(place)
+        self.progress.persistent = loader.persistent_workers
         self._rows = samples.rows
         self.chosen: dict[int, Chosen] = {}
         self.failure: Exception | None = None
@@ -101,6 +102,10 @@ class Choice:
                 known = True
             else:
                 if not more:
+                    own = own_generator(self._sampler())
+                    generator = None if own is None else self._loader.tracker.place(own)
+                    # No exception comes between these.
+                    progress.generator = generator
                     progress.total = progress.count
                     known = True
 
@@ -199,6 +204,7 @@ class Choice:
         if somewhere:
             sampler = self._from_place(sampler)
         place = self.progress.place
+        between_epochs(place, self._sampler())
         indices: Iterator[Any] = iter(sampler)
         if loader.base_seed is None or not loader.persistent_workers:
             # The seed of a state is not drawn again. So a program that restored torch's generators
@@ -291,6 +297,24 @@ class Choice:
     def _next_rows(self, indices: Iterator[Any]) -> list[int]:
         chosen: Iterable[Any] = next(indices)
         return self._rows(chosen if self._loader.batch_sampler is not None else [chosen])
+
+
+def own_generator(sampler: Any) -> torch.Generator | None:
+    """The generator that one of torch's random samplers was given; None: it has none."""
+    base = layers(sampler)[-1]
+    found: torch.Generator | None = base.generator if type(base) in _LAZY else None
+    return found
+
+
+def between_epochs(place: Place, sampler: Any) -> None:
+    """Puts a sampler's generator to where it stood between two epochs, if a state was saved there.
+
+    torch draws the base seed from it before the order, so a later place has that seed.
+    """
+    own = own_generator(sampler)
+    if own is not None and place.generator is not None and place.base_seed is None:
+        go_to(own, *place.generator)
+        place.generator = None
 
 
 def _wraps(sampler: Any) -> str:

@@ -57,6 +57,9 @@ class Progress:
         total: how many batches there are; infinity if that is not known, or the sampler failed.
         behind: for each batch, how many samples of the epoch this rank has taken after it, and
             ``Place.drawn`` after it.
+        generator: where the sampler's own generator stood at the end, as ``Place.generator``; None:
+            it has none, or its place is not known.
+        persistent: whether the next iteration keeps the base seed.
     """
 
     def __init__(self, place: Place) -> None:
@@ -65,6 +68,8 @@ class Progress:
         self.count = 0
         self.total = math.inf
         self.behind: dict[int, tuple[int, list[int]]] = {}
+        self.generator: list[int] | None = None
+        self.persistent = False
 
     @property
     def moved(self) -> int:
@@ -77,11 +82,19 @@ class Progress:
         """The place after what was handed out; after the last batch the next epoch's start."""
         place, handed_out = self.place, min(self.delivery.handed_out, self.count)
         if handed_out >= self.total:
-            return Place(epoch=place.epoch + 1)
+            return self._next_epoch()
         if not handed_out:
             return place
         samples, drawn = self.behind[handed_out - 1]
         return replace(place, batches=place.batches + handed_out, samples=samples, drawn=drawn)
+
+    def _next_epoch(self) -> Place:
+        """The next epoch's start. Its order is known if the sampler draws from its own generator.
+
+        torch's global generator may be used by anybody before that epoch begins.
+        """
+        base_seed = self.place.base_seed if self.persistent and self.generator else None
+        return Place(self.place.epoch + 1, base_seed=base_seed, generator=self.generator)
 
 
 class Standing:
