@@ -89,10 +89,9 @@ def an_image_too_narrow_for_its_size(packed: Path, place: Path) -> None:
         list(loader)
 
 
-def a_directory_that_may_not_be_written(packed: Path, place: Path) -> None:
-    (place / "file").write_bytes(b"")
+def a_destination_whose_name_is_too_long(packed: Path, place: Path) -> None:
     images.plain_tree(place / "photos", 2, 1)
-    hr.pack(place / "photos", place / "file" / "packed.hr")
+    hr.pack(place / "photos", place / ("long" * 100))
 
 
 def a_batch_that_no_memory_holds(packed: Path, place: Path) -> None:
@@ -189,7 +188,7 @@ PROVOKED: dict[str, Callable[[Path, Path], Any]] = {
     "Checksum": other_bytes_than_were_packed,
     "Unsupported": an_image_of_a_kind_that_is_not_read,
     "Limit": more_pixels_than_are_allowed,
-    "IO": a_directory_that_may_not_be_written,
+    "IO": a_destination_whose_name_is_too_long,
     "Memory": a_batch_that_no_memory_holds,
     "DuplicateKey": two_samples_of_one_key,
     "Empty": a_folder_without_an_image,
