@@ -15,6 +15,7 @@ import signal
 import sys
 import tempfile
 import threading
+import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
@@ -321,10 +322,11 @@ def test_an_exception_at_any_place_within_next_leaves_the_state_and_loses_no_bat
 def test_thousands_of_timer_interrupts_lose_and_double_no_batch(
     name: str, photos: Path, shards: Path
 ) -> None:
-    chance, stopped = random.Random(3), 0
+    chance, stopped, waiting = random.Random(3), 0, False
 
     def handler(_: int, frame: FrameType | None) -> None:
-        while frame is not None:
+        # A signal that another thread got is handled later than the timer was stopped.
+        while waiting and frame is not None:
             if frame.f_code.co_filename.startswith(PACKAGE):
                 raise Stop(case.loader.state_dict())
             frame = frame.f_back
@@ -338,7 +340,9 @@ def test_thousands_of_timer_interrupts_lose_and_double_no_batch(
                 while True:
                     signal.setitimer(signal.ITIMER_REAL, chance.uniform(1e-6, 200e-6))
                     try:
+                        waiting = True
                         batch = next(batches)
+                        waiting = False
                     except Stop as stop:
                         stopped += 1
                         saved = stop.args[0]
@@ -348,6 +352,7 @@ def test_thousands_of_timer_interrupts_lose_and_double_no_batch(
                         seen += case.rows(batch)
                         continue
                     finally:
+                        waiting = False
                         signal.setitimer(signal.ITIMER_REAL, 0)
                     assert saved == case.loader.state_dict()
                     assert case.stands() == len(seen) or case.stands() in (0, COUNT)
@@ -358,6 +363,29 @@ def test_thousands_of_timer_interrupts_lose_and_double_no_batch(
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
+
+
+@pytest.mark.parametrize(
+    "name", ["Loader", "DataLoader", "IterableDataset", "DataLoader with items of its own"]
+)
+def test_a_close_that_an_exception_ends_at_any_place_is_finished_by_the_next(
+    name: str, photos: Path, shards: Path
+) -> None:
+    for place in itertools.count(1):
+        with CASES[name](shards, photos) as case:
+            batches = iter(case.loader)
+            next(batches)
+            loader = getattr(case.loader, "loader", case.loader)
+            sys.settrace(Places(place, weakref.__file__))
+            try:
+                loader.close()
+            except KeyboardInterrupt:
+                pass
+            else:
+                break
+            finally:
+                sys.settrace(None)
+    assert place > 5
 
 
 def test_an_exception_at_any_place_while_threads_start_leaves_no_thread() -> None:

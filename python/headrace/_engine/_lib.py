@@ -34,6 +34,7 @@ from typing import Any, TypeVar
 
 from headrace._engine import abi, followed, scarce, userop
 from headrace._engine.arguments import shown
+from headrace._engine.finalizer import Finalizer
 from headrace.errors import (
     ArgumentError,
     ArgumentTypeError,
@@ -170,16 +171,14 @@ class Handle:
         # come between opening an object and owning it.
         self.place = c_int64()
         self._kept: list[dict[int, Any]] = []
-        self.close: weakref.finalize[..., Handle] = weakref.finalize(
-            self, close_if_open, self.place
-        )
+        self.close = Finalizer(self, close_if_open, self.place)
 
     def keep(self, loans: dict[int, Any]) -> None:
         """Keeps what is lent to the object alive until the object has been closed."""
         self._kept.append(loans)
         if len(self._kept) == 1:
             before = self.close
-            self.close = weakref.finalize(self, _close_lent, self.place, self._kept)
+            self.close = Finalizer(self, _close_lent, self.place, self._kept)
             before.detach()
 
     @property

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import struct
 import time
-import weakref
 from collections.abc import Iterable, Sequence
 from ctypes import byref, c_char, c_char_p, c_int64, c_uint64, c_void_p
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from headrace._engine import _lib, abi, arguments
+from headrace._engine.finalizer import Finalizer
 from headrace.errors import ArgumentError, ClosedError, HeadraceError, WaitTimeoutError
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ class Work:
         self._kept = [held, keep]
         # The engine writes the handle to where the finalizer looks, as in _lib.Handle.
         self._place = c_int64()
-        self._close = weakref.finalize(self, _let_go, self._place, self._kept)
+        self._close = Finalizer(self, _let_go, self._place, self._kept)
         array = (c_char * len(memory)).from_buffer(memory)
         _lib.call("hr_decoder_submit", handle, array, len(tasks), byref(self._place))
 

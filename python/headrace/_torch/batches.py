@@ -7,7 +7,6 @@ its augmentation differs each time.
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,6 +15,7 @@ import torch
 
 from headrace._batch import lending, views
 from headrace._engine import _lib, living, tracing
+from headrace._engine.finalizer import Finalizer
 from headrace._epoch.arrivals import Chosen
 from headrace._torch.pool import Pool
 from headrace._torch.recipe import Recipe
@@ -35,7 +35,7 @@ class Engine:
         self._arrivals: Swapped | None = None
         # The pool that makes the samples which Pillow decodes, once there are any.
         self._others: list[Pool] = []
-        self._close_others = weakref.finalize(self, _close_all, self._others)
+        self._close_others = Finalizer(self, _close_all, self._others)
         dtype = recipe.translation.dtype
         self._lender = lending.lender("torch") if recipe.pin_memory else None
         self._view = views.viewer("torch", dtype, False, False, self._lender)

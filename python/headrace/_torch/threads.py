@@ -18,6 +18,7 @@ from collections.abc import Callable
 from typing import Any
 
 from headrace._engine import scarce
+from headrace._engine.finalizer import Finalizer
 from headrace.errors import ClosedError
 
 _Tasks = queue.SimpleQueue["Result | None"]
@@ -93,7 +94,7 @@ class Threads:
 
     def __init__(self, wanted: int) -> None:
         self._tasks: _Tasks = queue.SimpleQueue()
-        self.close = weakref.finalize(self, _end, self._tasks, wanted)
+        self.close = Finalizer(self, _end, self._tasks, wanted)
         self.close.atexit = False
         _alive.add(self)
         start = _Start(self._tasks, wanted)
