@@ -2,6 +2,7 @@ package formats
 
 import (
 	"fmt"
+	"io/fs"
 	"slices"
 	"strings"
 )
@@ -54,6 +55,9 @@ func ListPairs(first, second string, rule PairRule) (firsts, seconds Names, err 
 func listImages(root, suffix string) ([]string, error) {
 	var dirs []directory
 	if err := descend(root, ".", nil, nil, &dirs); err != nil {
+		if failed, ok := err.(*fs.PathError); ok && failed.Path == root+"/." {
+			failed.Path = root // as the caller wrote it
+		}
 		return nil, err
 	}
 	slices.SortFunc(dirs, func(a, b directory) int { return compareNames(a.path, b.path) })
@@ -70,7 +74,11 @@ func listImages(root, suffix string) ([]string, error) {
 		}
 	}
 	if len(names) == 0 {
-		return nil, fmt.Errorf("%w: found no image in %s whose name ends with %q. Supported extensions are: %s", ErrEmpty, root, suffix, strings.Join(ImageExtensions, ", "))
+		wanted := ""
+		if suffix != "" {
+			wanted = fmt.Sprintf(" whose name ends with %q", suffix)
+		}
+		return nil, fmt.Errorf("%w: found no image in %s%s. Supported extensions are: %s", ErrEmpty, root, wanted, strings.Join(ImageExtensions, ", "))
 	}
 	return names, nil
 }

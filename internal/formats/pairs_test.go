@@ -43,3 +43,16 @@ func TestFilesOfOneNameInDifferentFoldersAreNoPair(t *testing.T) {
 	_, _, err = ListPairs(first, second, PairRule{})
 	require.ErrorContains(t, err, "1 of 3 images of "+second+" have no partner in "+first+": c/1.png")
 }
+
+func TestAFolderOfPairsThatIsMissingOrEmptyIsNamedAsItWasGiven(t *testing.T) {
+	first, second := t.TempDir(), filepath.Join(t.TempDir(), "second")
+	touch(t, first, "1.png")
+	_, _, err := ListPairs(first, second, PairRule{})
+	require.ErrorIs(t, err, os.ErrNotExist)
+	require.ErrorContains(t, err, second+": no such file")
+	require.NoError(t, os.Mkdir(second, 0o755))
+	_, _, err = ListPairs(first, second, PairRule{})
+	require.ErrorContains(t, err, "found no image in "+second+". Supported")
+	_, _, err = ListPairs(first, second, PairRule{Suffixes: [2]string{"", "-y"}})
+	require.ErrorContains(t, err, "found no image in "+second+` whose name ends with "-y". Supported`)
+}

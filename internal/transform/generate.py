@@ -138,8 +138,9 @@ checks them when the loader is made, and a refusal names the transform and the a
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence  # noqa: F401 - typing.get_type_hints looks for it here
-from typing import Any  # noqa: F401 - likewise
+from typing import Any
 
 {imports}
 __all__ = [
@@ -147,6 +148,10 @@ __all__ = [
 
 for _name in __all__:
     publish(globals()[_name], __name__)
+
+
+def __getattr__(name: str) -> Any:
+    raise absent(sys.modules[__name__], name)
 '''
 
 
@@ -227,7 +232,7 @@ def generate_module(module: str) -> str:
 
 def generate_front() -> str:
     homes = ALSO | {e["name"]: f"headrace._transforms.{e['module']}" for e in entries()}
-    by_module = {"headrace._transforms.base": ["publish"]}
+    by_module = {"headrace._transforms.base": ["absent", "publish"]}
     for name in in_order(homes):
         by_module.setdefault(homes[name], []).append(name)
     imports = "".join(imported(module, names) for module, names in sorted(by_module.items()))

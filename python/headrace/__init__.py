@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import sys
 from typing import TYPE_CHECKING, Any
 
 from headrace.errors import HeadraceError
@@ -102,7 +103,8 @@ def __getattr__(name: str) -> Any:
             raise
         needs = f"headrace.{name} needs PyTorch, which is not installed: pip install torch"
         raise ModuleNotFoundError(needs, name="torch") from None
-    raise AttributeError(f"module 'headrace' has no attribute {name!r}")
+    absent = f"module 'headrace' has no attribute {name!r}"
+    raise AttributeError(absent, name=name, obj=sys.modules[__name__])  # Python adds a similar one
 
 
 def __dir__() -> list[str]:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import inspect
 import math
+import re
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +15,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from torchvision import transforms as v1
 
 import headrace as hr
 from headrace import errors
@@ -697,3 +701,33 @@ def test_what_is_no_list_of_transforms_is_refused_by_an_error_that_shows_such_a_
     with pytest.raises(errors.ArgumentTypeError) as caught:
         hr.Loader(packed, 2, transform=transform)
     assert "a list, as [headrace.transforms.CenterCrop(224)], was expected" in str(caught.value)
+
+
+def test_a_transform_of_torchvision_is_refused_by_an_error_with_its_translation(
+    packed: Path,
+) -> None:
+    for transform in (v1.CenterCrop(8), v1.Compose([v1.CenterCrop(8)]), [v1.CenterCrop(8)]):
+        with pytest.raises(errors.ArgumentTypeError) as caught:
+            hr.Loader(packed, 2, transform=transform)
+        cure = r"\*\*headrace\.from_torchvision\(transform\)\.keywords translates torchvision's"
+        assert re.search(cure, str(caught.value))
+    with hr.Loader(packed, 2, **hr.from_torchvision(v1.CenterCrop(8)).keywords) as loader:
+        assert next(iter(loader))[0].shape == (2, 3, 8, 8)
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        ("headrace.Dataloader", "Did you mean: 'DataLoader'?"),
+        ("headrace.transforms.RandomCorp(8)", "Did you mean: 'RandomCrop'?"),
+        ("headrace.transforms.ToTensor()", "from_torchvision translates torchvision's transforms"),
+    ],
+)
+def test_a_misspelt_name_is_answered_with_the_one_that_may_be_meant(code: str, words: str) -> None:
+    run = subprocess.run(
+        [sys.executable, "-c", f"import headrace\nheadrace.transforms\n{code}"],
+        capture_output=True,
+        text=True,
+    )
+    assert "AttributeError: module 'headrace" in run.stderr
+    assert words in run.stderr

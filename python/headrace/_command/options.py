@@ -125,7 +125,8 @@ Root = Annotated[
     typer.Option(
         metavar="PATH",
         parser=path,
-        help="The folder of an index's containers, if they moved; for pack also of listed files.",
+        help="Where an index's containers lie if they moved; for pack also the folder of a table's "
+        "files.",
     ),
 ]
 

@@ -290,7 +290,7 @@ def encoded(name: str, value: Any) -> NDArray[np.uint8]:
         raise refuse_type(name, value, "bytes, or an array of uint8 in one piece,") from None
 
 
-_TRANSLATION = "**headrace.from_torchvision(compose).keywords in place of it translates a Compose"
+_TRANSLATION = "**headrace.from_torchvision(transform).keywords translates torchvision's transforms"
 
 
 def transforms(name: str, value: Any) -> list[dict[str, Any]]:

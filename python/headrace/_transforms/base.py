@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Sequence
 from dataclasses import fields
+from types import ModuleType
 from typing import Any
 
 # Pillow's Image.Resampling, by value.
@@ -44,6 +45,14 @@ class Transform:
 
 class Label(Transform):
     """What a field of the dataset is, and how it moves: for ``labels=`` of ``hr.Loader``."""
+
+
+def absent(module: ModuleType, name: str) -> AttributeError:
+    """The error for a name that a module of transforms does not have; Python adds a similar one."""
+    said = f"module {module.__name__!r} has no attribute {name!r}"
+    if name[:1].isupper():
+        said += ": headrace.from_torchvision translates torchvision's transforms"
+    return AttributeError(said, name=name, obj=module)
 
 
 def publish(kind: type, module: str) -> None:
