@@ -180,7 +180,7 @@ def read_cifar(
         labels.append(_cifar_labels(path, step, 0 if which == "coarse" else before - 1))
     values = np.concatenate(labels)
     limit = 20 if which == "coarse" else classes
-    if values.max() >= limit:
+    if np.max(values) >= limit:
         record = int(np.argmax(values >= limit))
         text = f"the label is {values[record]} (expected 0 to {limit - 1})"
         ends = np.cumsum([len(part) for part in labels])

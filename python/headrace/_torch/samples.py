@@ -237,7 +237,7 @@ class Samples:
         length = len(self)
         chosen = indices if isinstance(indices, list) else [*indices]
         fast = _whole(chosen)
-        if fast is not None and -length <= fast.min() and fast.max() < length:
+        if fast is not None and -length <= np.min(fast) and np.max(fast) < length:
             taken: list[int] = self.contents.rows[fast].tolist()
             return taken
         # One by one, because an index may be of another type, and to name the one that is outside.
