@@ -19,6 +19,8 @@ from headrace._engine import containers
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+_npy: Any = npy  # NumPy for Python 3.10 has no types of its functions
+
 _LOCAL_HEADER = struct.Struct("<4sHHHHHIIIHH")  # of a zip's member (APPNOTE.TXT 4.3.7)
 
 
@@ -35,11 +37,11 @@ def _array(path: str, name: str, file: IO[bytes], begin: int) -> Stored:
     """Returns the array whose header comes next in ``file``; it is ``begin`` bytes into the file at
     ``path``."""
     try:
-        version = npy.read_magic(file)
+        version = _npy.read_magic(file)
         if version == (1, 0):
-            shape, fortran, dtype = npy.read_array_header_1_0(file)
+            shape, fortran, dtype = _npy.read_array_header_1_0(file)
         elif version == (2, 0):
-            shape, fortran, dtype = npy.read_array_header_2_0(file)
+            shape, fortran, dtype = _npy.read_array_header_2_0(file)
         else:
             text = f".npy of version {version} (expected 1.0 or 2.0)"
             raise unsupported(path, f"{text}; {PACK}")

@@ -166,7 +166,7 @@ def _over_numpy(dtype: str) -> tuple[Over, Mapping[tuple[int, int], Any]]:
     def copied(numbers: Any) -> Any:
         # The copy is aligned as JAX needs it to take an array without another copy.
         memory = np.empty(numbers.nbytes + _ALIGNMENT, np.uint8)
-        copy = array(numbers.shape, numbers.dtype, memory, -memory.ctypes.data % _ALIGNMENT)
+        copy: Any = array(numbers.shape, numbers.dtype, memory, -memory.ctypes.data % _ALIGNMENT)
         copy[...] = numbers
         return copy
 
