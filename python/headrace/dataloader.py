@@ -313,7 +313,8 @@ class DataLoader(TorchDataLoader[_T_co], metaclass=Kind):
         for each of them, with other pixels at that line, to see which images come from it.
 
         Args:
-            index: the sample's index in the dataset; None: 0.
+            index: the sample's index in the dataset, of the kind that the sampler gives; None:
+                0, or [0] where the sampler of ``batch_size=None`` is a ``BatchSampler``.
 
         Returns:
             an object that prints as a table: the place of each image in the sample, whether it is

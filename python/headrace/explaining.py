@@ -35,7 +35,8 @@ def explain(loader: Any, index: Any = None) -> Explanation:
         loader: a ``headrace.DataLoader``; or torch's, and then the answer is what
             ``headrace.DataLoader`` would do; or the loader that Accelerate or Fabric made of
             either.
-        index: the sample's index in the dataset; None: 0.
+        index: the sample's index in the dataset, of the kind that the sampler gives; None:
+            0, or [0] where the sampler of ``batch_size=None`` is a ``BatchSampler``.
 
     Returns:
         an object that prints as a table: the place of each image in the sample, whether it is

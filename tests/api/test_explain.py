@@ -545,6 +545,35 @@ def test_an_error_in_the_datasets_own_code_names_the_index(root: Path) -> None:
     assert any("index 3 of the dataset" in text for text in notes(caught.value))
 
 
+@pytest.mark.parametrize("kind", [hr.DataLoader, data.DataLoader])
+def test_a_dataset_that_is_asked_for_lists_of_indices_is_explained(root: Path, kind: Any) -> None:
+    class InBatches(Listed):
+        def __getitem__(self, index: Any) -> Any:
+            return torch.stack([STEPS(opened(self.paths[number])) for number in index])
+
+    dataset = InBatches(root, None)
+    sampler = data.BatchSampler(data.RandomSampler(dataset), 3, False)
+    told = hr.explain(kind(dataset, batch_size=None, sampler=sampler))
+    assert told.native, str(told)
+    assert "(1, 3, 16, 16)" in told.leaves[0].what
+
+
+def test_a_dataset_that_refuses_the_index_0_is_explained_for_an_index_of_its_sampler(
+    root: Path,
+) -> None:
+    class BySize(Listed):
+        def __getitem__(self, key: Any) -> Any:
+            number, size = key
+            return F.to_tensor(opened(self.paths[number]).resize((size, size)))
+
+    loader = hr.DataLoader(BySize(root, None), batch_sampler=[[(0, 24), (1, 24)]])
+    with contextlib.closing(loader):
+        with pytest.raises(TypeError) as caught:
+            hr.explain(loader)
+        assert any("explain(index) takes another index" in text for text in notes(caught.value))
+        assert hr.explain(loader, (1, 24)).native
+
+
 def notes(failure: BaseException) -> list[str]:
     """Notes that were added to an error; before Python 3.11 they are in its message."""
     return [*getattr(failure, "__notes__", ()), str(failure)]

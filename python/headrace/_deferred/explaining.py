@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import torch
 import torch.utils.data
+from torch.utils.data import BatchSampler
 
 from headrace._deferred import deciding, pixels
 from headrace._deferred.altering import Altering
@@ -104,7 +105,7 @@ def of_loader(
     Args:
         recipe: returns what the engine reads itself, or raises ``UnsupportedError`` if it cannot.
         deferred: returns what runs the dataset's own code; None: only torch's loader can.
-        index: the sample's index; None: 0.
+        index: the sample's index; None: 0, or [0] where the loader's sampler gives lists.
 
     Raises:
         UnsupportedError: only torch's loader can run this dataset, or the loader's class asks for
@@ -124,10 +125,26 @@ def of_loader(
         if workers and not isinstance(failure, PartlyNative):  # with strict=True that is an error
             processes = "1 worker process" if workers == 1 else f"{workers} worker processes"
             runs = f"the dataset's code runs in {processes}, because {failure}"
-        return explained(behind, 0 if index is None else index)._replace(runs=runs)
+        return _of_sample(loader, behind, index)._replace(runs=runs)
     threads = "1 thread" if workers == 1 else f"{workers} threads"
     runs = f"the engine reads and decodes in {threads}, and starts no process" if workers else ""
     return of_recipe(made)._replace(runs=runs)
+
+
+def _of_sample(loader: Any, behind: Deferring, index: Any) -> Explanation:
+    """The explanation for the sample of an index, or for the first one.
+
+    With ``batch_size=None`` and a ``BatchSampler`` as the sampler, torch's loader asks the dataset
+    for lists of indices, and the dataset may refuse a number.
+    """
+    if index is not None:
+        return explained(behind, index)
+    lists = loader.batch_size is None and isinstance(loader.sampler, BatchSampler)
+    try:
+        return explained(behind, [0] if lists and loader.batch_sampler is None else 0)
+    except Exception as failure:
+        noted(failure, "explain(index) takes another index, of the kind that the sampler gives")
+        raise
 
 
 def explained(deferring: Deferring, index: Any) -> Explanation:
