@@ -455,3 +455,29 @@ def test_samples_of_bad_files_are_made_again_in_their_worker_and_batches_keep_th
         assert equal(others, places)
         assert workers_of_it.min() >= (0 if workers else -1)
         assert workers_of_it.max() < max(1, workers)
+
+
+def test_a_lack_of_memory_in_a_worker_process_is_the_error_of_its_own_batch(
+    paths: list[str],
+) -> None:
+    class Large(Named):
+        def __getitem__(self, index: int) -> Any:
+            if index == 9:
+                raise MemoryError("an image of 1 TB")
+            return super().__getitem__(index)
+
+    def told(batches: Iterator[Any]) -> Iterator[Any]:
+        while True:
+            try:
+                yield next(batches)[1].tolist()
+            except StopIteration:
+                return
+            except MemoryError as failure:
+                yield str(failure).split("\n")[0]
+
+    options: dict[str, Any] = {"batch_size": 4, "num_workers": 2}
+    expected = [*told(iter(data.DataLoader(Large(paths), **options)))]
+    with loader(Large(paths), **options) as made:
+        found = [*told(iter(made))]
+    assert found == expected
+    assert found[2] == "Caught MemoryError in DataLoader worker process 0."

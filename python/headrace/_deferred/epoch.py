@@ -122,7 +122,8 @@ class Epoch(Iterator[Any]):
                 data = self._counted(thread)
             resume, epoch = self._behind(standing)
         except Exception as error:
-            if not is_of_the_batch(error) or thread not in reserved:
+            kept = self._begun.get(reserved.get(thread, -1)) is error
+            if not (kept or is_of_the_batch(error)) or thread not in reserved:
                 raise
             resume, epoch = self._behind(standing)
             number = reserved[thread]
@@ -322,7 +323,9 @@ class Epoch(Iterator[Any]):
             waits = self._received is None and place is not None
             # After a timeout of torch's loader, the batch may still come.
             still = waits and place == getattr(self._batches, "_rcvd_idx", None)
-            if still or not is_of_the_batch(failure):
+            # A worker's lack of memory has taken its batch: torch's loader is behind it.
+            took = waits and not still and isinstance(failure, MemoryError)
+            if still or not (took or is_of_the_batch(failure)):
                 raise
             _forget_itself(failure)
             got = failure
