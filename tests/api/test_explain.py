@@ -458,6 +458,21 @@ def test_causes_that_no_translated_transform_cures_have_their_own_advice(
     assert "headrace.from_torchvision" not in found.cure
 
 
+def test_a_target_made_of_no_image_is_told_from_work_on_an_image(root: Path) -> None:
+    def posed(path: Path) -> Any:
+        heat = np.zeros((17, 12, 16), np.float32)
+        heat[:, 3, 4] = 1
+        return STEPS(opened(path)), heat
+
+    with contextlib.closing(hr.DataLoader(Listed(root, posed), strict=True)) as loader:
+        assert len(list(loader)) == len(loader)
+        told = loader.explain()
+    assert [leaf.native for leaf in told.leaves] == [True, False]
+    assert "images or arrays of something else than what it opens" in str(told)
+    assert "A target, such as a heat map, may stay as it is." in told.cure
+    assert "that line" not in told.cure
+
+
 def test_subclasses_streams_and_single_samples_are_explained(root: Path) -> None:
     class Own(data.DataLoader[Any]):
         def __init__(self, root: Path) -> None:

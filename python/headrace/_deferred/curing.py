@@ -24,11 +24,16 @@ OTHER_MODE = "of an image of mode"
 PASTED = "PIL.Image.Image.paste needs the pixels"
 FLOATS = "resizes a tensor with version 1 of torchvision's transforms"
 OWN_THREAD = "an image is opened in a thread of the program's own, where Pillow decodes it"
+ELSEWHERE = "makes images or arrays of something else than what it opens"
 _NOT_OPENED = (
     "Images are native if the dataset's code opens them with PIL.Image.open, or makes them with "
     "PIL.Image.fromarray from uint8 arrays (height, width, 3)."
 )
 _BY_CAUSE = {
+    ELSEWHERE: (
+        "The images that it opens are native all the same. A target, such as a heat map, may stay "
+        "as it is. Another image is native if PIL.Image.open opens it."
+    ),
     NO_IMAGE: (
         "The program meets Pillow's error where it opens the file, and what it does then is in "
         "Python. Repair the file or leave it out."

@@ -13,7 +13,7 @@ from headrace._deferred.arriving import Recorded
 from headrace._deferred.choosing import Choices, Rows
 from headrace._deferred.collating import Collating
 from headrace._deferred.counting import Counts
-from headrace._deferred.curing import ARRAY, cure
+from headrace._deferred.curing import ARRAY, ELSEWHERE, cure
 from headrace._deferred.dataset import Fetching, RecordedDataset, RecordedStream, WorkerStart
 from headrace._deferred.drawn import go_back, states
 from headrace._deferred.epoch import Epoch
@@ -229,7 +229,7 @@ class Deferring:
             return self.refused
         kind = type(self._dataset).__name__
         if opened:
-            return f"{kind} makes images of something else than what it opens"
+            return f"{kind} {ELSEWHERE}"
         return f"{kind} opens no image through Pillow or torchvision"
 
     def cure(self, cause: str, opened: bool) -> str:
