@@ -199,11 +199,17 @@ func (s *Store) readShard(sample catalog.Sample, b *mmap.Buffer, fetched *time.D
 		return mmap.View{}, s.refuse(sample, fault.KindBadFile,
 			"the index names shard %d of %d", sample.Shard, len(s.shards.list))
 	}
-	if sample.Block.Codec != blocks.None {
-		return s.readBlock(sample, b, fetched)
-	}
 	// A frame exists only without an index. With an index the image has its own checksum, which the decoder compares.
-	if frame, ok := s.dataset.Frame(sample.Index); ok && s.checks && frame.Length <= s.limit {
+	frame, framed := s.dataset.Frame(sample.Index)
+	framed = framed && s.checks
+	if sample.Block.Codec != blocks.None {
+		view, err := s.readBlock(sample, b, fetched)
+		if err == nil && framed {
+			err = s.checkFrame(sample, frame, view.Bytes())
+		}
+		return view, err
+	}
+	if framed && frame.Length <= s.limit {
 		return s.readFramed(sample, frame, b)
 	}
 	return s.readStretch(sample, sample.Length, b, (*mmap.File).Read)
@@ -221,11 +227,20 @@ func (s *Store) readFramed(sample catalog.Sample, frame catalog.Frame, b *mmap.B
 	if err != nil {
 		return mmap.View{}, err
 	}
-	if found := frame.Checksum(view.Bytes()); found != frame.CRC {
-		return mmap.View{}, s.refuse(around, fault.KindChecksum, "%s", fault.Differs("the checksum that the container has of the record differs",
-			fmt.Sprintf("%08x", frame.CRC), fmt.Sprintf("%08x", found)))
+	if err := s.checkFrame(around, frame, view.Bytes()); err != nil {
+		return mmap.View{}, err
 	}
 	return mmap.View{Pointer: unsafe.Add(view.Pointer, into), Length: sample.Length}, nil
+}
+
+// checkFrame compares a record, or an image that was decoded from its block, with the container's checksum of it.
+func (s *Store) checkFrame(sample catalog.Sample, frame catalog.Frame, data []byte) error {
+	found := frame.Checksum(data)
+	if found == frame.CRC {
+		return nil
+	}
+	return s.refuse(sample, fault.KindChecksum, "%s", fault.Differs("the checksum that the container has of the record differs",
+		fmt.Sprintf("%08x", frame.CRC), fmt.Sprintf("%08x", found)))
 }
 
 // ReadInto copies an image of an array in files to the caller's memory, which has its length. For a tiny image that

@@ -86,6 +86,16 @@ def write_zip(root: Path) -> Path:
     return root / "a.zip"
 
 
+def write_deflated(root: Path) -> Path:
+    """A zip as ``zip -r`` writes it. The stored blocks of deflate keep every image as it is."""
+    container = root / "a.zip"
+    root.mkdir()
+    with zipfile.ZipFile(container, "w", zipfile.ZIP_DEFLATED, compresslevel=0) as file:
+        for n, image in enumerate(IMAGES):
+            file.writestr(f"class{n % 2}/{n}.jpg", image)
+    return container
+
+
 def change(container: Path) -> None:
     """Flips the bit of the last image that changes a decoder's result least."""
     data = bytearray(container.read_bytes())
@@ -93,7 +103,7 @@ def change(container: Path) -> None:
     container.write_bytes(data)
 
 
-@pytest.mark.parametrize("write", [write_tfrecord, write_zip])
+@pytest.mark.parametrize("write", [write_tfrecord, write_zip, write_deflated])
 @pytest.mark.parametrize("together", [False, True])
 @pytest.mark.parametrize("backend", ["pread", "mmap"])
 def test_a_changed_bit_in_a_container_without_an_index_is_an_error_as_in_its_own_reader(
