@@ -9,7 +9,6 @@ import (
 	"io"
 	"net/url"
 	"path"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -266,10 +265,10 @@ func (a *awayFiles) containers(files []string, kinds []kind, fixed map[string]bo
 		}
 	}
 	// The four slices are filtered in place and stay aligned.
-	known, n := endingsOf(found), 0
+	known, n := likesOf(found), 0
 	for i, file := range files {
 		// containersIn has the same rule for a folder on disk.
-		if missed := kinds[i].blank && known[filepath.Ext(file)]; !missed && !isContainer(i) {
+		if missed := kinds[i].name == "" && known.has(file); !missed && !isContainer(i) {
 			continue
 		}
 		files[n], kinds[n], a.names[n], a.objects[n] = files[i], kinds[i], a.names[i], a.objects[i]

@@ -205,6 +205,16 @@ func TestSourcesInAStoreMayOverlapInAnyOrder(t *testing.T) {
 	}
 }
 
+func TestAnObjectThatIsCalledLikeAContainerAndIsNoneIsAnErrorAsOnDisk(t *testing.T) {
+	tars, page := fixture(t, "webdataset.tar"), []byte("<Error>AccessDenied</Error>")
+	stored := hubOf(t, map[string]map[string][]byte{"main": {"a/0.tar": tars, "a/1.tar": page, "a/README": page, "b/0.tar": tars, "b/README": page}})
+	_, err := OpenAway(t.Context(), []string{"hf://datasets/org/pets/a/"}, Options{Options: stored})
+	require.ErrorContains(t, err, "a/1.tar: unsupported: this is neither a folder nor a container that is known")
+	d, err := OpenAway(t.Context(), []string{"hf://datasets/org/pets/b/"}, Options{Options: stored})
+	require.NoError(t, err)
+	t.Cleanup(d.Release)
+}
+
 func TestAFileThatASavedDatasetNamesHasToBeAContainerAmongSeveralSourcesToo(t *testing.T) {
 	tars, pointer := fixture(t, "webdataset.tar"), []byte("version https://git-lfs.github.com/spec/v1")
 	stored := hubOf(t, map[string]map[string][]byte{"main": {

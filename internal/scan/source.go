@@ -149,8 +149,8 @@ func containersIn(dir string) ([]string, error) {
 	if err != nil {
 		return nil, catalog.FormatError(dir, err)
 	}
-	// beside has files of refused kinds that may lie beside containers. unclear has files that are empty or cannot be
-	// read; they count as containers if a container has the same extension.
+	// beside has files of refused kinds that may lie beside containers. unclear has files that are empty, cannot be read
+	// or are of no known kind; they count as containers if a container is called like them.
 	var files, beside, unclear []string
 	for _, e := range entries {
 		// Images are skipped by their names, so that a million loose images are not opened.
@@ -168,9 +168,8 @@ func containersIn(dir string) ([]string, error) {
 		}
 		switch kind, err := kindOf(path, nil); {
 		case errors.Is(err, mmap.ErrNotRegular):
-		case err != nil || kind.blank:
+		case err != nil || kind.blank || kind.name == "":
 			unclear = append(unclear, path)
-		case kind.name == "":
 		case kind.beside:
 			beside = append(beside, path)
 		default:
@@ -181,9 +180,9 @@ func containersIn(dir string) ([]string, error) {
 	if files == nil {
 		files = beside
 	}
-	known := endingsOf(files)
+	known := likesOf(files)
 	for _, path := range unclear {
-		if known[filepath.Ext(path)] {
+		if known.has(path) {
 			files = append(files, path)
 		}
 	}
@@ -191,18 +190,35 @@ func containersIn(dir string) ([]string, error) {
 	return files, nil
 }
 
-// endingsOf returns the extensions of containers. An empty file with one of them is taken for a damaged container, so
-// that it gives an error. So is a file that cannot be opened or read, because its samples would be missing silently.
-// Programs leave other empty files beside their output.
-func endingsOf(containers []string) map[string]bool {
-	known := map[string]bool{}
+// likes has how containers are called: their extensions, and their names with every number replaced.
+type likes map[string]bool
+
+// digits finds what differs between the names of shards, as in train-00000-of-00010.
+var digits = regexp.MustCompile(`[0-9]+`)
+
+// likesOf returns how containers are called. An empty file that is called like one is taken for a damaged container, so
+// that it gives an error. So are a file that cannot be opened or read and one of no known kind, such as a page that says
+// that the download was refused, because their samples would be missing silently. Programs leave other files beside
+// their output.
+func likesOf(containers []string) likes {
+	known := likes{}
 	for _, file := range containers {
 		if ending := filepath.Ext(file); ending != "" {
 			known[ending] = true
 		}
+		known[numbered(file)] = true
 	}
 	return known
 }
+
+// has is true for a file that is called like a container.
+func (l likes) has(file string) bool {
+	// LMDB keeps its locks of readers in a file of this name beside data.mdb (lmdb.h, MDB_NOSUBDIR).
+	return filepath.Base(file) != "lock.mdb" && (l[filepath.Ext(file)] || l[numbered(file)])
+}
+
+// numbered is the name of a file with "#" for each number.
+func numbered(file string) string { return digits.ReplaceAllString(filepath.Base(file), "#") }
 
 // withoutWhole removes the extension of a codec from the path of an MDS shard.
 // "x.mds.zstd" is the raw shard "x.mds" compressed, so both are one shard.

@@ -76,6 +76,23 @@ func TestAContainerInAFolderThatCannotBeOpenedIsAnErrorAndNotSkipped(t *testing.
 	require.Equal(t, fault.KindIO, fault.KindOf(err))
 }
 
+func TestAFileInAFolderThatIsCalledLikeAContainerAndIsNoneIsAnErrorAndNotSkipped(t *testing.T) {
+	page, tars := []byte("<?xml version='1.0'?><Error><Code>AccessDenied</Code></Error>"), fixture(t, "webdataset.tar")
+	for name, other := range map[string]string{
+		"b.tar":                     "a.tar",
+		"train-00001-of-00002":      "train-00000-of-00002",
+		"a.tfrecord-00001-of-00002": "a.tfrecord-00000-of-00002",
+	} {
+		files := map[string][]byte{other: tars, "README": page, "checksums.md5": page}
+		require.NotZero(t, open(t, put(t, files), Options{}).Len(), "files that are called otherwise are no containers")
+		for _, damaged := range [][]byte{page, page[:6]} {
+			files[name] = damaged
+			_, err := Open(put(t, files), Options{})
+			require.ErrorContains(t, err, name+": unsupported: this is neither a folder nor a container that is known")
+		}
+	}
+}
+
 func TestAFileThatCannotBeReadIsAnIOErrorAndNotOfUnknownKind(t *testing.T) {
 	f, err := os.Open("testdata/webdataset.tar")
 	require.NoError(t, err)
