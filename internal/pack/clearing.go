@@ -3,10 +3,13 @@ package pack
 import (
 	"context"
 	"fmt"
+	"maps"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/headrace/headrace/internal/fault"
+	"github.com/headrace/headrace/internal/remote"
 )
 
 // These limit the removal of what was uploaded.
@@ -21,6 +24,11 @@ const (
 	silentToTheRest  = 10 * time.Second
 	clearedAtOnce    = 16 // objects
 )
+
+// lateCommits are the times after which an object is removed again whose commit the store has not answered. A store
+// goes on with a request of which it has all bytes, even if the client leaves. So the object may appear after its
+// removal.
+var lateCommits = []time.Duration{250 * time.Millisecond, 750 * time.Millisecond}
 
 // clearing is the removal of what was uploaded, after an error or when somebody ended the job. Its context ends when
 // the store is not to be asked any more; the job's own context may have ended already.
@@ -43,9 +51,15 @@ func (u *upload) clearing() *clearing {
 	// The timers end this context, because the removal goes on after the caller's context has ended.
 	ctx, stop := context.WithTimeout(context.WithoutCancel(u.ctx), clearingTime)
 	c := &clearing{ctx: ctx, hasty: func() bool { return u.ctx.Err() != nil || u.late.Load() }}
-	c.silent = time.AfterFunc(c.patience(), stop)
+	first := c.patience()
+	if u.waited.Load() {
+		first -= remote.AnswerTime // the store was silent for so long already
+	}
+	c.silent = time.AfterFunc(first, stop)
 	// If somebody ends the job meanwhile, the shorter limit applies from then on.
-	context.AfterFunc(u.ctx, c.answered)
+	if u.ctx.Err() == nil {
+		context.AfterFunc(u.ctx, c.answered)
+	}
 	u.clears = c
 	return c
 }
@@ -72,28 +86,17 @@ func (c *clearing) answered() {
 func (u *upload) abandon() string {
 	c := u.clearing()
 	u.mu.Lock()
-	// This is a copy, because a commit that is still under way may note its object meanwhile.
-	made := make(map[string]bool, len(u.made))
-	for name, committed := range u.made {
-		made[name] = committed
-	}
+	made := maps.Clone(u.made) // a commit that is still under way may note its object meanwhile
 	u.mu.Unlock()
-	var removing sync.WaitGroup
-	slots := make(chan struct{}, clearedAtOnce)
-	for name, committed := range made {
-		// A dataset has thousands of shards, and a store limits the number of requests.
-		slots <- struct{}{}
-		removing.Go(func() {
-			defer func() { <-slots }()
-			// If a name may not have been committed, it probably does not exist. So a failed removal counts only if the store
-			// could not be asked.
-			if err := u.remove(c.ctx, name); err != nil && (committed || c.ctx.Err() != nil) {
-				u.leave(name)
-			}
-			c.answered()
-		})
+	could := u.removeAll(c, made)
+	maps.DeleteFunc(made, func(_ string, found presence) bool { return found != unanswered })
+	for _, pause := range lateCommits {
+		// A store that did not remove the objects would only be waited for again.
+		if !could || len(made) == 0 || !c.pause(pause) {
+			break
+		}
+		could = u.removeAll(c, made)
 	}
-	removing.Wait()
 	c.silent.Stop()
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -101,6 +104,46 @@ func (u *upload) abandon() string {
 		return ""
 	}
 	return fmt.Sprintf("of what was uploaded, %d objects or their parts could not be removed and are left below %s, as %s", len(u.left), u.path(), u.left[0])
+}
+
+// pause waits without a request; false if the store is not to be asked any more.
+func (c *clearing) pause(length time.Duration) bool {
+	if c.ctx.Err() != nil {
+		return false
+	}
+	c.silent.Stop()
+	defer c.answered()
+	select {
+	case <-c.ctx.Done():
+		return false
+	case <-time.After(length):
+		return true
+	}
+}
+
+// removeAll removes objects; false if one of the removals failed.
+func (u *upload) removeAll(c *clearing, made map[string]presence) bool {
+	var removing sync.WaitGroup
+	var failed atomic.Bool
+	slots := make(chan struct{}, clearedAtOnce)
+	for name, found := range made {
+		// A dataset has thousands of shards, and a store limits the number of requests.
+		slots <- struct{}{}
+		removing.Go(func() {
+			defer func() { <-slots }()
+			// If a name may not have been committed, it probably does not exist. So a failed removal counts only if the store
+			// could not be asked.
+			if err := u.remove(c.ctx, name); err != nil {
+				failed.Store(true)
+				if found == committed || c.ctx.Err() != nil {
+					u.leave(name)
+				}
+			}
+			c.answered()
+		})
+	}
+	removing.Wait()
+	return !failed.Load()
 }
 
 // leave notes that an object, or parts of it, may be left.

@@ -75,14 +75,24 @@ type upload struct {
 	before  []string // names below it, if a dataset is overwritten
 	others  int      // number of incomplete uploads of its names that were there before
 
-	late atomic.Bool // the store took longer than the caller allows
+	late   atomic.Bool // the store took longer than the caller allows
+	waited atomic.Bool // a commit was waited for after the end of the context, and the store gave no answer
 
 	// The goroutines that commit shards use the following members, beside the one that writes.
 	mu     sync.Mutex
-	made   map[string]bool // names that may be there; true: committed
-	left   []string        // names of which parts may be left
+	made   map[string]presence // names that may be there
+	left   []string            // names of which parts may be left
 	clears *clearing
 }
+
+// presence says whether an object is in the store.
+type presence uint8
+
+const (
+	unanswered presence = iota // the store has not answered the commit, and may still carry it out
+	refused                    // the store has refused the commit
+	committed
+)
 
 // newUpload refuses an address below which something lies, unless that is a packed dataset or the rest of one and may
 // be overwritten. Then it removes the manifest first, so that no reader takes new shards for old ones.
@@ -96,7 +106,7 @@ func newUpload(ctx context.Context, url string, overwrite bool, storage remote.S
 	if strings.ContainsAny(path.Base(url), "*{}") {
 		return nil, catalog.NewError(fault.KindArgument, remote.Display(url), "the last part of the address is a pattern where a dataset is opened (expected none of * { } in it)")
 	}
-	u := &upload{ctx: ctx, url: url, storage: storage, made: make(map[string]bool)}
+	u := &upload{ctx: ctx, url: url, storage: storage, made: make(map[string]presence)}
 	// The slash is added so that "data" does not find "data2".
 	entries, err := remote.List(ctx, url+"/", storage)
 	if err != nil {
@@ -196,19 +206,30 @@ func (o *object) Write(p []byte) (int, error) {
 // Commit makes the object visible. Its name is noted before the request, so that abandon removes it whatever the answer
 // is.
 func (o *object) Commit() error {
-	o.upload.note(o.name, false) // if the answer gets lost, the object may exist
-	err := o.upload.noted(o.Writer.Commit())
-	if err == nil {
-		o.upload.note(o.name, true)
+	u := o.upload
+	u.note(o.name, unanswered) // if the answer gets lost, the object may exist
+	err := u.noted(o.Writer.Commit())
+	var answer *remote.Error
+	switch {
+	case err == nil:
+		u.note(o.name, committed)
+		// The answer may have come after somebody ended the job, which then has to leave nothing.
+		if u.ctx.Err() != nil {
+			err = catalog.NewError(fault.KindClosed, u.path(), "the wait for it was ended")
+		}
+	case errors.As(err, &answer) && answer.Status/100 == 4:
+		u.note(o.name, refused)
+	case u.ctx.Err() != nil:
+		u.waited.Store(true)
 	}
 	return err
 }
 
 // note is called twice for a name: before the request and with its answer.
-func (u *upload) note(name string, committed bool) {
+func (u *upload) note(name string, found presence) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.made[name] = committed
+	u.made[name] = found
 }
 
 // Abandon ends an upload. What was committed is removed later, with all the rest.

@@ -13,13 +13,15 @@ import (
 // bucketUpload is an upload by a store's library. The library cuts the bytes into parts, sends several at once and
 // joins them at Close. From then on the object is visible.
 type bucketUpload struct {
-	ctx    context.Context
-	cancel context.CancelFunc
-	writer *blob.Writer
-	client *client
-	late   atomic.Bool // one of the waits took longer than the caller allows
-	closed bool        // the writer was closed
-	failed error       // the error of closing the writer
+	ctx     context.Context    // the caller's
+	cancel  context.CancelFunc // ends the library's requests
+	forget  func() bool        // the end of the caller's context then does nothing any more
+	writer  *blob.Writer
+	client  *client
+	commits atomic.Bool // the commit has begun
+	late    atomic.Bool // one of the waits took longer than the caller allows
+	closed  bool        // the writer was closed
+	failed  error       // the error of closing the writer
 	// clear removes the parts of an upload that failed with an error; nil if the store does that itself.
 	clear func(context.Context, error) error
 }
@@ -33,8 +35,8 @@ func (s *bucketStore) create(ctx context.Context, a address, part int) (_ upload
 	}
 	// Ending the context is the only way to end a write without making an object (gocloud.dev/blob, NewWriter: "To abort a
 	// write, cancel ctx").
-	ctx, cancel := context.WithCancel(ctx)
-	w, err := b.NewWriter(ctx, a.path, &blob.WriterOptions{
+	library, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	w, err := b.NewWriter(library, a.path, &blob.WriterOptions{
 		BufferSize: part, MaxConcurrency: partsAtOnce, ContentType: "application/octet-stream",
 	})
 	if err != nil {
@@ -42,10 +44,22 @@ func (s *bucketStore) create(ctx context.Context, a address, part int) (_ upload
 		return nil, cloudFailure(ctx, err)
 	}
 	u := &bucketUpload{ctx: ctx, cancel: cancel, writer: w, client: s.client}
+	u.forget = context.AfterFunc(ctx, u.ended)
 	if s.clear != nil {
 		u.clear = func(ctx context.Context, err error) error { return s.clear(ctx, a, err) }
 	}
 	return u, nil
+}
+
+// ended is called when the caller's context has ended. A store goes on with a commit of which it has all bytes, even if
+// the client closes the connection: the object appears later, and a removal before that finds nothing. So the commit's
+// answer is waited for.
+func (u *bucketUpload) ended() {
+	if u.commits.Load() {
+		time.AfterFunc(AnswerTime, u.cancel)
+		return
+	}
+	u.cancel()
 }
 
 // timely runs a function that waits for the store. If that takes longer than the caller allows, the upload ends.
@@ -80,11 +94,22 @@ func (u *bucketUpload) write(p []byte) (n int, err error) {
 
 // commit also ends the context, because the library keeps its memory until then.
 func (u *bucketUpload) commit() error {
-	err := u.timely(u.close)
-	if err == nil {
+	u.commits.Store(true)
+	// If the caller's context ended before, nothing is sent.
+	if u.ctx.Err() != nil {
 		u.cancel()
 	}
+	err := u.timely(u.close)
+	if err == nil {
+		u.end()
+	}
 	return err
+}
+
+// end ends the library's requests.
+func (u *bucketUpload) end() {
+	u.forget()
+	u.cancel()
 }
 
 func (u *bucketUpload) close() error {
@@ -98,7 +123,7 @@ func (u *bucketUpload) close() error {
 // abort ends the upload. A writer whose context has ended does not complete. The parts are removed with another
 // context.
 func (u *bucketUpload) abort(ctx context.Context) error {
-	u.cancel()
+	u.end()
 	err := u.close()
 	if err == nil || u.clear == nil {
 		return nil

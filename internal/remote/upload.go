@@ -39,6 +39,9 @@ const (
 	partsAtOnce = 4
 )
 
+// AnswerTime is how long a commit waits for the store's answer after its caller's context has ended.
+const AnswerTime = 250 * time.Millisecond
+
 // partBytes returns the length of the parts of an object with at most that many bytes; 0 means that the size is not
 // known.
 func partBytes(most int64) int {
@@ -88,7 +91,8 @@ func (w *Writer) Write(p []byte) (int, error) {
 }
 
 // Commit makes the whole object visible. After an error nothing is visible, and Abort removes what was sent.
-// Commit may take as long as the store needs to join the parts.
+// Commit may take as long as the store needs to join the parts. If the context of the upload ends meanwhile, it waits for
+// AnswerTime at most. A store that answers within that time has made the object, and then there is no error.
 func (w *Writer) Commit() error {
 	switch {
 	case w.ended:
