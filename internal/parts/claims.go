@@ -152,9 +152,12 @@ func (u *User) drop(p *Part) {
 	})
 }
 
-// await waits for a part that another process fetches; false if this process has to fetch it.
+// await waits for a part that is being fetched, by another process or for another sample of this one. It returns false
+// if this process has to fetch it. On a slow link a request takes longer than patience. So the time begins again
+// whenever the fetching process has fetched something, and the user's own requests always end by themselves.
 func (u *User) await(ctx context.Context, p *Part) bool {
 	c := u.cache
+	var seen, found sign
 	timer := time.NewTimer(patience)
 	defer timer.Stop()
 	for pause := time.Millisecond; p.state == other; pause = min(2*pause, 20*time.Millisecond) {
@@ -172,12 +175,34 @@ func (u *User) await(ctx context.Context, p *Part) bool {
 			return false
 		case <-time.After(pause):
 		}
-		if !c.with(func() { u.lookFor(p, true) }) {
+		if !c.with(func() {
+			u.lookFor(p, true)
+			found = c.signOf(p)
+		}) {
 			p.state = away
+		}
+		if found != seen || found.owner == u.number {
+			seen = found
+			timer.Reset(patience)
 		}
 	}
 	u.take(p)
 	return p.state == read
+}
+
+// sign is a sign of life of the process that has claimed a part.
+type sign struct {
+	owner uint32
+	done  uint64 // how many parts it has fetched
+}
+
+// signOf returns the sign of life of the process that fetches a part. The tables are locked.
+func (c *Cache) signOf(p *Part) sign {
+	e := c.still(p.at, p.gen)
+	if p.state != other || e == nil || e.owner >= mostSlots {
+		return sign{owner: none}
+	}
+	return sign{e.owner, c.head.slots[e.owner].done.Load()}
 }
 
 // keep writes a part that was fetched, if it is worth more than what it would replace.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -320,4 +321,57 @@ func TestACacheThatCouldNotGrowWhenALargerBoundCameGrowsLater(t *testing.T) {
 		}
 	}
 	require.Equal(t, int64(100), s.requests.Load())
+}
+
+// readsSlowly begins a user's reads of parts, each from a store that answers when the part's function is called. It
+// returns once the store was asked for all. When the test ends, all are answered.
+func readsSlowly(t *testing.T, u *User, offsets ...int64) (answers []context.CancelFunc) {
+	var reads sync.WaitGroup
+	var asked atomic.Int64
+	for _, offset := range offsets {
+		answered, answer := context.WithCancel(context.Background())
+		answers = append(answers, answer)
+		list := wanted(offset, 5000)
+		reads.Go(func() {
+			u.Read(context.Background(), list, func(context.Context, int, int) error {
+				asked.Add(1)
+				<-answered.Done()
+				content(offset, list[0].Bytes)
+				return nil
+			})
+		})
+	}
+	t.Cleanup(func() {
+		for _, answer := range answers {
+			answer()
+		}
+		reads.Wait()
+	})
+	require.Eventually(t, func() bool { return asked.Load() == int64(len(offsets)) }, 10*time.Second, time.Millisecond)
+	return answers
+}
+
+func TestAPartThatTheUserItselfIsFetchingForLongIsNotFetchedTwice(t *testing.T) {
+	_, first, _ := twoUsers(t)
+	answers := readsSlowly(t, first, 0)
+	time.AfterFunc(patience+patience/2, answers[0])
+	var s source
+	s.one(t, first, 0, 5000, 0)
+	require.Zero(t, s.requests.Load())
+}
+
+func TestAPartOfAUserThatGoesOnFetchingOthersIsWaitedForLongerThanOneThatDoesNothing(t *testing.T) {
+	for _, goesOn := range []bool{true, false} {
+		_, first, second := twoUsers(t)
+		answers := readsSlowly(t, first, 0, 1<<20, 2<<20)
+		// The part that the other user waits for comes last.
+		time.AfterFunc(patience+patience/2, answers[0])
+		if goesOn {
+			time.AfterFunc(patience/2, answers[1])
+			time.AfterFunc(patience, answers[2])
+		}
+		var s source
+		s.one(t, second, 0, 5000, 0)
+		require.Equal(t, goesOn, s.requests.Load() == 0)
+	}
 }
