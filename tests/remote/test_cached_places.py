@@ -134,12 +134,15 @@ def test_files_of_an_image_folder_are_fetched_once(
 ) -> None:
     with loader(root / "photos", shuffle=True) as made:
         local = [samples(made) for _ in range(2)]
+    hedges = 0
     for _ in range(2):
         with loader(store.url("photos"), shuffle=True, **kept) as made:
             assert [samples(made) for _ in range(2)] == local
+            hedges += made.stats()["remote_hedges"]
     asked = [path for _, path, _, length in store.requests if path.endswith((".jpg", ".png"))]
     assert len(set(asked)) == COUNT
-    assert len(asked) == COUNT
+    # On a busy machine a request is sent a second time if it is slower than those of earlier tests.
+    assert len(asked) <= COUNT + hedges
 
 
 def test_a_replaced_file_is_detected_by_its_checksum_and_not_cached(
