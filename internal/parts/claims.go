@@ -152,12 +152,17 @@ func (u *User) drop(p *Part) {
 	})
 }
 
+// longest is how long a part is waited for at most. Tests shorten it.
+var longest = 15 * patience
+
 // await waits for a part that is being fetched, by another process or for another sample of this one. It returns false
 // if this process has to fetch it. On a slow link a request takes longer than patience. So the time begins again
-// whenever the fetching process has fetched something, and the user's own requests always end by themselves.
+// whenever the fetching process has fetched something, and while the process is this one. The whole wait has an end, too,
+// because another process may have written anything into the tables.
 func (u *User) await(ctx context.Context, p *Part) bool {
 	c := u.cache
 	var seen, found sign
+	end := time.Now().Add(longest)
 	timer := time.NewTimer(patience)
 	defer timer.Stop()
 	for pause := time.Millisecond; p.state == other; pause = min(2*pause, 20*time.Millisecond) {
@@ -183,7 +188,7 @@ func (u *User) await(ctx context.Context, p *Part) bool {
 		}
 		if found != seen || found.owner == u.number {
 			seen = found
-			timer.Reset(patience)
+			timer.Reset(min(patience, time.Until(end)))
 		}
 	}
 	u.take(p)

@@ -375,3 +375,16 @@ func TestAPartOfAUserThatGoesOnFetchingOthersIsWaitedForLongerThanOneThatDoesNot
 		require.Equal(t, goesOn, s.requests.Load() == 0)
 	}
 }
+
+func TestAPartWhoseFetchDoesNotEndIsWaitedForOnlySoLong(t *testing.T) {
+	before := longest
+	longest = patience + patience/4
+	t.Cleanup(func() { longest = before })
+	_, first, _ := twoUsers(t)
+	readsSlowly(t, first, 0)
+	var s source
+	began := time.Now()
+	s.one(t, first, 0, 5000, 1)
+	require.Equal(t, int64(1), s.requests.Load())
+	require.Greater(t, time.Since(began), patience)
+}
