@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"io/fs"
 	"unicode/utf8"
 
 	"github.com/headrace/headrace/internal/blocks"
@@ -240,6 +241,9 @@ func (d *Dataset) ofField(err error, record int64, name string) error {
 	own := *e
 	// A copy is changed, because several callers may hold the same error of a request.
 	own.Record, own.Text = record, fmt.Sprintf("field %q: %s", name, e.Text)
+	if d.Holder(record).kind == Contained && errors.Is(e.Err, fs.ErrNotExist) {
+		own.Text += Moved
+	}
 	if own.Key == "" {
 		own.Key, _ = d.Key(record)
 	}

@@ -58,6 +58,9 @@ func (w *Writer) labelFromJSON(value json.RawMessage) (*int64, error) {
 			label := int64(i)
 			return &label, nil
 		}
+		if len(w.config.Classes) == 0 {
+			return nil, fmt.Errorf("%q is a text (expected a whole number, as no classes are given)", name)
+		}
 		return nil, fmt.Errorf("%q is none of the %d classes", name, len(w.config.Classes))
 	}
 	var label int64

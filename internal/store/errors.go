@@ -10,7 +10,7 @@ import (
 )
 
 // explain adds file and record to an error of package mmap.
-func explain(err error, path string, record int64) error {
+func explain(err error, path string, record int64) *catalog.Error {
 	e := &catalog.Error{Kind: fault.KindIO, File: path, Record: record, Offset: -1, Text: "cannot read it", Err: err}
 	// If a reader is closed, we closed it, and the file is not at fault.
 	if kind := fault.KindOf(err); kind != fault.KindInternal && kind != fault.KindClosed {

@@ -3,6 +3,7 @@ package store
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
@@ -22,6 +23,7 @@ type shards struct {
 	list    []shard
 	options mmap.Options
 	salvage bool // a truncated shard is read as far as it goes
+	indexed bool // an index says where containers of other programs lie
 	most    int
 
 	mutex  sync.Mutex // guards opening and closing, never reading
@@ -41,7 +43,7 @@ type shard struct {
 
 func newShards(d *catalog.Dataset, o Options) *shards {
 	infos := d.Shards()
-	s := &shards{list: make([]shard, len(infos)), options: o.Options, salvage: o.Salvage, most: descriptors()}
+	s := &shards{list: make([]shard, len(infos)), options: o.Options, salvage: o.Salvage, most: descriptors(), indexed: d.Kind() == catalog.Contained}
 	for i := range infos {
 		s.list[i].path, s.list[i].size, s.list[i].away = d.ShardPath(i), infos[i].Size, d.Shard(i)
 		if infos[i].Ends != "" {
@@ -89,7 +91,11 @@ func (s *shards) open(sample catalog.Sample) (*mmap.File, error) {
 		file, err = mmap.Open(shard.path, s.options)
 	}
 	if err != nil {
-		return nil, explain(err, shard.path, sample.Index)
+		failed := explain(err, shard.path, sample.Index)
+		if s.indexed && errors.Is(err, fs.ErrNotExist) {
+			failed.Text += catalog.Moved
+		}
+		return nil, failed
 	}
 	err = s.check(shard, file.Size(), sample.Index)
 	if err == nil && shard.info != nil {

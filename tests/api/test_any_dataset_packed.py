@@ -176,6 +176,7 @@ def test_class_names_are_the_datasets_own_unless_others_are_given(tmp_path: Path
         ((jpeg(16, 16), 2**70), "label="),
         ((jpeg(16, 16), 0.5), "label=0.5"),
         ((jpeg(16, 16), object()), "label="),
+        ((jpeg(16, 16), "cat"), r'"cat" is a text \(expected a whole number, as no classes'),
         ({"image": jpeg(16, 16), "n": 1}, "no field"),
         ({"image": jpeg(16, 16), "img": b""}, "image and img may both be the image"),
         ({"photo": jpeg(16, 16)}, r"no value is known as the image \(found \['photo'\]\)"),
