@@ -26,6 +26,7 @@ from torchvision.transforms import v2
 
 import headrace as hr
 import images
+import sayings
 from deferred.test_own_code import Opens, compared, equal
 from headrace import errors
 from headrace._deferred import pixels
@@ -134,7 +135,7 @@ def test_an_error_is_pillows_and_comes_at_the_batch_of_its_file(
         try:
             found.append(int(next(batches)[1]))
         except OSError as failure:
-            found.append((type(failure), str(failure)))
+            found.append((type(failure), sayings.own(failure)))
     bad = [place for place, what in enumerate(found) if isinstance(what, tuple)]
     assert bad == [4, 7]
     assert found[number] == (expected.type, str(expected.value))

@@ -25,6 +25,7 @@ from torchvision.transforms import v2
 import headrace as hr
 import images
 import other_formats
+import sayings
 from deferred.test_own_code import Opens, compared
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore:headrace.DataLoader")
@@ -155,4 +156,4 @@ def test_a_bad_file_raises_torchvision_ios_error(tmp_path: Path) -> None:
         list(data.DataLoader(opens))
     with contextlib.closing(hr.DataLoader(opens)) as loader, pytest.raises(RuntimeError) as found:
         list(loader)
-    assert str(found.value) == str(expected.value)
+    assert sayings.own(found.value) == str(expected.value)

@@ -21,6 +21,7 @@ from torch.utils import data
 
 import headrace as hr
 import images
+import sayings
 from deferred.test_own_code import equal
 
 SMALL = tv.Compose([tv.Resize((16, 16)), tv.ToTensor()])
@@ -144,7 +145,7 @@ def seeded(loader: Any, epochs: int) -> list[Any]:
             except StopIteration:
                 break
             except OSError as failure:
-                found.append((type(failure).__name__, failure.args))
+                found.append((type(failure).__name__, sayings.own(failure)))
         del batches
     return [*found, random.random(), np.random.rand(), torch.rand(1)]
 

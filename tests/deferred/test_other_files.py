@@ -67,7 +67,8 @@ class Variants(data.Dataset[Any]):
         return len(self.files)
 
     def __getitem__(self, index: int) -> Any:
-        with warnings.catch_warnings(action="ignore"):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
             try:
                 return F.pil_to_tensor(Image.open(io.BytesIO(self.files[index])).convert("RGB"))
             except (OSError, ValueError, SyntaxError, TypeError, struct.error) as failure:
