@@ -133,6 +133,7 @@ func isNumber(k cellKind) bool { return k == intCell || k == floatCell }
 func chooseColumns(t *catalog.Table, all []*column, parts []*part, o *Options) error {
 	// All columns are listed that some sample uses as its image: one dataset may have jpg and png.
 	var images, labels []string
+	mayBe := 0 // how many columns may be the label, none of which was chosen
 	for _, c := range all {
 		use := ""
 		switch {
@@ -141,7 +142,9 @@ func chooseColumns(t *catalog.Table, all []*column, parts []*part, o *Options) e
 		case c.labels > 0:
 			labels, use = append(labels, c.name), "label"
 		case o.Inspect:
-			use = candidate(c.name, parts)
+			if use = candidate(c.name, parts); use == "label?" {
+				mayBe++
+			}
 		}
 		t.Source.Columns = append(t.Source.Columns, catalog.SourceColumn{Name: c.name, Type: c.typeOf(), Samples: max(c.seen, c.labels), Use: use})
 	}
@@ -161,7 +164,7 @@ func chooseColumns(t *catalog.Table, all []*column, parts []*part, o *Options) e
 		return catalog.NewError(fault.KindArgument, where(t.Root, t.Shards), "label: no sample has a column %q (found %s)", o.Label, columnList(all, parts))
 	case len(labels) > 1 && o.Label == "":
 		return catalog.NewError(fault.KindUnsupported, where(t.Root, t.Shards), "several columns may be the label: %s (found %s); label= says which", strings.Join(labels, ", "), columnList(all, parts))
-	case len(labels) == 0:
+	case len(labels) == 0 && mayBe < 2: // of several a doubt has been noted
 		t.Warnings = append(t.Warnings, fmt.Sprintf("no column is known as the label, so every label is -1 (found %s); label= names one", columnList(all, parts))+orArchives(t, all, parts))
 	}
 	return nil
