@@ -2,7 +2,6 @@ package formats
 
 import (
 	"fmt"
-	"io/fs"
 	"slices"
 	"strings"
 )
@@ -54,16 +53,13 @@ func ListPairs(first, second string, rule PairRule) (firsts, seconds Names, err 
 // listImages returns the images in a folder whose stems end with a suffix, as names below it.
 func listImages(root, suffix string) ([]string, error) {
 	var dirs []directory
-	if err := descend(root, ".", nil, nil, &dirs); err != nil {
-		if failed, ok := err.(*fs.PathError); ok && failed.Path == root+"/." {
-			failed.Path = root // as the caller wrote it
-		}
+	if err := descend(root, "", nil, nil, &dirs); err != nil {
 		return nil, err
 	}
 	slices.SortFunc(dirs, func(a, b directory) int { return compareNames(a.path, b.path) })
 	var names []string
 	for _, d := range dirs {
-		below := strings.TrimPrefix(strings.TrimPrefix(d.path, "."), "/")
+		below := d.path
 		if below != "" {
 			below += "/"
 		}

@@ -31,13 +31,17 @@ func walkClass(root, class string, link bool, more []string) ([]directory, error
 }
 
 // descend lists one directory, then those in it. The caller sorts, because os.walk has its own order.
-// holders are the directories whose links led here; more has further extensions of images.
+// path is below root; "" is root itself. holders are the directories whose links led here; more has further extensions
+// of images.
 func descend(root, path string, holders, more []string, dirs *[]directory) error {
 	// This also ends a circle of links that device and inode do not show, as on some network file systems.
 	if len(path) > MaxNameBytes {
 		return fmt.Errorf("%w: a path below %s has %d bytes (expected at most %d)", ErrLimit, root, len(path), MaxNameBytes)
 	}
-	full := root + "/" + path
+	full, below := root, ""
+	if path != "" {
+		full, below = root+"/"+path, path+"/"
+	}
 	entries, err := os.ReadDir(full)
 	if err != nil {
 		return err
@@ -57,7 +61,7 @@ func descend(root, path string, holders, more []string, dirs *[]directory) error
 				continue
 			}
 		}
-		if err := descend(root, path+"/"+name, through, more, dirs); err != nil {
+		if err := descend(root, below+name, through, more, dirs); err != nil {
 			return err
 		}
 	}
