@@ -19,9 +19,6 @@ const endBytes = 64 << 10
 // IndexAgain is the end of a sentence about a file that is not the indexed one; it says what to do.
 const IndexAgain = "; run headrace index again"
 
-// Moved stands behind a sentence about a container that is not where its index says it is; it says what to do.
-const Moved = " (root= takes the folder to which containers were moved)"
-
 // EndsOf returns the checksum of a container's first and last bytes. It tells a copied or touched file from another
 // file of the same size.
 func EndsOf(r io.ReaderAt, size int64) (uint32, error) {

@@ -241,13 +241,18 @@ func (d *Dataset) ofField(err error, record int64, name string) error {
 	own := *e
 	// A copy is changed, because several callers may hold the same error of a request.
 	own.Record, own.Text = record, fmt.Sprintf("field %q: %s", name, e.Text)
-	if d.Holder(record).kind == Contained && errors.Is(e.Err, fs.ErrNotExist) {
-		own.Text += Moved
-	}
+	d.SayIfMoved(&own, record)
 	if own.Key == "" {
 		own.Key, _ = d.Key(record)
 	}
 	return &own
+}
+
+// SayIfMoved adds what to do to an error about a container that is not where its index says it is.
+func (d *Dataset) SayIfMoved(e *Error, record int64) {
+	if d.Holder(record).kind == Contained && errors.Is(e.Err, fs.ErrNotExist) {
+		e.Text += " (root= takes the folder to which containers were moved)"
+	}
 }
 
 // readExtent reads a value from a container that must still be as long as it was. Fields are read one by one and

@@ -3,7 +3,6 @@ package store
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
@@ -23,7 +22,7 @@ type shards struct {
 	list    []shard
 	options mmap.Options
 	salvage bool // a truncated shard is read as far as it goes
-	indexed bool // an index says where containers of other programs lie
+	dataset *catalog.Dataset
 	most    int
 
 	mutex  sync.Mutex // guards opening and closing, never reading
@@ -43,7 +42,7 @@ type shard struct {
 
 func newShards(d *catalog.Dataset, o Options) *shards {
 	infos := d.Shards()
-	s := &shards{list: make([]shard, len(infos)), options: o.Options, salvage: o.Salvage, most: descriptors(), indexed: d.Kind() == catalog.Contained}
+	s := &shards{list: make([]shard, len(infos)), options: o.Options, salvage: o.Salvage, most: descriptors(), dataset: d}
 	for i := range infos {
 		s.list[i].path, s.list[i].size, s.list[i].away = d.ShardPath(i), infos[i].Size, d.Shard(i)
 		if infos[i].Ends != "" {
@@ -92,9 +91,7 @@ func (s *shards) open(sample catalog.Sample) (*mmap.File, error) {
 	}
 	if err != nil {
 		failed := explain(err, shard.path, sample.Index)
-		if s.indexed && errors.Is(err, fs.ErrNotExist) {
-			failed.Text += catalog.Moved
-		}
+		s.dataset.SayIfMoved(failed, sample.Index)
 		return nil, failed
 	}
 	err = s.check(shard, file.Size(), sample.Index)
