@@ -4,6 +4,12 @@ from __future__ import annotations
 
 import re
 import sys
+from typing import Any
+
+
+def arguments(failure: BaseException) -> tuple[Any, ...]:
+    """An error's arguments, without what Headrace adds."""
+    return failure.args if sys.version_info >= (3, 11) else (own(failure),)
 
 
 def own(failure: BaseException) -> str:

@@ -145,7 +145,7 @@ def seeded(loader: Any, epochs: int) -> list[Any]:
             except StopIteration:
                 break
             except OSError as failure:
-                found.append((type(failure).__name__, sayings.own(failure)))
+                found.append((type(failure).__name__, sayings.arguments(failure)))
         del batches
     return [*found, random.random(), np.random.rand(), torch.rand(1)]
 
