@@ -168,7 +168,7 @@ func containersIn(dir string) ([]string, error) {
 		}
 		switch kind, err := kindOf(path, nil); {
 		case errors.Is(err, mmap.ErrNotRegular):
-		case err != nil || kind.blank || kind.name == "":
+		case err != nil || kind.name == "":
 			unclear = append(unclear, path)
 		case kind.beside:
 			beside = append(beside, path)

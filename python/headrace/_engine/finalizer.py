@@ -25,8 +25,8 @@ class Finalizer(_Finalize):
     def __call__(self, _: Any = None) -> Any:
         # The object is gone when the garbage collector calls; then nothing can call again.
         if (found := self.peek()) is not None:
-            function, arguments = found[1], found[2]
-            function(*arguments)
+            _, function, arguments, words = found
+            returned = function(*arguments, **words)
             self.detach()
-            return None
+            return returned
         return super().__call__(_)
